@@ -1,0 +1,47 @@
+# `make demo` and `make test` set everything up by themselves: a virtual
+# environment in .venv, filled from the package index. They need Python 3.11 or
+# newer and, for the fast score index, a C++ compiler (without one the portable
+# index is used).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SEED ?= 0
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench bench-quick clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
+
+# One stamp for each set of extras: set-up runs again when pyproject.toml changes.
+$(VENV)/.stamp-%: pyproject.toml setup.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "streameval needs Python 3.11 or newer; found $$($(PYTHON) --version). Try make PYTHON=python3.12" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "making the virtual environment $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing streameval[$(subst -,$(comma),$*)] into $(VENV) (a minute or two the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(subst -,$(comma),$*)]'
+	@touch $@
+
+comma := ,
+
+demo: $(VENV)/.stamp-demo  ## replay real streams through online models and evaluate them
+	@$(BIN)/python -m demos.run
+
+test: $(VENV)/.stamp-demo-test  ## the whole test suite
+	$(BIN)/python -m pytest -n 2 -q
+
+check: $(VENV)/.stamp-check-demo-test  ## linters, types and tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 -q
+
+bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedcontainers; writes benchmarks/results.md
+	$(BIN)/python -m benchmarks.run
+
+bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in a minute
+	$(BIN)/python -m benchmarks.run --quick
+
+clean:  ## remove what the commands above made
+	rm -rf $(VENV) build demos/out *.egg-info streameval/native/*.so
