@@ -1,0 +1,126 @@
+"""What can go wrong, told to the person who can mend it.
+
+Every error that streameval raises on purpose derives from
+:class:`StreamevalError`. A bad value is an :class:`InputError` and says what
+was expected, what came, where, and what to do.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "InputError",
+    "MetricError",
+    "MissingExtraError",
+    "StateError",
+    "StreamevalError",
+    "shown",
+]
+
+_SHOWN_CHARACTERS = 60
+
+
+def shown(value: object) -> str:
+    """``repr(value)`` cut to a length that fits a message, and never raising.
+
+    Values come from files and topics: a label may be megabytes long, hold
+    control characters, or belong to a class whose ``repr`` fails.
+
+    >>> shown("spam")
+    "'spam'"
+    >>> len(shown("x" * 10_000))
+    61
+    """
+    if isinstance(value, (str, bytes)) and len(value) > _SHOWN_CHARACTERS:
+        value = value[:_SHOWN_CHARACTERS]
+        cut = True
+    else:
+        cut = False
+    try:
+        text = ascii(value)
+    except Exception:
+        return f"<{type(value).__name__} that cannot be shown>"
+    if len(text) > _SHOWN_CHARACTERS:
+        text = text[:_SHOWN_CHARACTERS]
+        cut = True
+    return text + "…" if cut and not text.endswith("…") else text
+
+
+class StreamevalError(Exception):
+    """The parent of every error raised on purpose by streameval."""
+
+
+class InputError(StreamevalError, ValueError):
+    """A value that cannot be counted. Nothing of the call was counted.
+
+    Args:
+        field: The argument or record field, e.g. ``"score"``.
+        expected: What would have been taken, in words.
+        got: What came, in words or as :func:`shown`.
+        position: Index in the array, or None for a single event.
+        remedy: What to do about it, a full clause; may be empty.
+
+    >>> print(InputError("score", expected="a finite number", got="nan", position=3))
+    score[3]: expected a finite number, got nan
+    """
+
+    def __init__(
+        self,
+        field: str,
+        *,
+        expected: str,
+        got: str,
+        position: int | None = None,
+        remedy: str = "",
+    ) -> None:
+        self.field = field
+        self.expected = expected
+        self.got = got
+        self.position = position
+        self.remedy = remedy
+        where = field if position is None else f"{field}[{position}]"
+        tail = f"; {remedy}" if remedy else ""
+        super().__init__(f"{where}: expected {expected}, got {got}{tail}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions pickle by their args; this one has keyword arguments.
+        return _rebuild_input_error, (
+            self.field,
+            self.expected,
+            self.got,
+            self.position,
+            self.remedy,
+        )
+
+    def at(self, position: int | None) -> InputError:
+        """The same error at another position of the caller's array."""
+        return InputError(
+            self.field,
+            expected=self.expected,
+            got=self.got,
+            position=position,
+            remedy=self.remedy,
+        )
+
+
+def _rebuild_input_error(
+    field: str, expected: str, got: str, position: int | None, remedy: str
+) -> InputError:
+    return InputError(field, expected=expected, got=got, position=position, remedy=remedy)
+
+
+class StateError(StreamevalError, ValueError):
+    """A saved state that cannot be read, or states that do not belong together."""
+
+
+class MetricError(StreamevalError, LookupError):
+    """A metric that does not exist, or that this evaluator was not fed for."""
+
+
+class MissingExtraError(StreamevalError, ImportError):
+    """An optional package is not installed; the message names the command that brings it."""
+
+    def __init__(self, feature: str, *, package: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the package {package!r}, which is not installed; "
+            f"run: pip install 'streameval[{extra}]'"
+        )
