@@ -1,0 +1,612 @@
+"""Who was taken for whom: the weight of every (true, predicted) pair of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from math import fsum
+from typing import Any, NamedTuple, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import InputError, StateError, shown
+from streameval.events import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Label,
+    LabelColumn,
+    Weight,
+    canonical_label,
+    canonical_weight,
+    check_same_kind,
+    check_same_length,
+    label_column,
+    weight_column,
+)
+from streameval.states.confusion_form import ConfusionForm, read_form, write_form
+from streameval.states.confusion_matrix import distinct_labels, full_matrix, matrix_cells
+from streameval.states.label_places import LabelPlaces
+from streameval.states.label_sums import LabelSums
+from streameval.states.pair_counts import PairWeights, bool_pairs, code_pairs
+from streameval.states.removal import never_came, removable_weight
+from streameval.states.state_fields import MOST_WEIGHT
+
+__all__ = ["BinaryCounts", "ClassCounts", "ConfusionCounts"]
+
+# 17 bits hold MAX_CLASSES. A cell's key is one int and not a tuple: smaller,
+# and quicker to make and to look up.
+_BITS = 17
+_MASK = (1 << _BITS) - 1
+# Compared by identity: a weight of another type that equals 1 takes the slow
+# path, where it is validated.
+_ONE = 1
+
+
+class BinaryCounts(NamedTuple):
+    """One label against the rest."""
+
+    tp: Weight
+    """Weight of the label's events predicted as the label."""
+    fp: Weight
+    """Weight of other events predicted as the label."""
+    fn: Weight
+    """Weight of the label's events predicted otherwise."""
+    tn: Weight
+    """All other weight."""
+
+
+class ClassCounts(NamedTuple):
+    """Weights per class, each list aligned with ``labels``."""
+
+    labels: list[Label]
+    correct: list[Weight]
+    """Weight predicted rightly: the matrix's diagonal."""
+    true: list[Weight]
+    """Weight of the class (its support): the row sums."""
+    predicted: list[Weight]
+    """Weight predicted as the class: the column sums."""
+
+
+class ConfusionCounts:
+    """Confusion of a stream: weight of each (true, predicted) pair, sparse and exact.
+
+    Labels are ``str`` or ``int`` and join as they come, up to 100,000 of them;
+    a label that no event speaks of any more is forgotten. Only pairs that occur
+    take memory. Integer weights are counted as Python ints of any size; the
+    first weight that is not whole turns the state to float64 for good
+    (``exact`` becomes False).
+
+    Args:
+        labels: The closed list of classes; any other label is then an
+            InputError. None lets labels join as they come.
+
+    Cost:
+        About 0.3 µs for an event of weight 1 whose pair is known, however many
+        classes there are. What is summed over rows, columns or classes is
+        derived when first asked, in O(K + cells), and from then on kept
+        current by each event in O(1). With float weights it is derived anew on
+        the first read after an event, so that it follows from the cells alone.
+
+    >>> counts = ConfusionCounts()
+    >>> counts.update("cat", "cat")
+    >>> counts.update("dog", "cat", weight=2)
+    >>> counts.labels, counts.total, counts.correct
+    (['cat', 'dog'], 3, 1)
+    >>> counts.to_array().tolist()  # rows true, columns predicted
+    [[1, 0], [2, 0]]
+    """
+
+    __slots__ = ("_cells", "_correct", "_exact", "_index", "_places", "_sums", "_total")
+
+    def __init__(self, labels: Iterable[object] | None = None) -> None:
+        self._places = LabelPlaces(None if labels is None else distinct_labels(labels, "labels"))
+        # The very dict of _places, one step nearer to update().
+        self._index = self._places.index
+        self._cells: dict[int, Weight] = {}
+        self._exact = True
+        # Kept for integers; with floats summed when asked.
+        self._total: Weight = 0
+        self._correct: Weight = 0
+        self._sums: LabelSums | None = None
+
+    @classmethod
+    def from_matrix(cls, matrix: object, labels: Iterable[object]) -> ConfusionCounts:
+        """The counts of a full matrix, rows true and columns predicted.
+
+        Args:
+            matrix: (K, K) weights of 0 or more, nested lists or an array.
+            labels: K distinct labels, of the rows and of the columns.
+
+        Raises:
+            InputError: Another shape, a negative or nan weight, a bad label.
+
+        >>> ConfusionCounts.from_matrix([[50, 10], [5, 100]], [0, 1]).binary(1)
+        BinaryCounts(tp=100, fp=10, fn=5, tn=50)
+        """
+        counts = cls()
+        counts.add_cells(matrix_cells(matrix, distinct_labels(labels, "labels")))
+        return counts
+
+    # Feeding
+
+    def update(self, y_true: object, y_pred: object, weight: Weight = 1) -> None:
+        """Count one event.
+
+        Args:
+            y_true: Its true label.
+            y_pred: The label that was predicted.
+            weight: How much it counts, above 0.
+
+        Raises:
+            InputError: A label that is no str or int, or a str beside numbers;
+                a label outside the closed list; more than 100,000 labels; a
+                weight that is not above 0. Nothing is counted.
+        """
+        if weight is _ONE and self._exact:
+            try:
+                i = self._index[y_true]
+                j = self._index[y_pred]
+                self._cells[i << _BITS | j] += 1
+            except (KeyError, TypeError):
+                pass  # a new label or pair, or no label at all
+            else:
+                self._total += 1
+                if i == j:
+                    self._correct += 1
+                if self._sums is not None:
+                    self._sums.count(i, j, 1)
+                return
+        if weight is not _ONE:
+            weight = canonical_weight(weight)
+        try:
+            i = self._index[y_true]
+            j = self._index[y_pred]
+        except (KeyError, TypeError):
+            true = canonical_label(y_true, "y_true")
+            predicted = canonical_label(y_pred, "y_pred")
+            self._add([true], [predicted], [(0, 0, weight)], None)
+            return
+        if self._exact and type(weight) is float:
+            self._promote()
+        code = i << _BITS | j
+        if self._exact:
+            self._cells[code] = self._cells.get(code, 0) + weight
+            self._total += weight
+            if i == j:
+                self._correct += weight
+            if self._sums is not None:
+                self._sums.count(i, j, weight)
+        else:
+            self._cells[code] = self._cells.get(code, 0.0) + weight
+            self._sums = None
+
+    def update_many(self, y_true: object, y_pred: object, weight: object = None) -> None:
+        """Count a column of events; the same as :meth:`update` for each, and faster.
+
+        Args:
+            y_true: Column of true labels: list, array, pandas, polars or Arrow.
+            y_pred: Column of predicted labels.
+            weight: Column of weights above 0, or None where each counts 1.
+
+        Raises:
+            InputError: As :meth:`update`, with the position, or columns of
+                different length. Nothing of the call is counted.
+
+        Cost:
+            0.3 ns an event for two boolean arrays without weights; for others
+            3 ns beyond finding the distinct labels.
+
+        >>> counts = ConfusionCounts()
+        >>> counts.update_many(["cat", "dog", "dog"], ["cat", "cat", "dog"])
+        >>> counts.correct
+        2
+        """
+        if weight is None and _is_bool_column(y_true) and _is_bool_column(y_pred):
+            check_same_length(len(y_true), len(y_pred), "y_pred")
+            both: list[Label] = [0, 1]
+
+            def find(field: str, code: int) -> int:
+                return int(np.argmax((y_true if field == "y_true" else y_pred) == bool(code)))
+
+            self._add(both, both, bool_pairs(y_true, y_pred), find)
+        else:
+            true = label_column(y_true, "y_true")
+            weights = weight_column(weight, len(true.codes))
+            self.add_codes(true, label_column(y_pred, "y_pred"), weights)
+
+    def add_codes(
+        self,
+        y_true: LabelColumn,
+        y_pred: LabelColumn,
+        weight: IntArray | FloatArray | None = None,
+    ) -> None:
+        """Count columns that are factorised already: the second half of :meth:`update_many`.
+
+        For callers who have codes anyway, such as the argmax of a matrix of
+        probabilities.
+
+        Args:
+            y_true: Canonical labels and each event's index among them. They
+                are trusted: no label twice, no index out of range.
+            y_pred: The same, of the same length; its list may be another.
+            weight: As ``events.weight_column`` gives it.
+
+        Raises:
+            InputError: As :meth:`update_many`.
+
+        >>> counts = ConfusionCounts()
+        >>> animals = ["cat", "dog", "emu"]
+        >>> true, predicted = np.array([0, 1, 1]), np.array([0, 0, 1])
+        >>> counts.add_codes(LabelColumn(animals, true), LabelColumn(animals, predicted))
+        >>> counts.labels
+        ['cat', 'dog']
+        """
+        check_same_length(len(y_true.codes), len(y_pred.codes), "y_pred")
+
+        def find(field: str, code: int) -> int:
+            return int(np.argmax((y_true if field == "y_true" else y_pred).codes == code))
+
+        self._add(y_true.labels, y_pred.labels, code_pairs(y_true, y_pred, weight), find)
+
+    def add_cells(self, cells: Iterable[tuple[object, object, Weight]]) -> None:
+        """Count cells of (true label, predicted label, weight), as :meth:`cells` gives them.
+
+        Raises:
+            InputError: As :meth:`update`, with the position; an int weight may
+                pass that of one event. Nothing of the call is counted.
+
+        >>> counts = ConfusionCounts()
+        >>> counts.add_cells([("cat", "cat", 10), ("cat", "dog", 3)])
+        >>> counts.total
+        13
+        """
+        true: dict[Label, int] = {}
+        predicted: dict[Label, int] = {}
+        pairs: PairWeights = []
+        for n, (y_true, y_pred, weight) in enumerate(cells):
+            i = true.setdefault(canonical_label(y_true, "y_true", n), len(true))
+            j = predicted.setdefault(canonical_label(y_pred, "y_pred", n), len(predicted))
+            if type(weight) is not int or not 0 < weight <= MOST_WEIGHT:
+                weight = canonical_weight(weight, "weight", n)
+            pairs.append((i, j, weight))
+
+        def find(field: str, code: int) -> int:
+            column = 0 if field == "y_true" else 1
+            return next(n for n, pair in enumerate(pairs) if pair[column] == code)
+
+        self._add(list(true), list(predicted), pairs, find)
+
+    def revert(self, y_true: object, y_pred: object, weight: Weight = 1) -> None:
+        """Take one earlier event back, exactly.
+
+        Raises:
+            InputError: The event never came, the weight is not whole, or the
+                state holds float sums, from which nothing can be taken back
+                exactly. Nothing is changed.
+
+        >>> counts = ConfusionCounts()
+        >>> counts.update("cat", "dog")
+        >>> counts.revert("cat", "dog")
+        >>> counts.labels
+        []
+        """
+        if weight is not _ONE or not self._exact:
+            weight = removable_weight(weight, self._exact)
+        try:
+            i = self._index[y_true]
+            j = self._index[y_pred]
+            code = i << _BITS | j
+            left = self._cells[code] - weight
+        except (KeyError, TypeError):
+            canonical_label(y_true, "y_true")
+            canonical_label(y_pred, "y_pred")
+            left = -1
+        if left < 0:
+            raise never_came("event", (y_true, y_pred, weight))
+        self._total -= weight
+        if i == j:
+            self._correct -= weight
+        if self._sums is not None:
+            self._sums.count(i, j, -weight)
+        if left:
+            self._cells[code] = left
+            return
+        del self._cells[code]
+        if not self._places.closed:
+            margins = self._margins()
+            for k in {i, j}:
+                if not (margins.true[k] or margins.predicted[k]):
+                    self._places.leave(k)
+
+    def merge(self, other: ConfusionCounts) -> None:
+        """Count all that ``other`` has counted; ``other`` stays as it is.
+
+        Raises:
+            StateError: One is closed and the other is not, or their closed
+                lists differ; labels of two kinds; more than 100,000 labels
+                together. Nothing is changed.
+
+        Cost:
+            O(cells of other).
+        """
+        if not isinstance(other, ConfusionCounts):
+            raise StateError(f"merge: expected ConfusionCounts, got {shown(other)}")
+        closed = self._places.closed
+        if closed != other._places.closed or (closed and self.labels != other.labels):
+            raise StateError("merge: the two confusions differ in their closed list of classes")
+        labels = other._places.labels
+        try:
+            self._add(labels, labels, list(other._coded_cells()), None)
+        except InputError as error:
+            raise StateError(f"merge: {error}") from None
+
+    def copy(self) -> ConfusionCounts:
+        """An independent copy. Cost: O(K + cells)."""
+        twin = ConfusionCounts()
+        twin._places = self._places.copy()
+        twin._index = twin._places.index
+        twin._cells = self._cells.copy()
+        twin._exact = self._exact
+        twin._total = self._total
+        twin._correct = self._correct
+        return twin
+
+    # copy.copy() would share the tables within.
+    __copy__ = copy
+
+    # Reading
+
+    @property
+    def labels(self) -> list[Label]:
+        """The labels in ascending order: all that occur, or the closed list. A new list."""
+        return sorted(self._index)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every weight was whole, so that all sums are integers."""
+        return self._exact
+
+    @property
+    def total(self) -> Weight:
+        """Weight of all events. Cost: O(1); O(cells) with float weights."""
+        return self._total if self._exact else fsum(self._cells.values())
+
+    @property
+    def correct(self) -> Weight:
+        """Weight of the events predicted rightly. Cost: O(1); O(cells) with float weights."""
+        return self._correct if self._exact else fsum(self._margins().correct)
+
+    @property
+    def sums(self) -> LabelSums:
+        """Sums over the classes, for macro averages and agreement; see :class:`LabelSums`.
+
+        Cost:
+            O(1) for each class touched since it was last asked; O(K + cells)
+            the first time and, with float weights, whenever an event has come.
+        """
+        sums = self._sums
+        if sums is None:
+            sums = self._margins()
+        if sums.touched:
+            sums.settle()
+        sums.watched = True
+        return sums
+
+    def cell(self, y_true: object, y_pred: object) -> Weight:
+        """Weight of the events of one label predicted as another; 0 for labels never seen.
+
+        >>> ConfusionCounts.from_matrix([[50, 10], [5, 100]], ["no", "yes"]).cell("yes", "no")
+        5
+        """
+        i = self._find(y_true, "y_true")
+        j = self._find(y_pred, "y_pred")
+        return 0 if i is None or j is None else self._cells.get(i << _BITS | j, 0)
+
+    def cells(self) -> Iterator[tuple[Label, Label, Weight]]:
+        """(true label, predicted label, weight) of the pairs that occur, in ascending order.
+
+        >>> list(ConfusionCounts.from_matrix([[2, 0], [1, 0]], ["a", "b"]).cells())
+        [('a', 'a', 2), ('b', 'a', 1)]
+        """
+        form = self._form()
+        return ((form.labels[i], form.labels[j], weight) for i, j, weight in form.cells)
+
+    def to_array(self, labels: Iterable[object] | None = None) -> npt.NDArray[Any]:
+        """The full matrix, rows true and columns predicted.
+
+        Args:
+            labels: Rows and columns to show, in this order; a label never seen
+                gives zeros. None shows ``self.labels``.
+
+        Returns:
+            (K, K) array of int64; of Python ints where one passes int64; of
+            float64 once a weight was not whole.
+
+        Raises:
+            InputError: More than 10⁸ cells, a label twice, or a str beside
+                numbers.
+
+        >>> counts = ConfusionCounts.from_matrix([[2, 0], [1, 4]], ["a", "b"])
+        >>> counts.to_array(["b", "a"]).tolist()
+        [[4, 1], [0, 2]]
+        """
+        names = self.labels if labels is None else distinct_labels(labels, "labels")
+        if names and self._index:
+            check_same_kind(next(iter(self._index)), names[0], "labels", 0)
+        return full_matrix(self.cells(), names, exact=self._exact)
+
+    def per_class(self) -> ClassCounts:
+        """Correct, true and predicted weight of each label. Cost: O(K log K).
+
+        >>> ConfusionCounts.from_matrix([[2, 0], [1, 4]], ["a", "b"]).per_class()
+        ClassCounts(labels=['a', 'b'], correct=[2, 4], true=[2, 5], predicted=[3, 4])
+        """
+        margins = self._margins()
+        labels = self.labels
+        order = [self._index[label] for label in labels]
+        return ClassCounts(
+            labels,
+            [margins.correct[k] for k in order],
+            [margins.true[k] for k in order],
+            [margins.predicted[k] for k in order],
+        )
+
+    def true_count(self, label: object) -> Weight:
+        """Weight of the label's events (its support); 0 for a label never seen."""
+        k = self._find(label, "label")
+        return 0 if k is None else self._margins().true[k]
+
+    def predicted_count(self, label: object) -> Weight:
+        """Weight predicted as the label; 0 for a label never seen."""
+        k = self._find(label, "label")
+        return 0 if k is None else self._margins().predicted[k]
+
+    def binary(self, positive: object) -> BinaryCounts:
+        """One label against the rest; all zeros but ``tn`` for a label never seen.
+
+        Cost:
+            O(1); O(cells) with float weights, where the four are summed apart
+            because a difference of large sums has no correct digit left.
+
+        >>> ConfusionCounts.from_matrix([[2, 0], [1, 4]], ["a", "b"]).binary("b")
+        BinaryCounts(tp=4, fp=0, fn=1, tn=2)
+        """
+        k = self._find(positive, "positive")
+        if k is None:
+            return BinaryCounts(0, 0, 0, self.total)
+        if self._exact:
+            margins = self._margins()
+            tp, true, predicted = margins.correct[k], margins.true[k], margins.predicted[k]
+            return BinaryCounts(tp, predicted - tp, true - tp, self._total - true - predicted + tp)
+        parts: dict[tuple[bool, bool], list[Weight]] = {}
+        for i, j, weight in self._coded_cells():
+            parts.setdefault((i == k, j == k), []).append(weight)
+        tp, fp, fn, tn = (
+            fsum(parts.get((true, predicted), ()))
+            for predicted, true in ((True, True), (True, False), (False, True), (False, False))
+        )
+        return BinaryCounts(tp, fp, fn, tn)
+
+    # Writing and checking
+
+    def to_state(self) -> dict[str, Any]:
+        """The written form, the same for the same content; see ``confusion_form``.
+
+        >>> ConfusionCounts.from_matrix([[2, 0], [1, 0]], ["a", "b"]).to_state()["weight"]
+        array([2, 1])
+        """
+        return write_form(self._form())
+
+    @classmethod
+    def from_state(cls, data: object) -> ConfusionCounts:
+        """The state that :meth:`to_state` wrote.
+
+        Raises:
+            StateError: ``data`` is anything else.
+        """
+        form = read_form(data)
+        counts = cls(form.labels if form.closed else None)
+        for label in form.labels:
+            counts._places.place(label)
+        counts._exact = form.exact
+        counts._count(form.cells)
+        return counts
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ConfusionCounts):
+            return NotImplemented
+        return self._form() == other._form()
+
+    def __repr__(self) -> str:
+        return (
+            f"ConfusionCounts({len(self._index)} labels, "
+            f"total={self.total}, correct={self.correct})"
+        )
+
+    def _check(self) -> None:
+        """Assert every invariant."""
+        kind = int if self._exact else float
+        assert all(type(weight) is kind and weight > 0 for weight in self._cells.values())
+        occurring = {code >> _BITS for code in self._cells} | {c & _MASK for c in self._cells}
+        self._places._check(occurring)
+        assert self._index is self._places.index
+        if self._exact:
+            assert self._total == sum(self._cells.values())
+            assert self._correct == sum(w for i, j, w in self._coded_cells() if i == j)
+        if self._sums is not None:
+            self._sums._check(self.copy()._margins())
+
+    # The table within
+
+    def _coded_cells(self) -> Iterator[tuple[int, int, Weight]]:
+        return ((code >> _BITS, code & _MASK, weight) for code, weight in self._cells.items())
+
+    def _form(self) -> ConfusionForm:
+        labels = self.labels
+        rank = [0] * len(self._places.labels)
+        for n, label in enumerate(labels):
+            rank[self._index[label]] = n
+        cells = sorted((rank[i], rank[j], weight) for i, j, weight in self._coded_cells())
+        return ConfusionForm(labels, self._places.closed, cells, self._exact)
+
+    def _find(self, label: object, field: str) -> int | None:
+        try:
+            return self._index[label]
+        except (KeyError, TypeError):
+            return self._index.get(canonical_label(label, field))
+
+    def _margins(self) -> LabelSums:
+        """The sums with row sums, column sums and diagonal; the ratios may be behind."""
+        if self._sums is None:
+            classes = len(self._places.labels)
+            self._sums = LabelSums(classes, self._coded_cells(), exact=self._exact)
+        return self._sums
+
+    def _add(
+        self,
+        true_labels: list[Label],
+        predicted_labels: list[Label],
+        pairs: PairWeights,
+        find: Callable[[str, int], int] | None,
+    ) -> None:
+        """Count pairs of codes into two lists of labels: all of them, or InputError and none."""
+        rows, columns = {i for i, _, _ in pairs}, {j for _, j, _ in pairs}
+        row, column = self._places.join(
+            [("y_true", true_labels, rows), ("y_pred", predicted_labels, columns)], find
+        )
+        if self._sums is not None:
+            self._sums.grow(len(self._places.labels))
+        self._count([(row[i], column[j], weight) for i, j, weight in pairs])
+
+    def _count(self, cells: list[tuple[int, int, Weight]]) -> None:
+        """Count cells of labels that have joined."""
+        if float in {type(weight) for _, _, weight in cells}:
+            self._promote()
+        table = self._cells
+        if not self._exact:
+            for i, j, weight in cells:
+                code = i << _BITS | j
+                table[code] = table.get(code, 0.0) + weight
+            self._sums = None
+            return
+        for i, j, weight in cells:
+            code = i << _BITS | j
+            table[code] = table.get(code, 0) + weight
+            self._total += weight
+            if i == j:
+                self._correct += weight
+        if self._sums is not None:
+            for i, j, weight in cells:
+                self._sums.count(i, j, weight)
+
+    def _promote(self) -> None:
+        if self._exact:
+            self._exact = False
+            self._sums = None
+            for code, weight in self._cells.items():
+                self._cells[code] = float(weight)
+
+
+def _is_bool_column(column: object) -> TypeGuard[BoolArray]:
+    return isinstance(column, np.ndarray) and column.dtype == np.bool_ and column.ndim == 1

@@ -1,0 +1,135 @@
+"""The index of each label of a confusion: labels join, and leave when nothing speaks of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from streameval.errors import InputError, shown
+from streameval.events import MAX_CLASSES, Label, check_same_kind
+
+__all__ = ["LabelPlaces"]
+
+_SHOWN_LABELS = 10
+
+
+class LabelPlaces:
+    """Labels of one kind, each with an index that stays its own while it is here.
+
+    The index of a label that left goes to the next that joins, so indices
+    stay below the largest number of labels that were here at one time.
+
+    Args:
+        closed: Labels to begin with, to which none is added.
+
+    >>> places = LabelPlaces()
+    >>> places.place("cat"), places.place("dog"), places.place("cat")
+    (0, 1, 0)
+    >>> places.leave(0)
+    >>> places.place("emu"), sorted(places.index)
+    (0, ['dog', 'emu'])
+    """
+
+    __slots__ = ("closed", "free", "index", "labels")
+
+    def __init__(self, closed: list[Label] | None = None) -> None:
+        self.index: dict[Any, int] = {}
+        self.labels: list[Label] = []
+        """By index; what stands at a free index has no meaning."""
+        self.free: list[int] | None = None
+        self.closed = closed is not None
+        for label in closed or ():
+            self.place(label)
+
+    def place(self, label: Label) -> int:
+        """The index of a label that may be here; it joins if it is not."""
+        k = self.index.get(label)
+        if k is None:
+            if self.free:
+                k = self.free.pop()
+                self.labels[k] = label
+            else:
+                k = len(self.labels)
+                self.labels.append(label)
+            self.index[label] = k
+        return k
+
+    def leave(self, k: int) -> None:
+        """Let the label of this index go."""
+        del self.index[self.labels[k]]
+        if self.free is None:
+            self.free = []
+        self.free.append(k)
+
+    def join(
+        self,
+        columns: Iterable[tuple[str, list[Label], Iterable[int]]],
+        find: Callable[[str, int], int] | None,
+    ) -> list[dict[int, int]]:
+        """The indices of labels of several columns; all that are new join, or none.
+
+        Args:
+            columns: Field name, list of labels, and the codes (indices into
+                that list) that occur.
+            find: Position of the first event of a field with a code, for the
+                message; None where there is but one event.
+
+        Returns:
+            A dict from code to index for each column.
+
+        Raises:
+            InputError: A label outside a closed list, a str beside numbers, or
+                more than MAX_CLASSES labels.
+        """
+        columns = list(columns)
+        joining: dict[Label, None] = {}
+        for field, labels, codes in columns:
+            for code in codes:
+                label = labels[code]
+                if label not in self.index and label not in joining:
+                    try:
+                        self._admit(label, field, joining)
+                    except InputError as error:
+                        raise error.at(None if find is None else find(field, code)) from None
+                    joining[label] = None
+        return [{code: self.place(labels[code]) for code in codes} for _, labels, codes in columns]
+
+    def _admit(self, label: Label, field: str, joining: dict[Label, None]) -> None:
+        if self.closed:
+            names = ", ".join(map(shown, sorted(self.index)[:_SHOWN_LABELS]))
+            raise InputError(
+                field,
+                expected=f"one of the {len(self.index)} labels of the closed list, {names}"
+                + (", …" if len(self.index) > _SHOWN_LABELS else ""),
+                got=shown(label),
+            )
+        known = next(iter(self.index), next(iter(joining), None))
+        if known is not None:
+            check_same_kind(known, label, field)
+        if len(self.index) + len(joining) >= MAX_CLASSES:
+            raise InputError(
+                field,
+                expected=f"at most {MAX_CLASSES} distinct labels",
+                got=f"one more, {shown(label)}",
+                remedy="the usual cause is a column of ids or of scores given as labels",
+            )
+
+    def copy(self) -> LabelPlaces:
+        """An independent copy."""
+        twin = LabelPlaces()
+        twin.index = self.index.copy()
+        twin.labels = self.labels.copy()
+        twin.free = None if self.free is None else self.free.copy()
+        twin.closed = self.closed
+        return twin
+
+    def _check(self, occurring: set[int]) -> None:
+        """Assert every invariant; ``occurring`` are the indices that cells speak of."""
+        free = self.free or []
+        assert len(self.index) + len(free) == len(self.labels)
+        assert {*self.index.values(), *free} == set(range(len(self.labels)))
+        assert all(self.labels[k] == label for label, k in self.index.items())
+        assert {type(label) for label in self.index} in (set(), {int}, {str})
+        assert len(self.index) <= MAX_CLASSES
+        assert occurring.isdisjoint(free)
+        assert self.closed or len(occurring) == len(self.index), "a label without an event"

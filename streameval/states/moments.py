@@ -1,0 +1,290 @@
+"""Mean and variance of the scores of each class, without rounding on the way.
+
+Σx and Σx² are exact sums (:class:`~streameval.states.exact_sum.ExactSum`), so
+the variance does not suffer from large means or from the order of events, and
+an event that is taken back leaves no trace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from streameval.errors import StateError, shown
+from streameval.events import (
+    MAX_WEIGHT,
+    FloatArray,
+    Weight,
+    canonical_score,
+    canonical_weight,
+    check_same_length,
+    score_column,
+    weight_column,
+)
+from streameval.states.binary_events import canonical_positive, positive_column
+from streameval.states.exact_sum import ExactSum, nearest_float
+from streameval.states.removal import never_came, removable_weight
+from streameval.states.score_groups import ScoreGroups
+from streameval.states.sorted_runs import WeightArray
+from streameval.states.state_fields import MOST_WEIGHT, bool_field, fields_of, refuse
+
+__all__ = ["ScoreMoments"]
+
+_CLASSES = ("negative", "positive")  # in the order of False and True
+_PARTS = frozenset({"weight", "sum", "squares"})
+
+
+class ScoreMoments:
+    """Exact Σw, Σw·x and Σw·x² of the scores of positives and of negatives.
+
+    Serves the binormal model: means and variances in memory that does not grow
+    with the number of events. Scores may be any finite floats.
+
+    Weights that are not whole are summed exactly too, but as in every other
+    state they end ``exact`` and with it :meth:`revert`.
+
+    Cost:
+        About 2 µs an event, 0.04 µs an event of a batch. Memory: some 100
+        bytes for scores of like size, up to a few kB where they span the whole
+        range of floats.
+
+    >>> moments = ScoreMoments()
+    >>> for positive, score in [(True, 3.0), (True, 5.0), (False, 1.0)]:
+    ...     moments.update(positive, score)
+    >>> moments.count(True), moments.mean(True), moments.variance(True)
+    (2, 4.0, 1.0)
+    """
+
+    __slots__ = ("_exact", "_squares", "_sums", "_weights")
+
+    def __init__(self) -> None:
+        # Each pair is (negatives, positives), indexed by the bool.
+        self._weights = (ExactSum(), ExactSum())
+        self._sums = (ExactSum(), ExactSum())
+        self._squares = (ExactSum(), ExactSum())
+        self._exact = True
+
+    # -- reading ---------------------------------------------------------
+
+    @property
+    def exact(self) -> bool:
+        """False from the first weight that is not whole."""
+        return self._exact
+
+    def count(self, positive: bool) -> Weight:
+        """The weight of one class: an int, or a float once :attr:`exact` is False."""
+        weight = self._weights[positive]
+        return weight.as_integer_ratio()[0] if self._exact else weight.value()
+
+    def mean(self, positive: bool) -> float | None:
+        """Σwx / Σw of one class, correctly rounded; None when it has no event."""
+        count, over = self._weights[positive].as_integer_ratio()
+        if not count:
+            return None
+        total, under = self._sums[positive].as_integer_ratio()
+        return nearest_float(total * over, under * count)
+
+    def variance(self, positive: bool) -> float | None:
+        """Population variance of the scores of one class, correctly rounded.
+
+        Σwx²/Σw − (Σwx/Σw)² as one exact fraction and one division.
+
+        Returns:
+            At least 0, 0 for a single score; ``inf`` where it is beyond the
+            largest float; None when the class has no event.
+        """
+        count, over = self._weights[positive].as_integer_ratio()
+        if not count:
+            return None
+        numerator, denominator = self._spread(positive)
+        return nearest_float(numerator * over, denominator * count * count)
+
+    def _spread(self, positive: bool) -> tuple[int, int]:
+        """``count · Σwx² − over · (Σwx)²`` as a fraction; never negative."""
+        count, over = self._weights[positive].as_integer_ratio()
+        total, under = self._sums[positive].as_integer_ratio()
+        squares, below = self._squares[positive].as_integer_ratio()
+        numerator = squares * count * under * under - total * total * over * below
+        return numerator, below * under * under
+
+    # -- counting --------------------------------------------------------
+
+    def update(self, positive: bool, score: float, weight: Weight = 1) -> None:
+        """Count one event.
+
+        Args:
+            positive: Whether the event is positive.
+            score: Any finite number.
+            weight: Positive.
+
+        Raises:
+            InputError: A value is not as said. Nothing is counted.
+        """
+        if positive is not True and positive is not False:
+            positive = canonical_positive(positive)
+        score = canonical_score(score)
+        if type(weight) is not int or not 0 < weight <= MAX_WEIGHT:
+            weight = canonical_weight(weight)
+            if type(weight) is float:
+                self._exact = False
+        self._add(positive, score, weight)
+
+    def _add(self, positive: bool, score: float, weight: Weight) -> None:
+        self._weights[positive].add(weight)
+        self._sums[positive].add(score, weight)
+        self._squares[positive].add_square(score, weight)
+
+    def update_many(self, positive: object, score: object, weight: object | None = None) -> None:
+        """Count many events, to the same bits as :meth:`update` of each.
+
+        Args:
+            positive: Column of bools.
+            score: Column of finite numbers.
+            weight: Column of positive weights; None is 1 each.
+
+        Raises:
+            InputError: As :meth:`update`, with the position; or the columns
+                differ in length. Nothing is counted.
+        """
+        scores = score_column(score)
+        flags = positive_column(positive)
+        check_same_length(len(flags), len(scores), "score")
+        weights = weight_column(weight, len(flags))
+        for wanted in (False, True):
+            held = np.flatnonzero(flags == wanted)
+            self._add_many(wanted, scores[held], None if weights is None else weights[held])
+        if weights is not None and weights.dtype.kind == "f":
+            self._exact = False
+
+    def _add_many(self, positive: bool, scores: FloatArray, weight: WeightArray | None) -> None:
+        self._sums[positive].add_many(scores, weight)
+        self._squares[positive].add_squares_many(scores, weight)
+        if weight is None:
+            self._weights[positive].add(len(scores))
+        else:
+            self._weights[positive].add_many(np.ones(len(scores)), weight)
+
+    @classmethod
+    def from_groups(cls, groups: ScoreGroups) -> ScoreMoments:
+        """The moments of events that a score index already holds.
+
+        Args:
+            groups: Distinct scores with the weight of positives and negatives.
+
+        Returns:
+            The same bits as of a state fed with the events, where weights are whole.
+
+        Cost:
+            About 0.1 µs a distinct score.
+        """
+        new = cls()
+        for wanted, weight in ((False, groups.negatives), (True, groups.positives)):
+            held = np.flatnonzero(weight)
+            new._add_many(wanted, groups.scores[held], weight[held])
+            new._exact &= weight.dtype.kind != "f"
+        return new
+
+    def revert(self, positive: bool, score: float, weight: int = 1) -> None:
+        """Take one earlier event out, exactly.
+
+        Raises:
+            InputError: The weight is not whole, or was not for some event of
+                this state; or no events have the moments that would be left,
+                so this one never came. (Moments cannot tell every such case.)
+                Nothing is changed.
+        """
+        positive = canonical_positive(positive)
+        score = canonical_score(score)
+        whole = removable_weight(weight, self._exact)
+        self._add(positive, score, -whole)
+        if not self._is_sound(positive):
+            self._add(positive, score, whole)
+            raise never_came("score", score)
+
+    def merge(self, other: ScoreMoments) -> None:
+        """Add the other's events; it is unchanged.
+
+        Raises:
+            StateError: The other is no such state.
+        """
+        if not isinstance(other, ScoreMoments):
+            raise StateError(f"merge: expected ScoreMoments, got {shown(other)}")
+        for mine, theirs in zip(self._all(), other._all(), strict=True):
+            mine.merge(theirs)
+        self._exact &= other._exact
+
+    def _all(self) -> tuple[ExactSum, ...]:
+        return self._weights + self._sums + self._squares
+
+    # -- written form ----------------------------------------------------
+
+    def copy(self) -> ScoreMoments:
+        """An independent state of the same events."""
+        new = ScoreMoments()
+        new.merge(self)
+        return new
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain data; equal content gives equal data."""
+        data: dict[str, Any] = {"exact": self._exact}
+        for positive, name in enumerate(_CLASSES):
+            data[name] = {
+                "weight": self._weights[positive].to_state(),
+                "sum": self._sums[positive].to_state(),
+                "squares": self._squares[positive].to_state(),
+            }
+        return data
+
+    @classmethod
+    def from_state(cls, data: dict[str, Any]) -> ScoreMoments:
+        """The state that :meth:`to_state` wrote.
+
+        Raises:
+            StateError: The data is not that of score moments.
+        """
+        data = fields_of(data, "moments", frozenset({"exact", *_CLASSES}))
+        new = cls()
+        new._exact = bool_field(data, "exact", "moments")
+        read = []
+        for name in _CLASSES:
+            part = fields_of(data[name], f"moments.{name}", _PARTS)
+            read.append(
+                [
+                    ExactSum.from_state(part[key], f"moments.{name}.{key}")
+                    for key in ("weight", "sum", "squares")
+                ]
+            )
+        new._weights, new._sums, new._squares = zip(*read, strict=True)
+        for positive, name in enumerate(_CLASSES):
+            if new._exact and new._weights[positive].as_integer_ratio()[1] != 1:
+                refuse(f"moments.{name}.weight", "a whole weight", new.count(bool(positive)))
+            if new._weights[positive].value() > MOST_WEIGHT or not new._is_sound(bool(positive)):
+                raise StateError(f"moments.{name}: no events have these sums")
+        return new
+
+    def _is_sound(self, positive: bool) -> bool:
+        """Whether some events have these sums: Σw · Σwx² ≥ (Σwx)², and 0 only with 0."""
+        count = self._weights[positive].as_integer_ratio()[0]
+        total = self._sums[positive].as_integer_ratio()[0]
+        squares = self._squares[positive].as_integer_ratio()[0]
+        if count <= 0:
+            return count == total == squares == 0
+        return squares >= 0 and self._spread(positive)[0] >= 0
+
+    def _check(self) -> None:
+        for part in self._all():
+            part._check()
+        for positive in (False, True):
+            assert self._is_sound(positive)
+            assert not self._exact or self._weights[positive].as_integer_ratio()[1] == 1
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ScoreMoments):
+            return NotImplemented
+        return self.to_state() == other.to_state()
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        return f"<ScoreMoments of {self.count(True)} positives, {self.count(False)} negatives>"

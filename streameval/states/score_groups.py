@@ -1,0 +1,106 @@
+"""The distinct scores of two classes with the weight of each class at each score."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streameval.errors import StateError, shown
+from streameval.events import FloatArray
+from streameval.states.ranked_weights import MAX_TOTAL, RankedWeights
+from streameval.states.sorted_runs import (
+    WeightArray,
+    count_at_or_below,
+    distinct_run,
+    exact_sum,
+    merge_runs,
+)
+from streameval.states.state_fields import MOST_WEIGHT, array_field, bool_field, fields_of
+
+__all__ = ["ScoreGroups", "group_scores", "groups_from_state", "groups_to_state"]
+
+_STATE = "index"
+_KEYS = frozenset({"exact", "negatives", "positives", "scores"})
+
+
+class ScoreGroups(NamedTuple):
+    """Groups of equal score, ascending; all three arrays are read-only and of one length."""
+
+    scores: FloatArray
+    """Distinct scores."""
+    positives: WeightArray
+    """Weight of the positives at each score: int64, or float64 after a fraction."""
+    negatives: WeightArray
+    """Weight of the negatives at each score; never 0 where that of the positives is 0."""
+
+
+def group_scores(positives: RankedWeights, negatives: RankedWeights) -> ScoreGroups:
+    """The scores of two classes in one table; O(n).
+
+    >>> group_scores(RankedWeights(np.array([0.9, 0.4])), RankedWeights(np.array([0.4])))
+    ScoreGroups(scores=array([0.4, 0.9]), positives=array([1, 1]), negatives=array([1, 0]))
+    """
+    classes = [positives.arrays(), negatives.arrays()]
+    scores, _ = distinct_run(merge_runs([scores for scores, _ in classes]))
+    columns: list[WeightArray] = []
+    for own, weights in classes:
+        column: WeightArray = np.zeros_like(weights, shape=len(scores))
+        column[count_at_or_below(scores, own)[0] - 1] = weights
+        columns.append(column)
+    for array in (scores, *columns):
+        array.flags.writeable = False
+    return ScoreGroups(scores, *columns)
+
+
+def groups_to_state(groups: ScoreGroups, exact: bool) -> dict[str, Any]:
+    """The written form of a score index; its arrays are copies."""
+    return {"exact": exact} | {key: array.copy() for key, array in groups._asdict().items()}
+
+
+def groups_from_state(data: object) -> tuple[ScoreGroups, bool]:
+    """What :func:`groups_to_state` wrote, every value checked, and whether it was exact.
+
+    Raises:
+        StateError: Anything else came.
+    """
+    fields = fields_of(data, _STATE, _KEYS)
+    exact = bool_field(fields, "exact", _STATE)
+    scores = array_field(fields, "scores", _STATE, np.float64)
+    _refuse_at(scores, ~np.isfinite(scores), "scores", "finite scores")
+    _refuse_at(scores, (scores == 0) & np.signbit(scores), "scores", "0.0 in place of -0.0")
+    falls = np.append(False, scores[1:] <= scores[:-1])
+    _refuse_at(scores, falls, "scores", "scores in ascending order, each once")
+    weights: list[WeightArray] = []
+    for key in ("positives", "negatives"):
+        column = array_field(fields, key, _STATE, np.int64 if exact else np.float64)
+        if len(column) != len(scores):
+            raise StateError(
+                f"{_STATE}.{key}: expected {len(scores)} weights, one for each score, "
+                f"got {len(column)}"
+            )
+        _check_column(column, key, exact)
+        weights.append(column)
+    groups = ScoreGroups(scores, *weights)
+    nobody = (groups.positives == 0) & (groups.negatives == 0)
+    _refuse_at(groups.positives, nobody, "positives", "a weight above 0 here or in negatives")
+    return groups, exact
+
+
+def _check_column(column: WeightArray, key: str, exact: bool) -> None:
+    if exact:
+        _refuse_at(column, column < 0, key, "weights of at least 0")
+        most, total = MAX_TOTAL, exact_sum(column)
+    else:
+        bad = ~((column >= 0) & (column <= MOST_WEIGHT)) | np.signbit(column)
+        _refuse_at(column, bad, key, "finite weights of at least 0")
+        most, total = MOST_WEIGHT, column.sum()
+    if total > most:
+        raise StateError(f"{_STATE}.{key}: expected a sum of at most {most}, got {total}")
+
+
+def _refuse_at(array: WeightArray, bad: Any, key: str, expected: str) -> None:
+    if bad.any():
+        place = int(np.argmax(bad))
+        got = shown(array[place].item())
+        raise StateError(f"{_STATE}.{key}[{place}]: expected {expected}, got {got}")

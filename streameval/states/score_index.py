@@ -1,0 +1,80 @@
+"""Which implementation of the score index this process uses.
+
+Both are one class to the outside: the same methods, the same errors, the same
+written form. The compiled one is chosen where it was built; the environment
+variable ``STREAMEVAL_BACKEND`` (``portable`` or ``native``), read once when
+streameval is imported, decides otherwise.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import TYPE_CHECKING, Any
+
+from streameval.errors import StreamevalError, shown
+from streameval.states.portable_index import PortableScoreIndex
+
+__all__ = ["BackendError", "ScoreIndex", "backend", "restore_score_index"]
+
+_VARIABLE = "STREAMEVAL_BACKEND"
+
+
+class BackendError(StreamevalError, ImportError):
+    """``STREAMEVAL_BACKEND`` asks for an implementation that is not to be had."""
+
+
+def choose(wish: str) -> tuple[str, type[Any]]:
+    """The name and the class of the implementation for a value of the variable.
+
+    Args:
+        wish: ``"portable"``, ``"native"``, or ``""`` for the best there is.
+
+    Raises:
+        BackendError: The compiled index was asked for and cannot be imported,
+            or the wish is none of these.
+
+    >>> choose("portable")[0]
+    'portable'
+    """
+    if wish not in ("", "native", "portable"):
+        raise BackendError(f"{_VARIABLE}: expected native, portable or nothing, got {shown(wish)}")
+    if wish != "portable":
+        try:
+            compiled = importlib.import_module("streameval.native.native_index")
+            return "native", compiled.NativeScoreIndex
+        except ImportError as error:
+            if wish == "native":
+                raise BackendError(
+                    f"{_VARIABLE}=native: the compiled score index cannot be imported "
+                    f"({error}); install a C++ compiler and run "
+                    "pip install --force-reinstall --no-binary streameval streameval, "
+                    f"or unset {_VARIABLE}"
+                ) from error
+    return "portable", PortableScoreIndex
+
+
+_BACKEND, _CLASS = choose(os.environ.get(_VARIABLE, ""))
+
+if TYPE_CHECKING:
+    from streameval.states.portable_index import PortableScoreIndex as ScoreIndex
+else:
+    ScoreIndex = _CLASS
+
+
+def backend() -> str:
+    """The implementation in use: ``"native"``, compiled, or ``"portable"``, numpy and Python.
+
+    >>> backend() in ("native", "portable")
+    True
+    """
+    return _BACKEND
+
+
+def restore_score_index(state: dict[str, Any]) -> ScoreIndex:
+    """The index of a written state, in the implementation in use here; for pickle.
+
+    >>> restore_score_index(ScoreIndex([(True, 0.5)]).to_state()).positives
+    1
+    """
+    return ScoreIndex.from_state(state)
