@@ -1,0 +1,247 @@
+"""Agreement between truth and prediction beyond what chance or a lazy guess gives."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from streameval.errors import MetricError, shown
+from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
+from streameval.metrics.whole_counts import WholeCounts, whole_cells, whole_counts
+from streameval.states.confusion import ConfusionCounts
+from streameval.states.succession import Succession
+
+__all__ = ["cohen_kappa", "kappa_m", "kappa_temporal", "matthews_corrcoef"]
+
+
+def matthews_corrcoef(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
+    """The correlation of the true and the predicted class, for any number of classes.
+
+        (c·s − Σ tₖpₖ) / √((s² − Σ pₖ²)·(s² − Σ tₖ²))
+
+    with c correct of s events, tₖ the true and pₖ the predicted count of
+    class k. With two classes it is the phi coefficient.
+
+    Args:
+        counts: The events.
+        undefined: A number to return where a factor is 0.
+
+    Returns:
+        A number in [−1, 1], exactly 1 when every prediction is right;
+        undefined while all events are of one class, or predicted one class.
+
+    Cost:
+        O(1) for each class touched since the last read; O(cells) with
+        weights that are not whole.
+
+    >>> matthews_corrcoef(ConfusionCounts.from_matrix([[3, 1], [1, 3]], ["cat", "dog"]))
+    0.5
+    """
+    total = counts.total
+    if type(total) is int:
+        sums = counts.sums
+        square = total * total
+        spread_true: int = square - sums.true_squared  # type: ignore[assignment]
+        spread_predicted: int = square - sums.predicted_squared  # type: ignore[assignment]
+        if spread_true and spread_predicted:
+            covariance: int = counts.correct * total - sums.true_predicted  # type: ignore[assignment]
+            return _correlation(covariance, spread_true, spread_predicted)
+    whole = whole_counts(counts)
+    total = whole.total
+    if not total:
+        return undefined_value(NO_EVENTS, undefined)
+    spread_true = total * total - sum(t * t for t in whole.true)
+    spread_predicted = total * total - sum(p * p for p in whole.predicted)
+    if not spread_true:
+        only = whole.labels[whole.true.index(total)]
+        return undefined_value("every event is truly {}", undefined, only)
+    if not spread_predicted:
+        only = whole.labels[whole.predicted.index(total)]
+        return undefined_value("every event was predicted {}", undefined, only)
+    covariance = sum(whole.correct) * total - _true_predicted(whole)
+    return _correlation(covariance, spread_true, spread_predicted)
+
+
+def _correlation(covariance: int, spread_true: int, spread_predicted: int) -> float:
+    if spread_true == spread_predicted:
+        # No root, so that a perfect prediction is 1 and not nearly 1.
+        return covariance / spread_true
+    # Two ratios, not the product of the spreads, which passes int64 at 10⁵
+    # events. Three roundings below a root cannot lift it above 1.
+    value = math.sqrt((covariance / spread_true) * (covariance / spread_predicted))
+    return value if covariance >= 0 else -value
+
+
+def _true_predicted(whole: WholeCounts) -> int:
+    return sum(t * p for t, p in zip(whole.true, whole.predicted, strict=True))
+
+
+def cohen_kappa(
+    counts: ConfusionCounts,
+    *,
+    weights: Literal["linear", "quadratic"] | None = None,
+    undefined: float | None = None,
+) -> float:
+    """How far agreement exceeds the agreement expected by chance.
+
+        (p_o − p_e) / (1 − p_e),  p_e = Σ tₖpₖ / s²
+
+    With `weights`, a disagreement counts by how far the two classes are apart
+    in the order of ``counts.labels``: by the distance, or by its square. This
+    is for classes that are grades.
+
+    Args:
+        counts: The events.
+        weights: None, ``"linear"`` or ``"quadratic"``.
+        undefined: A number to return where p_e = 1.
+
+    Returns:
+        A number in [−1, 1]; 0 is what chance gives. Undefined while all
+        events are of one class and predicted that class.
+
+    Raises:
+        MetricError: Other `weights`.
+
+    Cost:
+        O(1) for each class touched since the last read; O(cells) with
+        `weights`, or where the events' own weights are not whole.
+
+    >>> counts = ConfusionCounts.from_matrix([[2, 1, 0], [0, 2, 0], [0, 0, 1]], [1, 2, 3])
+    >>> cohen_kappa(counts)
+    0.7391304347826086
+    >>> cohen_kappa(counts, weights="linear")
+    0.7857142857142857
+    """
+    if weights is None:
+        total = counts.total
+        if type(total) is int:
+            sums = counts.sums
+            chance = sums.true_predicted
+            square = total * total
+            if chance != square:
+                return (counts.correct * total - chance) / (square - chance)
+        whole = whole_counts(counts)
+        total = whole.total
+        chance = _true_predicted(whole)
+        if total * total != chance:
+            return (sum(whole.correct) * total - chance) / (total * total - chance)
+        return _no_chance(whole, undefined)
+    if weights not in ("linear", "quadratic"):
+        raise MetricError(f"weights: expected None, 'linear' or 'quadratic', got {shown(weights)}")
+    whole = whole_counts(counts)
+    place = {label: n for n, label in enumerate(whole.labels)}
+    square_it = weights == "quadratic"
+    seen = 0
+    for y_true, y_pred, weight in whole_cells(counts):
+        distance = abs(place[y_true] - place[y_pred])
+        seen += weight * (distance * distance if square_it else distance)
+    expected = _squared_distance(whole) if square_it else _distance(whole)
+    if not expected:
+        return _no_chance(whole, undefined)
+    return (expected - seen * whole.total) / expected
+
+
+def _no_chance(whole: WholeCounts, undefined: float | None) -> float:
+    if not whole.total:
+        return undefined_value(NO_EVENTS, undefined)
+    only = whole.labels[whole.true.index(whole.total)]
+    return undefined_value("every event is truly {} and was predicted so", undefined, only)
+
+
+def _distance(whole: WholeCounts) -> int:
+    """Σ |i − j|·tᵢ·pⱼ: over each gap between neighbours, the pairs it parts."""
+    total = whole.total
+    expected = true = predicted = 0
+    for t, p in zip(whole.true, whole.predicted, strict=True):
+        true += t
+        predicted += p
+        expected += true * (total - predicted) + (total - true) * predicted
+    return expected
+
+
+def _squared_distance(whole: WholeCounts) -> int:
+    """Σ (i − j)²·tᵢ·pⱼ, multiplied out."""
+    first = sum(n * t for n, t in enumerate(whole.true))
+    second = sum(n * p for n, p in enumerate(whole.predicted))
+    squares = sum(
+        n * n * (t + p) for n, (t, p) in enumerate(zip(whole.true, whole.predicted, strict=True))
+    )
+    return whole.total * squares - 2 * first * second
+
+
+def kappa_m(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
+    """How far accuracy exceeds always answering the most frequent class.
+
+        1 − (1 − accuracy) / (1 − maxₖ tₖ/s)
+
+    Args:
+        counts: The events.
+        undefined: A number to return while all events are of one class.
+
+    Returns:
+        A number of at most 1; 0 for that lazy guess, without a lower bound.
+        Undefined while all events are of one class.
+
+    Cost:
+        O(classes).
+
+    >>> kappa_m(ConfusionCounts.from_matrix([[5, 1], [1, 3]], ["cat", "dog"]))
+    0.5
+    """
+    whole = whole_counts(counts)
+    if not whole.total:
+        return undefined_value(NO_EVENTS, undefined)
+    most = max(whole.true)
+    return ratio(
+        sum(whole.correct) - most,
+        whole.total - most,
+        "every event is truly {}",
+        undefined,
+        whole.labels[whole.true.index(most)],
+    )
+
+
+def kappa_temporal(
+    counts: ConfusionCounts, succession: Succession, *, undefined: float | None = None
+) -> float:
+    """How far accuracy exceeds answering each event with the previous event's true label.
+
+        1 − (1 − accuracy) / (1 − pₙ)
+
+    with pₙ the share of events whose true label is the one before them
+    (events that come first have none and are not counted there).
+
+    Args:
+        counts: The events.
+        succession: The same events in their order.
+        undefined: A number to return where pₙ is 1 or there is no pair yet.
+
+    Returns:
+        A number of at most 1; 0 for that lazy guess, without a lower bound.
+        Undefined until some event has another label than the one before.
+
+    Cost:
+        O(1); O(cells) with weights that are not whole.
+
+    >>> counts, order = ConfusionCounts(), Succession()
+    >>> for y_true, y_pred in [(0, 0), (0, 0), (1, 0), (0, 0), (0, 0)]:
+    ...     counts.update(y_true, y_pred)
+    ...     order.update(y_true)
+    >>> kappa_temporal(counts, order)
+    0.6
+    """
+    correct, total = counts.correct, counts.total
+    if type(total) is not int:
+        whole = whole_counts(counts)
+        correct, total = sum(whole.correct), whole.total
+    pairs, repeats = succession.pairs, succession.repeats
+    if not total:
+        return undefined_value(NO_EVENTS, undefined)
+    if not pairs:
+        return undefined_value("no event has one before it", undefined)
+    return ratio(
+        correct * pairs - total * repeats,
+        total * (pairs - repeats),
+        "every event has the true label of the one before it",
+        undefined,
+    )

@@ -1,0 +1,152 @@
+"""Do events given probability p happen with frequency p? Reliability in equal-width bins.
+
+Binary (:class:`ProbabilitySums`): the probability of the positive class
+against how often the event was positive. Multi-class
+(:class:`ClassProbabilitySums`): the highest probability of an event, its
+*confidence*, against how often that label was the true one.
+
+The number of bins is the state's. A probability on an edge belongs to the bin
+below, as in scikit-learn's ``calibration_curve``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streameval.events import FloatArray, Weight
+from streameval.metrics.probability import AnySums, missing_probability
+from streameval.metrics.thresholds import Counts, curve_dict
+from streameval.metrics.undefined import undefined_value
+from streameval.states.fixed_point import UNIT
+from streameval.states.probability import ProbabilitySums
+
+__all__ = [
+    "CalibrationCurve",
+    "calibration_curve",
+    "expected_calibration_error",
+    "max_calibration_error",
+]
+
+
+def _filled_bins(sums: AnySums) -> list[tuple[int, Weight, Weight, Weight]]:
+    """(number, weight, weight that happened, units of probability) of each bin with events."""
+    happened = sums.bin_positives if isinstance(sums, ProbabilitySums) else sums.bin_correct
+    rows = zip(sums.bin_weights, happened, sums.bin_probability_units, strict=True)
+    return [(number, *row) for number, row in enumerate(rows) if row[0]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CalibrationCurve:
+    """One row for each bin that holds events.
+
+    ``observed`` is how often it happened, ``predicted`` the mean probability,
+    ``weight`` the events of the bin, ``low`` and ``high`` its edges. The first
+    two are scikit-learn's ``prob_true`` and ``prob_pred``.
+    """
+
+    observed: FloatArray
+    predicted: FloatArray
+    weight: Counts
+    low: FloatArray
+    high: FloatArray
+    reason: str = ""
+
+    def columns(self) -> dict[str, Counts]:
+        """Column name to array, in the order of the fields."""
+        return {
+            "observed": self.observed,
+            "predicted": self.predicted,
+            "weight": self.weight,
+            "low": self.low,
+            "high": self.high,
+        }
+
+    def __iter__(self) -> Iterator[Counts]:
+        return iter(self.columns().values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists for JSON."""
+        return curve_dict("calibration", self.reason, self.columns())
+
+
+def calibration_curve(sums: AnySums) -> CalibrationCurve:
+    """The reliability curve: observed frequency against mean probability.
+
+    Returns:
+        A row for each bin that holds events; none, and a reason, while there
+        is no event or, binary, while some score lies outside [0, 1].
+
+    Cost:
+        O(bins).
+
+    >>> sums = ProbabilitySums(bins=5)
+    >>> for positive, probability in [(False, 0.1), (True, 0.125), (True, 0.75)]:
+    ...     sums.update(positive, probability)
+    >>> curve = calibration_curve(sums)
+    >>> curve.observed.tolist(), curve.predicted.tolist(), curve.weight.tolist()
+    ([0.5, 1.0], [0.1125, 0.75], [2, 1])
+    """
+    reason = missing_probability(sums, "calibration")
+    rows = [] if reason else _filled_bins(sums)
+    edges = np.linspace(0.0, 1.0, len(sums.bin_weights) + 1)
+    numbers = [number for number, *_ in rows]
+    return CalibrationCurve(
+        observed=np.array([happened / weight for _, weight, happened, _ in rows]),
+        predicted=np.array([units / (weight * UNIT) for _, weight, _, units in rows]),
+        weight=np.array([weight for _, weight, _, _ in rows]),
+        low=edges[numbers] if rows else edges[:0],
+        high=edges[1:][numbers] if rows else edges[:0],
+        reason=reason,
+    )
+
+
+def expected_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
+    """Mean gap between frequency and probability, over equal-width bins.
+
+        ECE = Σ_b (w_b / W) · |observed_b − predicted_b|
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason as :func:`calibration_curve`.
+
+    Cost:
+        O(bins).
+
+    >>> sums = ProbabilitySums()
+    >>> sums.update(True, 0.75)
+    >>> sums.update(False, 0.25)
+    >>> expected_calibration_error(sums)
+    0.25
+    """
+    reason = missing_probability(sums, "the calibration error")
+    if reason:
+        return undefined_value(reason, undefined)
+    gap = sum(abs(happened * UNIT - units) for _, _, happened, units in _filled_bins(sums))
+    return gap / (sums.weight * UNIT)
+
+
+def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
+    """Largest gap between frequency and probability in any bin that holds events.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason as :func:`calibration_curve`.
+
+    Cost:
+        O(bins).
+
+    >>> sums = ProbabilitySums()
+    >>> sums.update(True, 0.75)
+    >>> sums.update(False, 0.125)
+    >>> max_calibration_error(sums)
+    0.25
+    """
+    reason = missing_probability(sums, "the calibration error")
+    if reason:
+        return undefined_value(reason, undefined)
+    return max(
+        abs(happened * UNIT - units) / (weight * UNIT)
+        for _, weight, happened, units in _filled_bins(sums)
+    )

@@ -1,0 +1,290 @@
+"""The threshold to use: cut-points that are best by some rule.
+
+Every distinct score is a candidate, and so is ``+inf``, which calls nothing
+positive. Among equally good candidates the highest threshold is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streameval.events import Weight
+from streameval.metrics.thresholds import (
+    Counts,
+    ThresholdCounts,
+    class_missing,
+    number_option,
+    plain,
+    quotients,
+    room_for,
+    threshold_counts,
+)
+from streameval.metrics.undefined import NO_EVENTS, Undefined
+from streameval.states.score_index import ScoreIndex
+
+__all__ = [
+    "CUT_POINTS",
+    "CutPoint",
+    "cost_cut",
+    "f1_cut",
+    "fbeta_cut",
+    "fpr_cut",
+    "mcc_cut",
+    "precision_cut",
+    "youden_cut",
+]
+
+
+class CutPoint(NamedTuple):
+    """A threshold, what it counts when ``score >= threshold`` is called positive, and its merit.
+
+    All six are nan with a reason (:class:`~streameval.metrics.undefined.Undefined`)
+    where no threshold can be chosen.
+    """
+
+    threshold: float
+    tp: Weight
+    fp: Weight
+    fn: Weight
+    tn: Weight
+    value: float
+    """What the rule looks at, at this threshold: Youden's J, F-beta, the cost, …"""
+
+    @property
+    def reason(self) -> str:
+        """Why there is no cut-point; empty where there is one."""
+        return self.threshold.reason if isinstance(self.threshold, Undefined) else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; nan and infinity become None.
+
+        >>> index = ScoreIndex([(False, .1), (True, .8)])
+        >>> youden_cut(index).to_dict() == {"threshold": 0.8, "tp": 1, "fp": 0, "fn": 0,
+        ...     "tn": 1, "value": 1.0, "reason": None}
+        True
+        """
+        record = {
+            name: value if math.isfinite(value) else None for name, value in self._asdict().items()
+        }
+        record["reason"] = self.reason or None
+        return record
+
+
+def _no_cut(reason: str) -> CutPoint:
+    nothing = Undefined(reason)
+    return CutPoint(nothing, nothing, nothing, nothing, nothing, nothing)
+
+
+def _cut(counts: ThresholdCounts, row: int, value: float) -> CutPoint:
+    tp, fp = plain(counts.tp[row]), plain(counts.fp[row])
+    return CutPoint(
+        float(counts.threshold[row]),
+        tp,
+        fp,
+        counts.positives - tp,
+        counts.negatives - fp,
+        float(value),
+    )
+
+
+def _lead(counts: ThresholdCounts) -> Counts:
+    """TP·N − FP·P at each row: Youden's J in pairs, exact in integers."""
+    pairs = counts.positives * counts.negatives
+    tp, fp = room_for(counts.tp, pairs), room_for(counts.fp, pairs)
+    return tp * counts.negatives - fp * counts.positives
+
+
+def youden_cut(index: ScoreIndex) -> CutPoint:
+    """The threshold with the highest Youden index J = TPR − FPR.
+
+    Cost:
+        O(distinct scores), here and in the cut-points below.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> youden_cut(index)
+    CutPoint(threshold=0.8, tp=1, fp=0, fn=1, tn=2, value=0.5)
+    """
+    counts = threshold_counts(index.groups())
+    reason = class_missing(counts.positives, counts.negatives)
+    if reason:
+        return _no_cut(reason)
+    lead = _lead(counts)
+    row = int(np.argmax(lead))
+    return _cut(counts, row, plain(lead[row]) / (counts.positives * counts.negatives))
+
+
+def fbeta_cut(index: ScoreIndex, beta: float = 1.0) -> CutPoint:
+    """The threshold with the highest F-beta, (1+β²)·TP / ((1+β²)·TP + β²·FN + FP).
+
+    Args:
+        index: Scores in any unit.
+        beta: Weight of recall against precision, above 0 and at most 1e100.
+
+    Raises:
+        MetricError: ``beta`` is not such a number.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> fbeta_cut(index)
+    CutPoint(threshold=0.35, tp=2, fp=1, fn=0, tn=1, value=0.8)
+    """
+    square = (
+        number_option(
+            "beta", beta, "a number above 0 and at most 1e100", low=0, high=1e100, above=True
+        )
+        ** 2
+    )
+    counts = threshold_counts(index.groups())
+    if not counts.positives:
+        return _no_cut(class_missing(counts.positives, counts.negatives))
+    # (1+β²)TP + β²FN + FP = β²P + TP + FP
+    bound = (1 + square) * (counts.positives + counts.negatives)
+    tp, fp = room_for(counts.tp, bound), room_for(counts.fp, bound)
+    values = quotients((1 + square) * tp, square * counts.positives + tp + fp)
+    row = int(np.argmax(values))
+    return _cut(counts, row, values[row])
+
+
+def f1_cut(index: ScoreIndex) -> CutPoint:
+    """The threshold with the highest F1: :func:`fbeta_cut` with β = 1.
+
+    >>> f1_cut(ScoreIndex([(False, .1), (True, .8)])).threshold
+    0.8
+    """
+    return fbeta_cut(index, 1)
+
+
+def mcc_cut(index: ScoreIndex) -> CutPoint:
+    """The threshold with the highest Matthews correlation.
+
+    Undefined where no threshold calls some events positive and some negative.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> cut = mcc_cut(index)
+    >>> cut.threshold, round(cut.value, 6)
+    (0.8, 0.57735)
+    """
+    counts = threshold_counts(index.groups())
+    reason = class_missing(counts.positives, counts.negatives)
+    if reason:
+        return _no_cut(reason)
+    # TP·TN − FP·FN = TP·N − FP·P. The floats only choose; the value is divided exactly below.
+    lead = _lead(counts)
+    called = counts.tp + counts.fp
+    refused = called[-1] - called
+    between = (called > 0) & (refused > 0)
+    if not between.any():
+        return _no_cut("all scores are equal, so no threshold separates any events")
+    floats = called[between].astype(np.float64), refused[between].astype(np.float64)
+    merit = lead[between].astype(np.float64) / np.sqrt(floats[0] * floats[1])
+    row = int(np.flatnonzero(between)[np.argmax(merit)])
+    below = counts.positives * counts.negatives * plain(called[row]) * plain(refused[row])
+    return _cut(counts, row, plain(lead[row]) / math.sqrt(below))
+
+
+def cost_cut(index: ScoreIndex, c_fp: float = 1, c_fn: float = 1) -> CutPoint:
+    """The threshold with the lowest mean cost, (c_fp·FP + c_fn·FN) / events.
+
+    Calling nothing positive (threshold ``+inf``) may be the cheapest.
+
+    Args:
+        index: Scores in any unit.
+        c_fp: Cost of a false positive, at least 0.
+        c_fn: Cost of a false negative, at least 0.
+
+    Raises:
+        MetricError: A cost is not a finite number of at least 0.
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> cost_cut(index, c_fp=1, c_fn=5)
+    CutPoint(threshold=0.35, tp=2, fp=1, fn=0, tn=1, value=0.25)
+    """
+    expected = "a number of at least 0"
+    per_fp = number_option("c_fp", c_fp, expected, low=0, high=1e150)
+    per_fn = number_option("c_fn", c_fn, expected, low=0, high=1e150)
+    counts = threshold_counts(index.groups())
+    events = counts.positives + counts.negatives
+    if not events:
+        return _no_cut(NO_EVENTS)
+    highest = per_fp * counts.negatives + per_fn * counts.positives
+    tp, fp = room_for(counts.tp, highest), room_for(counts.fp, highest)
+    cost = per_fp * fp + per_fn * (counts.positives - tp)
+    row = int(np.argmin(cost))
+    return _cut(counts, row, plain(cost[row]) / events)
+
+
+def precision_cut(index: ScoreIndex, precision: float = 0.9) -> CutPoint:
+    """The highest recall whose precision is at least a given one.
+
+    ``value`` is the recall.
+
+    Args:
+        index: Scores in any unit.
+        precision: The precision wanted, in [0, 1].
+
+    Raises:
+        MetricError: ``precision`` is not in [0, 1].
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> precision_cut(index, 0.6)
+    CutPoint(threshold=0.35, tp=2, fp=1, fn=0, tn=1, value=1.0)
+    >>> precision_cut(ScoreIndex([(True, .1), (False, .4)]), 0.6).reason
+    'no threshold has a precision of 0.6 or more; the highest is 0.5'
+    """
+    least = number_option("precision", precision, "a number from 0 to 1", low=0, high=1)
+    counts = threshold_counts(index.groups())
+    if not counts.positives:
+        return _no_cut(class_missing(counts.positives, counts.negatives))
+    reached = quotients(counts.tp, counts.tp + counts.fp)
+    good = np.flatnonzero(reached >= least)
+    if not len(good):
+        return _no_cut(
+            f"no threshold has a precision of {least} or more; "
+            f"the highest is {float(np.nanmax(reached))}"
+        )
+    row = int(good[np.argmax(counts.tp[good])])
+    return _cut(counts, row, plain(counts.tp[row]) / counts.positives)
+
+
+def fpr_cut(index: ScoreIndex, fpr: float = 0.1) -> CutPoint:
+    """The highest true positive rate whose false positive rate is at most a given one.
+
+    ``value`` is the true positive rate. Threshold ``+inf`` always qualifies.
+
+    Args:
+        index: Scores in any unit.
+        fpr: The false positive rate allowed, in [0, 1].
+
+    Raises:
+        MetricError: ``fpr`` is not in [0, 1].
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> fpr_cut(index, 0.5)
+    CutPoint(threshold=0.35, tp=2, fp=1, fn=0, tn=1, value=1.0)
+    """
+    most = number_option("fpr", fpr, "a number from 0 to 1", low=0, high=1)
+    counts = threshold_counts(index.groups())
+    reason = class_missing(counts.positives, counts.negatives)
+    if reason:
+        return _no_cut(reason)
+    good = np.flatnonzero(quotients(counts.fp, counts.negatives) <= most)
+    row = int(good[np.argmax(counts.tp[good])])
+    return _cut(counts, row, plain(counts.tp[row]) / counts.positives)
+
+
+CUT_POINTS: Mapping[str, Callable[..., CutPoint]] = MappingProxyType(
+    {
+        "youden": youden_cut,
+        "f1": f1_cut,
+        "fbeta": fbeta_cut,
+        "mcc": mcc_cut,
+        "cost": cost_cut,
+        "precision_at_least": precision_cut,
+        "fpr_at_most": fpr_cut,
+    }
+)
+"""Every rule by name, a function of a ScoreIndex and the rule's own keywords."""

@@ -1,0 +1,288 @@
+"""Ranking by several classes' probabilities: AUC of each pair and of each class.
+
+Column c of the scores is the probability given to label c. ``A(c|j)`` is the
+AUC of column c with the events of class c as positives and those of class j
+as negatives. Wins are counted in integers and divided once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal, NamedTuple, TypeAlias, overload
+
+import numpy as np
+
+from streameval.errors import MetricError, shown
+from streameval.events import FloatArray, Label, Weight
+from streameval.metrics.averages import FRACTION_BITS, mean_of_scaled
+from streameval.metrics.thresholds import room_for
+from streameval.metrics.undefined import NO_EVENTS, undefined_value
+from streameval.states.class_scores import ClassScores
+
+__all__ = [
+    "PairwiseAuc",
+    "roc_auc_micro",
+    "roc_auc_ovo",
+    "roc_auc_ovr",
+    "roc_auc_pairs",
+]
+
+AucAverage: TypeAlias = Literal["macro", "weighted"]
+
+
+class _Share(NamedTuple):
+    """One AUC inside a mean: its pairs won (twice), its pairs (twice), its weight in the mean."""
+
+    twice_wins: Weight
+    twice_pairs: Weight
+    weight: Weight
+
+
+def _mean(shares: Iterable[_Share], undefined: float | None) -> float | None:
+    """The weighted mean of AUCs, or None where none exists.
+
+    Those without pairs count as ``undefined`` when it is a number, and are
+    left out otherwise.
+    """
+    defined: list[_Share] = []
+    left: list[_Share] = []
+    for share in shares:
+        (defined if share.twice_pairs else left).append(share)
+    if all(isinstance(number, int) for share in defined for number in share):
+        scaled = 0
+        for wins, pairs, weight in defined:
+            scaled += (int(weight * wins) << FRACTION_BITS) // int(pairs)
+        inside, outside = (sum(int(share.weight) for share in part) for part in (defined, left))
+        return mean_of_scaled(scaled, inside, outside, undefined)
+    terms = [weight * (wins / pairs) for wins, pairs, weight in defined]
+    weights = [share.weight for share in defined]
+    if undefined is not None and undefined == undefined:
+        weights += [share.weight for share in left]
+        terms += [share.weight * undefined for share in left]
+    return math.fsum(terms) / math.fsum(weights)
+
+
+def _average_option(average: object, allowed: tuple[object, ...]) -> None:
+    if average not in allowed:
+        names = ", ".join(map(repr, allowed[:-1])) + f" or {allowed[-1]!r}"
+        raise MetricError(f"average: expected {names}, got {shown(average)}")
+
+
+def _true_counts(scores: ClassScores) -> dict[Label, Weight]:
+    return {label: scores.true_count(label) for label in scores.labels}
+
+
+@overload
+def roc_auc_ovr(
+    scores: ClassScores, *, average: AucAverage = "macro", undefined: float | None = None
+) -> float: ...
+
+
+@overload
+def roc_auc_ovr(
+    scores: ClassScores, *, average: None, undefined: float | None = None
+) -> dict[Label, float]: ...
+
+
+def roc_auc_ovr(
+    scores: ClassScores,
+    *,
+    average: AucAverage | None = "macro",
+    undefined: float | None = None,
+) -> float | dict[Label, float]:
+    """AUC of each class against the rest, averaged.
+
+    Equal to scikit-learn's ``roc_auc_score(multi_class="ovr")``.
+
+    Args:
+        scores: Probabilities of every label by true class.
+        average: ``"macro"``, the plain mean; ``"weighted"``, by the number of
+            events of the class; None, a dict of label to AUC.
+        undefined: A number that counts for each class without an AUC; such
+            classes are left out of the mean otherwise.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason while no class has an AUC,
+        that is, until events of two classes were seen.
+
+    Raises:
+        MetricError: An unknown average.
+
+    Cost:
+        O(classes · scores).
+
+    >>> scores = ClassScores()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
+    >>> roc_auc_ovr(scores)
+    1.0
+    """
+    _average_option(average, ("macro", "weighted", None))
+    counts = _true_counts(scores)
+    if average is None:
+        return _auc_of_each(scores, counts, undefined)
+    total = _total(counts)
+
+    def shares() -> Iterator[_Share]:
+        for label, count in counts.items():
+            pairs = count * (total - count)
+            wins = scores.one_vs_rest_wins(label) if pairs else 0
+            yield _Share(wins, 2 * pairs, count if average == "weighted" else 1)
+
+    value = _mean(shares(), undefined) if total else None
+    return _no_two_classes(counts, undefined) if value is None else value
+
+
+def _auc_of_each(
+    scores: ClassScores, counts: dict[Label, Weight], undefined: float | None
+) -> dict[Label, float]:
+    total = _total(counts)
+    values: dict[Label, float] = {}
+    for label, count in counts.items():
+        pairs = count * (total - count)
+        if pairs:
+            values[label] = scores.one_vs_rest_wins(label) / (2 * pairs)
+        elif not total:
+            values[label] = undefined_value(NO_EVENTS, undefined)
+        else:
+            reason = "every event is truly {}" if count else "no event is truly {}"
+            values[label] = undefined_value(reason, undefined, label)
+    return values
+
+
+def _total(counts: dict[Label, Weight]) -> Weight:
+    if all(isinstance(count, int) for count in counts.values()):
+        return sum(counts.values())
+    return math.fsum(counts.values())
+
+
+def _no_two_classes(counts: dict[Label, Weight], undefined: float | None) -> float:
+    for label, count in counts.items():
+        if count:
+            return undefined_value("every event is truly {}", undefined, label)
+    return undefined_value(NO_EVENTS, undefined)
+
+
+def roc_auc_ovo(
+    scores: ClassScores, *, average: AucAverage = "macro", undefined: float | None = None
+) -> float:
+    """AUC of each pair of classes, averaged (Hand & Till 2001).
+
+    The mean over unordered pairs of ½(A(c|j) + A(j|c)): a perfect ranking
+    gives 1. Equal to scikit-learn's ``roc_auc_score(multi_class="ovo")``.
+
+    Args:
+        scores: Probabilities of every label by true class.
+        average: ``"macro"``, every pair alike; ``"weighted"``, by the number
+            of events of the two classes.
+        undefined: A number that counts for each pair with a class that no
+            event has; such pairs are left out of the mean otherwise.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason until events of two classes
+        were seen.
+
+    Raises:
+        MetricError: An unknown average.
+
+    Cost:
+        O(classes · scores) in all pairs together.
+
+    >>> scores = ClassScores()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
+    >>> roc_auc_ovo(scores)
+    1.0
+    """
+    _average_option(average, ("macro", "weighted"))
+    counts = _true_counts(scores)
+
+    def shares() -> Iterator[_Share]:
+        for (c, count_c), (j, count_j) in combinations(counts.items(), 2):
+            weight = count_c + count_j if average == "weighted" else 1
+            pairs = count_c * count_j
+            wins = scores.pair_wins(c, j) + scores.pair_wins(j, c) if pairs else 0
+            yield _Share(wins, 4 * pairs, weight)
+
+    value = _mean(shares(), undefined) if _two_classes(counts) else None
+    return _no_two_classes(counts, undefined) if value is None else value
+
+
+def _two_classes(counts: dict[Label, Weight]) -> bool:
+    return sum(1 for count in counts.values() if count) > 1
+
+
+def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> float:
+    """AUC of all columns pooled: every (event, label) is one case, positive where it is true.
+
+    Equal to scikit-learn's ``roc_auc_score(multi_class="ovr", average="micro")``.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason until two labels and an event were seen.
+
+    Cost:
+        O(scores).
+
+    >>> scores = ClassScores()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
+    >>> roc_auc_micro(scores)
+    0.875
+    """
+    groups = scores.pooled()
+    positives, negatives = groups.positives, groups.negatives
+    bound = (
+        4 * float(np.sum(positives, dtype=np.float64)) * float(np.sum(negatives, dtype=np.float64))
+    )
+    if not bound:
+        counts = _true_counts(scores)
+        return _no_two_classes(counts, undefined)
+    won, lost = room_for(positives, bound), room_for(negatives, bound)
+    below = np.cumsum(lost) - lost
+    twice_wins = np.dot(won, 2 * below + lost)
+    pairs = won.sum() * lost.sum()
+    return float(twice_wins / (2 * pairs))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairwiseAuc:
+    """AUC of every ordered pair of classes.
+
+    ``auc[a, b]`` is A(labels[a] | labels[b]): how well the probability of
+    labels[a] tells its events from those of labels[b]. The diagonal, and the
+    rows and columns of a class without events, are nan.
+    """
+
+    labels: list[Label]
+    auc: FloatArray
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists for JSON; nan becomes None."""
+        rows = [[None if math.isnan(v) else v for v in row] for row in self.auc.tolist()]
+        return {"labels": list(self.labels), "auc": rows}
+
+
+def roc_auc_pairs(scores: ClassScores) -> PairwiseAuc:
+    """The table behind :func:`roc_auc_ovo`: A(c|j) of every ordered pair of classes.
+
+    Cost:
+        O(classes · scores), and classes² cells.
+
+    >>> scores = ClassScores()
+    >>> scores.update("cat", {"cat": 0.75, "dog": 0.25})
+    >>> scores.update("dog", {"cat": 0.5, "dog": 0.5})
+    >>> roc_auc_pairs(scores).to_dict()
+    {'labels': ['cat', 'dog'], 'auc': [[None, 1.0], [1.0, None]]}
+    """
+    counts = _true_counts(scores)
+    labels = list(counts)
+    auc = np.full((len(labels), len(labels)), math.nan)
+    for row, c in enumerate(labels):
+        for column, j in enumerate(labels):
+            pairs = counts[c] * counts[j]
+            if row != column and pairs:
+                auc[row, column] = scores.pair_wins(c, j) / (2 * pairs)
+    return PairwiseAuc(labels, auc)

@@ -1,0 +1,287 @@
+"""How well scores order positives before negatives: functions of a ScoreIndex.
+
+Only the order of the scores matters here, not their unit. With whole weights
+every value is one division of exact integers (or an exactly rounded sum of
+quotients), so it does not depend on how the events arrived. ``undefined=``
+stands in for a value that does not exist, which is otherwise nan with a reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from streameval.events import Weight
+from streameval.metrics.thresholds import (
+    Counts,
+    class_missing,
+    number_option,
+    plain,
+    quotients,
+    room_for,
+    threshold_counts,
+)
+from streameval.metrics.undefined import undefined_value
+from streameval.states.score_groups import ScoreGroups
+from streameval.states.score_index import ScoreIndex
+
+__all__ = [
+    "average_precision",
+    "break_even",
+    "eleven_point_average_precision",
+    "gini",
+    "ks",
+    "partial_roc_auc",
+    "roc_auc",
+]
+
+_BLOCK = 1 << 16
+"""Groups handled at once by sums: a large index must not be copied to be read."""
+
+
+def roc_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
+    """Area under the ROC curve of the scores seen so far, exactly.
+
+    The probability that a random positive outscores a random negative, a tie
+    counting one half:
+
+        AUC = (#{s⁺ > s⁻} + ½ #{s⁺ = s⁻}) / (P · N)
+
+    Pairs are counted in integers and divided once, so the value does not
+    depend on arrival or merge order.
+
+    Args:
+        index: Scores in any unit; only their order matters.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason while P or N is 0.
+
+    Cost:
+        O(1) once the index keeps its wins current (after the first read).
+
+    >>> roc_auc(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
+    0.75
+    """
+    pairs = index.positives * index.negatives
+    if pairs:
+        return index.twice_wins / (2 * pairs)
+    return _needs_both(index, undefined)
+
+
+def gini(index: ScoreIndex, *, undefined: float | None = None) -> float:
+    """Gini coefficient of the ranking, 2·AUC − 1: wins minus losses over all pairs.
+
+    Returns:
+        A fraction in [−1, 1], 0 for a coin; nan with a reason while a class is missing.
+
+    Cost:
+        As :func:`roc_auc`.
+
+    >>> gini(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
+    0.5
+    """
+    pairs = index.positives * index.negatives
+    if pairs:
+        return (index.twice_wins - pairs) / pairs
+    return _needs_both(index, undefined)
+
+
+def ks(index: ScoreIndex, *, undefined: float | None = None) -> float:
+    """Kolmogorov–Smirnov distance: the largest ``|TPR − FPR|`` over all thresholds.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason while a class is missing.
+
+    Cost:
+        O(distinct scores).
+
+    >>> ks(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
+    0.5
+    """
+    if not index.positives * index.negatives:
+        return _needs_both(index, undefined)
+    counts = threshold_counts(index.groups())
+    pairs = counts.positives * counts.negatives
+    tp, fp = room_for(counts.tp, pairs), room_for(counts.fp, pairs)
+    gap = np.abs(tp * counts.negatives - fp * counts.positives)
+    return float(gap.max() / pairs)
+
+
+def average_precision(index: ScoreIndex, *, undefined: float | None = None) -> float:
+    """Precision averaged over the positives, each at its own threshold.
+
+        AP = Σ (R_n − R_{n−1}) · P_n   over the distinct scores, descending
+
+    This is the step form (scikit-learn's ``average_precision_score``), not
+    the trapezoid, which is optimistic. The sum is rounded once.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason while no positive was seen.
+
+    Cost:
+        O(distinct scores) time; no copy of the curve is held.
+
+    >>> average_precision(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
+    0.8333333333333333
+    """
+    if not index.positives:
+        return _needs_both(index, undefined)
+    groups = index.groups()
+    total = math.fsum(_precision_terms(groups))
+    # The groups' own sum: in float mode the index's running total may round differently.
+    positives = index.positives if index.exact else math.fsum(groups.positives)
+    return total / positives
+
+
+def _precision_terms(groups: ScoreGroups) -> Iterator[float]:
+    """Weight of positives times the precision there, for each group holding a positive."""
+    tp: Weight = 0
+    called: Weight = 0
+    for end in range(len(groups.scores), 0, -_BLOCK):
+        block = slice(max(0, end - _BLOCK), end)
+        gained = groups.positives[block][::-1]
+        both = gained + groups.negatives[block][::-1]
+        tps, calleds = tp + np.cumsum(gained), called + np.cumsum(both)
+        tp, called = tps[-1], calleds[-1]
+        with_positive = gained > 0
+        precision = quotients(tps[with_positive], calleds[with_positive])
+        yield from (gained[with_positive] * precision).tolist()
+
+
+def eleven_point_average_precision(index: ScoreIndex, *, undefined: float | None = None) -> float:
+    """Mean interpolated precision at the recall levels 0, 0.1, …, 1.
+
+    At each level, the highest precision of any threshold whose recall
+    reaches the level.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason while no positive was seen.
+
+    Cost:
+        O(distinct scores).
+
+    >>> eleven_point_average_precision(ScoreIndex([(False, .1), (False, .4), (True, .35),
+    ...                                            (True, .8)]))
+    0.8484848484848485
+    """
+    if not index.positives:
+        return _needs_both(index, undefined)
+    counts = threshold_counts(index.groups())
+    tp, fp = counts.tp[1:], counts.fp[1:]
+    best_onwards = np.maximum.accumulate(quotients(tp, tp + fp)[::-1])[::-1]
+    levels = [_tenths(counts.positives, tenth) for tenth in range(11)]
+    return math.fsum(best_onwards[np.searchsorted(tp, levels)].tolist()) / 11
+
+
+def _tenths(whole: Weight, tenth: int) -> Weight:
+    """The least count that is at least ``tenth`` tenths of the whole."""
+    if isinstance(whole, int):
+        return -(-tenth * whole // 10)
+    # Fractions that add up to three tenths may fall short of it by their rounding.
+    return whole * tenth / 10 * (1 - 1e-12)
+
+
+def break_even(index: ScoreIndex, *, undefined: float | None = None) -> float:
+    """The value at which precision equals recall.
+
+    They are equal where as many events are called positive as are positive.
+    Where that falls inside a group of equal scores, the group is entered in
+    proportion, as the ROC curve enters ties.
+
+    Returns:
+        A fraction in [0, 1]; nan with a reason while no positive was seen.
+
+    Cost:
+        O(distinct scores).
+
+    >>> break_even(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
+    0.5
+    """
+    if not index.positives:
+        return _needs_both(index, undefined)
+    counts = threshold_counts(index.groups())
+    positives = counts.positives
+    called = counts.tp + counts.fp
+    row = int(np.searchsorted(called, positives, side="right")) - 1
+    tp, missing = plain(counts.tp[row]), positives - plain(called[row])
+    if not missing:
+        return tp / positives
+    gained = plain(counts.tp[row + 1]) - tp
+    entered = plain(called[row + 1]) - plain(called[row])
+    return (tp * entered + missing * gained) / (entered * positives)
+
+
+def partial_roc_auc(
+    index: ScoreIndex,
+    max_fpr: float = 0.1,
+    *,
+    mcclish: bool = True,
+    undefined: float | None = None,
+) -> float:
+    """Area under the ROC curve up to a false positive rate.
+
+    Standardised as McClish (1989), so that 0.5 is a coin and 1 is perfect
+    whatever ``max_fpr``: ½(1 + (A − x²/2)/(x − x²/2)), scikit-learn's
+    ``roc_auc_score(max_fpr=x)``.
+
+    Args:
+        index: Scores in any unit.
+        max_fpr: x, above 0 and at most 1; at 1 the value is the AUC.
+        mcclish: False gives the plain area A, in [0, x].
+
+    Returns:
+        A fraction; nan with a reason while a class is missing. The
+        standardised value is below 0.5 for a ranking worse than a coin.
+
+    Raises:
+        MetricError: ``max_fpr`` is not in (0, 1].
+
+    Cost:
+        O(distinct scores).
+
+    >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+    >>> partial_roc_auc(index, 0.5), partial_roc_auc(index, 0.5, mcclish=False)
+    (0.6666666666666666, 0.25)
+    """
+    limit = Fraction(
+        number_option(
+            "max_fpr", max_fpr, "a number above 0 and at most 1", low=0, high=1, above=True
+        )
+    )
+    if not index.positives * index.negatives:
+        return _needs_both(index, undefined)
+    counts = threshold_counts(index.groups())
+    pairs = Fraction(counts.positives) * Fraction(counts.negatives)
+    area = _area_to(counts.tp, counts.fp, limit * Fraction(counts.negatives)) / pairs
+    if not mcclish:
+        return float(area)
+    coin = limit * limit / 2
+    return float((1 + (area - coin) / (limit - coin)) / 2)
+
+
+def _area_to(tp: Counts, fp: Counts, limit: Fraction) -> Fraction:
+    """Area under (fp, tp) from fp = 0 to ``limit``, in pairs of events."""
+    if fp.dtype.kind == "f":
+        last = int(np.searchsorted(fp, float(limit), side="right")) - 1
+    else:
+        last = int(np.searchsorted(fp, int(limit), side="right")) - 1
+    pairs = 2 * plain(tp[-1]) * plain(fp[-1])
+    heights, along = room_for(tp[: last + 1], pairs), room_for(fp[: last + 1], pairs)
+    twice = (heights[1:] + heights[:-1]) * np.diff(along)
+    if twice.dtype.kind == "f":
+        area = Fraction(math.fsum(twice.tolist()))
+    else:
+        area = Fraction(int(twice.sum()))
+    rest = limit - Fraction(plain(fp[last]))
+    if last + 1 < len(fp) and rest > 0:
+        low, high = Fraction(plain(tp[last])), Fraction(plain(tp[last + 1]))
+        step = Fraction(plain(fp[last + 1])) - Fraction(plain(fp[last]))
+        area += rest * (2 * low + (high - low) * rest / step)
+    return area / 2
+
+
+def _needs_both(index: ScoreIndex, undefined: float | None) -> float:
+    return undefined_value(class_missing(index.positives, index.negatives), undefined)

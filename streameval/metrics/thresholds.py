@@ -1,0 +1,251 @@
+"""What every threshold of a score would count: the ground under curves and cut-points.
+
+An event is called positive when ``score >= threshold``. Everything a curve or
+a cut-point says follows from two running counts, true and false positives as
+the threshold comes down through the distinct scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import MetricError, shown
+from streameval.events import FloatArray, Weight
+from streameval.metrics.undefined import NO_EVENTS
+from streameval.states.score_groups import ScoreGroups
+from streameval.states.score_index import ScoreIndex
+
+__all__ = [
+    "ThresholdCounts",
+    "ThresholdTable",
+    "class_missing",
+    "column_list",
+    "curve_dict",
+    "number_option",
+    "plain",
+    "quotients",
+    "room_for",
+    "threshold_counts",
+    "threshold_table",
+]
+
+Counts = npt.NDArray[Any]
+"""int64 while the weights are whole, else float64; Python ints where int64 has no room."""
+
+_INT64_END = 2**63
+
+
+class ThresholdCounts(NamedTuple):
+    """Running counts as the threshold falls; row 0 is above every score and calls nothing positive.
+
+    ``threshold`` is ``+inf`` and then the distinct scores, descending.
+    """
+
+    threshold: FloatArray
+    tp: Counts
+    fp: Counts
+    positives: Weight
+    negatives: Weight
+
+
+def room_for(counts: Counts, bound: Weight) -> Counts:
+    """The counts in a type that holds results as large as ``bound`` exactly.
+
+    A product of two counts passes int64 long before the counts do; Python
+    ints in an object array are slower, and right.
+
+    >>> room_for(np.array([3]), 2**70).dtype
+    dtype('O')
+    """
+    if counts.dtype.kind != "i" or bound < _INT64_END:
+        return counts
+    return counts.astype(object)
+
+
+def quotients(numerators: Counts, denominators: Counts | Weight) -> FloatArray:
+    """Element by element division, nan where the denominator is 0 (never a warning).
+
+    >>> quotients(np.array([1, 0]), np.array([2, 0])).tolist()
+    [0.5, nan]
+    >>> quotients(np.array([2**70, 1], dtype=object), 0).tolist()
+    [nan, nan]
+    """
+    if numerators.dtype.kind != "O":
+        result = np.full(np.shape(numerators), math.nan)
+        np.true_divide(numerators, denominators, out=result, where=np.not_equal(denominators, 0))
+        return result
+    below = np.broadcast_to(np.asarray(denominators, dtype=object), np.shape(numerators))
+    pairs = zip(numerators.tolist(), below.tolist(), strict=True)
+    return np.array([a / b if b else math.nan for a, b in pairs], dtype=np.float64)
+
+
+def threshold_counts(groups: ScoreGroups) -> ThresholdCounts:
+    """The running counts of score groups.
+
+    Cost: O(distinct scores).
+
+    >>> index = ScoreIndex([(False, 0.1), (True, 0.4), (True, 0.9)])
+    >>> counts = threshold_counts(index.groups())
+    >>> counts.threshold.tolist(), counts.tp.tolist(), counts.fp.tolist()
+    ([inf, 0.9, 0.4, 0.1], [0, 1, 2, 2], [0, 0, 0, 1])
+    """
+    threshold = np.concatenate(([math.inf], groups.scores[::-1]))
+    tp = _running(groups.positives)
+    fp = _running(groups.negatives)
+    return ThresholdCounts(threshold, tp, fp, plain(tp[-1]), plain(fp[-1]))
+
+
+def _running(weights: Counts) -> Counts:
+    # An index keeps each class's total below 2**62, so int64 has room for the sums.
+    return np.concatenate((np.zeros(1, dtype=weights.dtype), np.cumsum(weights[::-1])))
+
+
+def plain(count: Any) -> Weight:
+    """A count out of an array as a Python number."""
+    number: Weight = count if isinstance(count, int) else count.item()
+    return number
+
+
+def class_missing(positives: Weight, negatives: Weight) -> str:
+    """Why a metric of two classes has no value; empty when both were seen.
+
+    >>> class_missing(3, 0)
+    'no negative event has been seen'
+    """
+    if not positives and not negatives:
+        return NO_EVENTS
+    if not positives:
+        return "no positive event has been seen"
+    return "" if negatives else "no negative event has been seen"
+
+
+def number_option(
+    name: str, value: object, expected: str, *, low: float, high: float, above: bool = False
+) -> float:
+    """A number given as a metric's option, or a MetricError that says what was expected.
+
+    Args:
+        above: Whether ``low`` itself is refused.
+
+    >>> number_option("beta", -1, "a number above 0", low=0, high=float("inf"), above=True)
+    Traceback (most recent call last):
+    streameval.errors.MetricError: beta: expected a number above 0, got -1
+    """
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        number = int(value) if isinstance(value, (int, np.integer)) else float(value)
+        if (low < number if above else low <= number) and number <= high:
+            return number
+    raise MetricError(f"{name}: expected {expected}, got {shown(value)}")
+
+
+def column_list(column: Counts) -> list[Any]:
+    """A column as JSON can hold it: nan and infinity become None.
+
+    >>> column_list(np.array([float("inf"), 0.5]))
+    [None, 0.5]
+    """
+    if column.dtype.kind != "f":
+        return list(column.tolist())
+    return [value if math.isfinite(value) else None for value in column.tolist()]
+
+
+def curve_dict(name: str, reason: str, columns: dict[str, Counts]) -> dict[str, Any]:
+    """What every curve's ``to_dict`` gives: its name, its columns, and why some are empty."""
+    record: dict[str, Any] = {"curve": name, "reason": reason or None}
+    record.update((key, column_list(column)) for key, column in columns.items())
+    return record
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ThresholdTable:
+    """Counts and rates at some thresholds, a row each; unpacks into its columns.
+
+    ``tp``, ``fp``, ``fn`` and ``tn`` are weights of events; ``tpr`` and ``fpr``
+    are fractions, nan (with ``reason``) while their class has not been seen.
+    """
+
+    threshold: FloatArray
+    tp: Counts
+    fp: Counts
+    fn: Counts
+    tn: Counts
+    tpr: FloatArray
+    fpr: FloatArray
+    reason: str = ""
+
+    def columns(self) -> dict[str, Counts]:
+        """Column name to array, in the order of the fields."""
+        return {
+            "threshold": self.threshold,
+            "tp": self.tp,
+            "fp": self.fp,
+            "fn": self.fn,
+            "tn": self.tn,
+            "tpr": self.tpr,
+            "fpr": self.fpr,
+        }
+
+    def __iter__(self) -> Iterator[Counts]:
+        return iter(self.columns().values())
+
+    def __len__(self) -> int:
+        return len(self.threshold)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists for JSON; nan and infinity become None."""
+        return curve_dict("thresholds", self.reason, self.columns())
+
+
+def threshold_table(index: ScoreIndex, thresholds: Iterable[float] | None = None) -> ThresholdTable:
+    """The four counts and both rates at each threshold.
+
+    An event is called positive when ``score >= threshold``.
+
+    Args:
+        index: Scores in any unit.
+        thresholds: The thresholds to show, in the order wanted, infinity
+            allowed; every distinct score, ascending, when left out.
+
+    Raises:
+        MetricError: A threshold is nan or not a number.
+
+    Cost:
+        O(distinct scores) and O(log) more for each threshold given.
+
+    >>> index = ScoreIndex([(True, 0.8), (False, 0.6), (True, 0.6), (False, 0.1)])
+    >>> table = threshold_table(index, [0.5, 0.7])
+    >>> table.tp.tolist(), table.fp.tolist(), table.tpr.tolist()
+    ([2, 1], [1, 0], [1.0, 0.5])
+    """
+    counts = threshold_counts(index.groups())
+    last = len(counts.threshold) - 1
+    if thresholds is None:
+        wanted = counts.threshold[:0:-1]
+        rows = np.arange(last, 0, -1)
+    else:
+        wanted = np.asarray(
+            [
+                number_option("thresholds", value, "numbers", low=-math.inf, high=math.inf)
+                for value in thresholds
+            ],
+            dtype=np.float64,
+        )
+        # Row r counts the r highest distinct scores.
+        rows = last - np.searchsorted(counts.threshold[:0:-1], wanted, side="left")
+    tp, fp = counts.tp[rows], counts.fp[rows]
+    return ThresholdTable(
+        threshold=wanted,
+        tp=tp,
+        fp=fp,
+        fn=counts.positives - tp,
+        tn=counts.negatives - fp,
+        tpr=quotients(tp, counts.positives),
+        fpr=quotients(fp, counts.negatives),
+        reason=class_missing(counts.positives, counts.negatives),
+    )

@@ -1,0 +1,116 @@
+"""A number that does not exist, and why: ``nan`` that carries its reason.
+
+One policy for every metric and every path. Where a denominator is 0 the
+value is an :class:`Undefined`, unless the caller gave a number to stand in
+for it (``undefined=0.0``, scikit-learn's ``zero_division``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Self
+
+from streameval.errors import shown
+from streameval.events import Label, Weight
+
+__all__ = ["NO_EVENTS", "Undefined", "ratio", "reason_of", "undefined_value"]
+
+
+class Undefined(float):
+    """``nan`` with a reason in words.
+
+    It is a float in every other respect: it compares, adds and prints as
+    ``nan`` does, and survives copying and pickling.
+
+    Args:
+        reason: Why there is no value; a clause without a full stop. With
+            `labels`, one ``{}`` in it for each of them.
+        labels: The classes that the reason names.
+
+    >>> value = Undefined("no event was predicted {}", "cat")
+    >>> value, value == value, value.reason
+    (nan, False, "no event was predicted 'cat'")
+    """
+
+    __slots__ = ("_text", "labels")
+    _text: str
+    labels: tuple[Label, ...]
+
+    def __new__(cls, reason: str, *labels: Label) -> Self:
+        value = super().__new__(cls, math.nan)
+        value._text = reason
+        value.labels = labels
+        return value
+
+    @property
+    def reason(self) -> str:
+        """Why there is no value, in words."""
+        return self._text.format(*map(shown, self.labels)) if self.labels else self._text
+
+    def renamed(self, names: Mapping[Label, Label]) -> Undefined:
+        """The same with other class names: for who counts under labels of their own.
+
+        >>> Undefined("no event was predicted {}", 1).renamed({1: "fraud"}).reason
+        "no event was predicted 'fraud'"
+        """
+        return Undefined(self._text, *(names.get(label, label) for label in self.labels))
+
+    def __reduce__(self) -> tuple[type[Undefined], tuple[Label, ...]]:
+        # float's own pickling would rebuild it from its digits and lose the reason.
+        return Undefined, (self._text, *self.labels)
+
+
+NO_EVENTS = "no event has been counted yet"
+"""The reason of every metric before the first event."""
+
+
+def undefined_value(reason: str, undefined: float | None = None, *labels: Label) -> float:
+    """What a metric returns where its denominator is 0.
+
+    Args:
+        reason: Why, in words, with one ``{}`` for each of `labels`.
+        undefined: The caller's number; None and ``nan`` both mean "no number".
+        labels: The classes that the reason names.
+
+    >>> undefined_value("no event is positive").reason
+    'no event is positive'
+    >>> undefined_value("no event is positive", 1)
+    1.0
+    """
+    # nan is the one number that is not equal to itself.
+    if undefined is None or undefined != undefined:
+        return Undefined(reason, *labels)
+    return float(undefined)
+
+
+def ratio(
+    numerator: Weight,
+    denominator: Weight,
+    reason: str,
+    undefined: float | None = None,
+    *labels: Label,
+) -> float:
+    """``numerator / denominator`` in one division, or undefined when the latter is 0.
+
+    Two Python integers of any size are divided with one rounding.
+
+    >>> ratio(1, 3, "no event is positive")
+    0.3333333333333333
+    >>> ratio(0, 0, "no event is positive").reason
+    'no event is positive'
+    """
+    if denominator:
+        return numerator / denominator
+    return undefined_value(reason, undefined, *labels)
+
+
+def reason_of(value: float) -> str:
+    """Why `value` is undefined, or ``""`` where it is a number.
+
+    >>> reason_of(0.5), reason_of(Undefined(NO_EVENTS))
+    ('', 'no event has been counted yet')
+    """
+    if isinstance(value, Undefined):
+        return value.reason
+    return "" if value == value else "the value is not a number"
