@@ -1,0 +1,204 @@
+"""Durations and event times as whole microseconds.
+
+Integers, so that a pane's border is the same on every machine and for a
+single event as for a column.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from streameval.errors import InputError, shown
+from streameval.events import IntArray, check_same_length
+
+__all__ = [
+    "TIME_UNITS",
+    "duration",
+    "duration_text",
+    "event_time",
+    "event_times",
+    "iso_time",
+    "time_missing",
+]
+
+_UNITS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(us|ms|s|m|h|d|w)")
+
+TIME_UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
+"""Units in which numeric event times may be declared; microseconds in each, ns apart."""
+
+# Years 0001 to 9999: what datetime can show.
+_EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def duration(value: object, field: str = "duration", *, zero: bool = False) -> int:
+    """A duration in microseconds, out of ``"90s"``, ``"5m"``, ``"1h"``, ``"7d"`` or a timedelta.
+
+    Raises:
+        InputError: Anything else, or a duration that is not above 0
+            (``zero=True`` allows 0).
+
+    >>> duration("5m"), duration("1.5h"), duration(timedelta(days=1))
+    (300000000, 5400000000, 86400000000)
+    """
+    amount = -1
+    if isinstance(value, timedelta):
+        amount = value // _MICROSECOND
+    elif isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+        whole, _, fraction = match[1].partition(".")
+        micro = int(whole) * 1_000_000 + int(fraction.ljust(6, "0") if fraction else 0)
+        amount = micro * _UNITS[match[2]] // 1_000_000
+    if amount < 0 or (amount == 0 and not zero) or amount > _LATEST:
+        raise InputError(
+            field,
+            expected='a duration such as "90s", "5m", "1h" or "7d", or a timedelta',
+            got=shown(value),
+        )
+    return amount
+
+
+def duration_text(amount: int) -> str:
+    """The shortest way to write a duration of so many microseconds.
+
+    >>> duration_text(300_000_000), duration_text(90_000_000), duration_text(0)
+    ('5m', '90s', '0s')
+    """
+    for unit in ("w", "d", "h", "m", "s", "ms"):
+        if amount % _UNITS[unit] == 0:
+            # "7d" is read more easily than "1w", "90s" than "1.5m".
+            if unit == "w" or amount == 0:
+                continue
+            return f"{amount // _UNITS[unit]}{unit}"
+    return f"{amount}us" if amount else "0s"
+
+
+def iso_time(moment: int) -> str:
+    """A time in microseconds as ISO 8601, UTC.
+
+    >>> iso_time(0)
+    '1970-01-01T00:00:00Z'
+    """
+    return (_EPOCH + timedelta(microseconds=moment)).isoformat().replace("+00:00", "Z")
+
+
+def event_time(
+    value: object, unit: str | None = None, field: str = "event_time", position: int | None = None
+) -> int:
+    """A moment in microseconds since 1970-01-01 UTC.
+
+    Args:
+        value: A datetime with its time zone, ISO 8601 text with an offset, or
+            (where `unit` is declared) a number since 1970.
+        unit: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` for numbers.
+
+    Raises:
+        InputError: A time without a zone, a number without a unit, or
+            anything outside the years 1 to 9999.
+
+    >>> event_time("2026-01-01T00:00:00Z") == event_time(1767225600, "s")
+    True
+    """
+    moment: int | None = None
+    expected = "an event time: a datetime with a time zone or ISO 8601 with an offset"
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InputError(
+                field, expected=expected, got=shown(value), position=position
+            ) from None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InputError(
+                field,
+                expected=expected,
+                got=f"{value.isoformat()} without a zone",
+                position=position,
+                remedy="add the offset, such as +00:00",
+            )
+        moment = (value - _EPOCH) // _MICROSECOND
+    elif isinstance(value, np.datetime64):
+        if not np.isnat(value):
+            moment = int(value.astype("datetime64[us]").astype(np.int64))
+    elif isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        if unit is None:
+            raise InputError(
+                field,
+                expected=expected,
+                got=f"the number {shown(value)}",
+                position=position,
+                remedy='declare its unit with time_unit="s" or "ms"',
+            )
+        if math.isfinite(value):
+            moment = _from_number(value, unit)
+    if moment is None or not _EARLIEST <= moment <= _LATEST:
+        raise InputError(field, expected=expected, got=shown(value), position=position)
+    return moment
+
+
+def _from_number(value: Any, unit: str) -> int:
+    if isinstance(value, (int, np.integer)):
+        return int(value) // 1_000 if unit == "ns" else int(value) * TIME_UNITS[unit]
+    if unit == "ns":
+        return math.floor(value / 1_000)
+    # To the nearest: 0.1 s is 100,000 µs although the float is a little more.
+    return round(float(value) * TIME_UNITS[unit])
+
+
+def time_missing() -> InputError:
+    """The error of an event without the time that its window goes by."""
+    return InputError(
+        "event_time",
+        expected="the event's time, which this window goes by",
+        got="none",
+        remedy="pass event_time= with each event",
+    )
+
+
+def event_times(
+    column: object, length: int, unit: str | None = None, field: str = "event_time"
+) -> IntArray:
+    """A column of event times in microseconds, each as :func:`event_time` takes it.
+
+    A numpy ``datetime64`` column is UTC.
+    """
+    array = column
+    if not isinstance(array, (list, tuple, np.ndarray)):
+        to_numpy = getattr(column, "to_numpy", None)
+        array = list(column) if to_numpy is None else to_numpy()  # type: ignore[call-overload]
+    if not isinstance(array, (list, np.ndarray, Sequence)):
+        raise InputError(field, expected="a column of event times", got=shown(column))
+    check_same_length(length, len(array), field)
+    if isinstance(array, np.ndarray):
+        if array.dtype.kind == "M":
+            bad = np.isnat(array)
+            if bad.any():
+                event_time(None, unit, field, int(np.argmax(bad)))
+            moments: IntArray = array.astype("datetime64[us]").astype(np.int64)
+            return moments
+        if array.dtype.kind in "iu" and unit in TIME_UNITS and len(array):
+            scale = TIME_UNITS[unit]
+            low, high = int(array.min()), int(array.max())
+            if _EARLIEST <= low * max(scale, 1) and high * max(scale, 1) <= _LATEST:
+                whole = array.astype(np.int64)
+                return whole * scale if scale else whole // 1_000
+        array = array.tolist() if array.dtype.kind != "O" else list(array)
+    return np.asarray(
+        [event_time(value, unit, field, n) for n, value in enumerate(array)], dtype=np.int64
+    )

@@ -1,0 +1,51 @@
+"""Which events count: a specification of what to remember, for any metric.
+
+Every window keeps tallies of mergeable states, so every metric works with
+every window.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from streameval.errors import InputError, StateError, shown
+from streameval.windows.cumulative import Cumulative
+from streameval.windows.fading import Fading
+from streameval.windows.last import Last
+from streameval.windows.panes import Panes
+from streameval.windows.window import WindowSpec
+
+__all__ = ["Cumulative", "Fading", "Last", "Panes", "window_spec"]
+
+
+def window_spec(options: dict[str, Any]) -> WindowSpec:
+    """The specification that ``to_options`` wrote; raises StateError."""
+    kind = options.get("kind")
+    given = set(options) - {"kind"}
+    numbers = [options[name] for name in sorted(given) if name != "clock"]
+    if not all(type(value) is int and 0 <= value < 2**62 for value in numbers):
+        raise StateError(f"options.window: expected whole numbers, got {shown(numbers)}")
+    try:
+        if kind == "cumulative" and not given:
+            return Cumulative()
+        if kind == "last" and given == {"n"}:
+            return Last(options["n"])
+        if kind == "panes" and given == {"length", "pane", "lateness", "retain"}:
+            return Panes(
+                length=_microseconds(options["length"]),
+                pane=_microseconds(options["pane"]),
+                lateness=_microseconds(options["lateness"]),
+                retain=_microseconds(options["retain"]),
+            )
+        if kind == "fading" and given == {"half_life", "clock"}:
+            half_life = options["half_life"]
+            by_count = options["clock"] == "events"
+            return Fading(half_life if by_count else _microseconds(half_life))
+    except (InputError, OverflowError) as error:
+        raise StateError(f"options.window: {error}") from None
+    raise StateError(f"options.window: expected a window, got {shown(options)}")
+
+
+def _microseconds(value: int) -> timedelta:
+    return timedelta(microseconds=value)

@@ -1,0 +1,82 @@
+"""Every event counts, for ever: the default window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from streameval.events import IntArray
+from streameval.tally import Batch, Plan, Tally
+from streameval.windows.window import EventFields
+
+__all__ = ["Cumulative", "CumulativeWindow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulative:
+    """All events since the beginning.
+
+    >>> Cumulative().needs_time
+    False
+    """
+
+    @property
+    def needs_time(self) -> bool:
+        """Event times are not looked at."""
+        return False
+
+    def check_weight(self, weight: object) -> None:
+        """Any weight will do."""
+
+    def timeline(self) -> None:
+        """None: event time does not matter."""
+
+    def open(self, plan: Plan, timeline: object = None) -> CumulativeWindow:
+        """A new empty window."""
+        return CumulativeWindow(Tally(plan))
+
+    def restore(
+        self, data: dict[str, Any], plan: Plan, timeline: object = None
+    ) -> CumulativeWindow:
+        """The window of a saved state; raises StateError."""
+        return CumulativeWindow(Tally.from_state(data, plan))
+
+    def to_options(self) -> dict[str, Any]:
+        """Plain data that names the specification."""
+        return {"kind": "cumulative"}
+
+
+class CumulativeWindow:
+    """One tally that everything goes into."""
+
+    __slots__ = ("_tally",)
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+
+    def add(self, event: EventFields, event_time: int | None) -> None:
+        """Count one validated event."""
+        self._tally.update(*event)
+
+    def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
+        """Count a validated batch."""
+        self._tally.update_many(batch)
+
+    def remove(self, event: EventFields, event_time: int | None) -> None:
+        """Undo one earlier event exactly, or raise InputError and change nothing."""
+        self._tally.revert(*event)
+
+    def current(self) -> Tally:
+        """The tally of all events; for reading only."""
+        return self._tally
+
+    def merge(self, other: CumulativeWindow) -> None:
+        """Add another shard's events."""
+        self._tally.merge(other._tally)
+
+    def to_state(self) -> dict[str, Any]:
+        """The tally's plain data."""
+        return self._tally.to_state()
+
+    def _check(self) -> None:
+        self._tally._check()

@@ -1,0 +1,421 @@
+"""Event time: tumbling and sliding windows made of panes that merge.
+
+Time is cut into panes of equal length, counted from 1970-01-01 UTC. Each pane
+has a tally of its own; the window is the merge of the newest ones. Nothing is
+ever subtracted: what is old is dropped pane by pane.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streameval.errors import InputError, StateError, shown
+from streameval.event_time import duration, duration_text, time_missing
+from streameval.events import IntArray
+from streameval.tally import Batch, Plan, Tally
+from streameval.windows.frozen import freeze, thaw
+from streameval.windows.window import EventFields
+
+__all__ = ["PaneTimeline", "Panes", "PanesWindow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Panes:
+    """The events of the last ``length`` of event time, in steps of ``pane``.
+
+    The window holds the newest ``length / pane`` panes; the newest of all is
+    the one with the latest event time, and is still filling. With
+    ``pane == length`` (the default) windows tumble, with a shorter pane they
+    slide. The latest event time less ``lateness`` is the watermark: an event
+    whose pane ended before it is dropped and counted in ``late_dropped``;
+    any other goes to its own pane, in whatever order it comes.
+
+    Args:
+        length: A multiple of ``pane``, as ``"1h"`` or a timedelta.
+        pane: As ``"5m"``; ``length`` when left out.
+        lateness: How long a pane still takes events after its end.
+        retain: For how long panes are kept for :meth:`~streameval.Evaluator.series`;
+            at least (and when left out) ``length + lateness``.
+
+    >>> Panes("1h", pane="5m", lateness="10m").panes
+    12
+    """
+
+    length: str | timedelta
+    pane: str | timedelta | None = None
+    lateness: str | timedelta = "0s"
+    retain: str | timedelta | None = None
+    length_us: int = field(init=False, repr=False)
+    pane_us: int = field(init=False, repr=False)
+    lateness_us: int = field(init=False, repr=False)
+    retain_us: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        length = duration(self.length, "Panes(length)")
+        pane = length if self.pane is None else duration(self.pane, "Panes(pane)")
+        lateness = duration(self.lateness, "Panes(lateness)", zero=True)
+        if length % pane:
+            raise InputError(
+                "Panes(length)",
+                expected=f"a multiple of the pane, {duration_text(pane)}",
+                got=duration_text(length),
+            )
+        retain = length + lateness
+        if self.retain is not None:
+            asked = duration(self.retain, "Panes(retain)")
+            if asked < retain:
+                raise InputError(
+                    "Panes(retain)",
+                    expected=f"at least length + lateness, {duration_text(retain)}",
+                    got=duration_text(asked),
+                )
+            retain = asked
+        for name, value in (
+            ("length", length),
+            ("pane", pane),
+            ("lateness", lateness),
+            ("retain", retain),
+        ):
+            object.__setattr__(self, f"{name}_us", value)
+
+    @property
+    def panes(self) -> int:
+        """How many panes make the window."""
+        return self.length_us // self.pane_us
+
+    @property
+    def retained(self) -> int:
+        """The most panes that are ever kept."""
+        return -(-self.retain_us // self.pane_us) + 1
+
+    @property
+    def needs_time(self) -> bool:
+        """Every event must bring its event time."""
+        return True
+
+    def check_weight(self, weight: object) -> None:
+        """Any weight will do."""
+
+    def timeline(self) -> PaneTimeline:
+        """A new timeline for all the windows of an evaluator."""
+        return PaneTimeline(self)
+
+    def open(self, plan: Plan, timeline: PaneTimeline) -> PanesWindow:
+        """A new empty window."""
+        return PanesWindow(self, plan, timeline)
+
+    def restore(self, data: dict[str, Any], plan: Plan, timeline: PaneTimeline) -> PanesWindow:
+        """The window of a saved state; raises StateError."""
+        window = PanesWindow(self, plan, timeline)
+        if (
+            not isinstance(data, dict)
+            or set(data) != {"panes"}
+            or not isinstance(data["panes"], list)
+        ):
+            raise StateError(f"window: expected its panes, got {shown(data)}")
+        before: int | None = None
+        for item in data["panes"]:
+            if not isinstance(item, dict) or set(item) != {"pane", "tally"}:
+                raise StateError(f"window.panes: expected a pane and its tally, got {shown(item)}")
+            number = item["pane"]
+            if type(number) is not int or not timeline.keeps(number):
+                raise StateError(f"window.panes: expected a pane that is kept, got {shown(number)}")
+            if before is not None and number <= before:
+                raise StateError(f"window.panes: expected ascending panes, got {number} late")
+            before = number
+            window._panes[number] = Tally.from_state(item["tally"], plan)
+        return window
+
+    def to_options(self) -> dict[str, Any]:
+        """Plain data that names the specification."""
+        return {
+            "kind": "panes",
+            "length": self.length_us,
+            "pane": self.pane_us,
+            "lateness": self.lateness_us,
+            "retain": self.retain_us,
+        }
+
+
+class PaneTimeline:
+    """The stream's latest event time, and what came in time or late.
+
+    ``on_time`` events came before their pane ended, ``late_kept`` ones after
+    that but inside the lateness, ``late_dropped`` ones later still. The three
+    add up to all events.
+    """
+
+    __slots__ = ("late_dropped", "late_kept", "latest", "on_time", "spec")
+
+    def __init__(self, spec: Panes) -> None:
+        self.spec = spec
+        self.latest: int | None = None
+        self.on_time = 0
+        self.late_kept = 0
+        self.late_dropped = 0
+
+    @property
+    def newest(self) -> int | None:
+        """Number of the pane that the latest event fell into."""
+        return None if self.latest is None else self.latest // self.spec.pane_us
+
+    @property
+    def oldest_kept(self) -> int | None:
+        """Number of the oldest pane that is still kept."""
+        if self.latest is None:
+            return None
+        return (self.latest - self.spec.retain_us) // self.spec.pane_us
+
+    def keeps(self, pane: int) -> bool:
+        """Whether a pane of this number would be kept."""
+        oldest, newest = self.oldest_kept, self.newest
+        return oldest is not None and newest is not None and oldest <= pane <= newest
+
+    def closed(self, pane: int) -> bool:
+        """Whether a pane takes no more events."""
+        end = (pane + 1) * self.spec.pane_us
+        return self.latest is not None and end <= self.latest - self.spec.lateness_us
+
+    def tick(self, count: int) -> IntArray:
+        """Raises InputError: events must bring their time."""
+        raise time_missing()
+
+    def admit(self, event_time: int) -> bool:
+        """Note an event's time; False where it comes too late and is only counted."""
+        latest = self.latest
+        if latest is None or event_time >= latest:
+            self.latest = event_time
+            self.on_time += 1
+            return True
+        pane = self.spec.pane_us
+        end = event_time - event_time % pane + pane
+        if end > latest:
+            self.on_time += 1
+        elif end > latest - self.spec.lateness_us:
+            self.late_kept += 1
+        else:
+            self.late_dropped += 1
+            return False
+        return True
+
+    def admit_many(self, event_times: IntArray) -> IntArray | None:
+        """Rows of the events in time, as if admitted one by one; None where all are."""
+        if not len(event_times):
+            return None
+        running = np.maximum.accumulate(event_times)
+        latest = np.empty_like(running)
+        latest[1:] = running[:-1]
+        latest[0] = event_times[0] if self.latest is None else self.latest
+        if self.latest is not None:
+            np.maximum(latest, self.latest, out=latest)
+        pane = self.spec.pane_us
+        ends = event_times - event_times % pane + pane
+        on_time = ends > latest
+        kept = ends > latest - self.spec.lateness_us
+        counted = int(np.count_nonzero(kept))
+        punctual = int(np.count_nonzero(on_time))
+        self.on_time += punctual
+        self.late_kept += counted - punctual
+        self.late_dropped += len(event_times) - counted
+        self.latest = max(int(running[-1]), int(latest[-1]))
+        return None if counted == len(event_times) else np.flatnonzero(kept)
+
+    def merge(self, other: PaneTimeline) -> None:
+        """Know the other's latest time and counts."""
+        if other.latest is not None:
+            self.latest = other.latest if self.latest is None else max(self.latest, other.latest)
+        self.on_time += other.on_time
+        self.late_kept += other.late_kept
+        self.late_dropped += other.late_dropped
+
+    def counts(self) -> dict[str, int]:
+        """Events on time, late and kept, late and dropped."""
+        return {
+            "on_time": self.on_time,
+            "late_kept": self.late_kept,
+            "late_dropped": self.late_dropped,
+        }
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"latest": self.latest, **self.counts()}
+
+    def restore(self, data: dict[str, Any]) -> None:
+        """Take over a saved state; raises StateError."""
+        if not isinstance(data, dict) or set(data) != {"latest", *self.counts()}:
+            raise StateError(f"timeline: expected {['latest', *self.counts()]}, got {shown(data)}")
+        for name, value in data.items():
+            bound = 2**62
+            good = type(value) is int and (
+                -bound < value < bound if name == "latest" else 0 <= value < bound
+            )
+            if not good and not (name == "latest" and value is None):
+                raise StateError(f"timeline.{name}: expected a whole number, got {shown(value)}")
+            setattr(self, name, value)
+
+
+class PaneRow(NamedTuple):
+    """A retained pane: its borders in microseconds, and its tally."""
+
+    start: int
+    end: int
+    tally: Tally
+
+
+class PanesWindow:
+    """The tallies of the retained panes; closed ones as compact bytes.
+
+    The merge of the panes inside the window is made when somebody first
+    reads, and from then on kept current until the window moves on.
+    """
+
+    __slots__ = ("_merged", "_merged_at", "_panes", "_plan", "_pruned_at", "_spec", "_timeline")
+
+    def __init__(self, spec: Panes, plan: Plan, timeline: PaneTimeline) -> None:
+        self._spec = spec
+        self._plan = plan
+        self._timeline = timeline
+        self._panes: dict[int, Tally | bytes] = {}
+        self._merged: Tally | None = None
+        self._merged_at: int | None = None
+        self._pruned_at: int | None = None
+
+    def _live(self, number: int) -> Tally:
+        tally = self._panes.get(number)
+        if tally is None:
+            tally = self._panes[number] = Tally(self._plan)
+        elif isinstance(tally, bytes):
+            tally = self._panes[number] = thaw(tally, self._plan)
+        return tally
+
+    def _read(self, number: int) -> Tally:
+        """A pane's tally, without keeping a frozen one thawed."""
+        tally = self._panes[number]
+        return thaw(tally, self._plan) if isinstance(tally, bytes) else tally
+
+    def add(self, event: EventFields, event_time: int | None) -> None:
+        """Count one admitted event in its pane."""
+        assert event_time is not None
+        self._settle()
+        number = event_time // self._spec.pane_us
+        self._live(number).update(*event)
+        if self._merged is not None and self._inside(number):
+            self._merged.update(*event)
+
+    def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
+        """Count an admitted batch, each event in its pane."""
+        assert event_times is not None
+        self._settle()
+        numbers = event_times // self._spec.pane_us
+        oldest = self._timeline.oldest_kept
+        for number in np.unique(numbers).tolist():
+            # A batch may span more than is retained: what is old by its end is not kept.
+            if oldest is None or number >= oldest:
+                rows = np.flatnonzero(numbers == number)
+                self._live(number).update_many(batch.take(rows))
+        self._merged = None
+        self._settle(force=True)
+
+    def remove(self, event: EventFields, event_time: int | None) -> None:
+        """Undo one earlier event in its own pane, or raise InputError and change nothing."""
+        assert event_time is not None
+        self._settle()
+        number = event_time // self._spec.pane_us
+        if number not in self._panes:
+            raise InputError(
+                "revert",
+                expected="an event in one of the retained panes",
+                got="one that never came or whose pane has been dropped",
+            )
+        self._live(number).revert(*event)
+        if self._merged is not None and self._inside(number):
+            self._merged.revert(*event)
+        if not self._panes[number] or self._read(number) == Tally(self._plan):
+            del self._panes[number]
+
+    def _inside(self, number: int) -> bool:
+        newest = self._merged_at
+        return newest is not None and newest - self._spec.panes < number <= newest
+
+    def _settle(self, *, force: bool = False) -> None:
+        """When time has moved on to another pane: drop, freeze, and forget the merge."""
+        newest = self._timeline.newest
+        if newest == self._pruned_at and not force:
+            return
+        self._pruned_at = newest
+        if self._merged_at != newest:
+            self._merged = None
+        oldest = self._timeline.oldest_kept
+        if newest is None or oldest is None:
+            return
+        for number in [n for n in self._panes if n < oldest]:
+            del self._panes[number]
+        for number, tally in self._panes.items():
+            if not isinstance(tally, bytes) and self._timeline.closed(number):
+                self._panes[number] = freeze(tally)
+
+    def current(self) -> Tally:
+        """The merge of the panes inside; for reading only."""
+        self._settle()
+        if self._merged is None:
+            merged = Tally(self._plan)
+            self._merged_at = newest = self._timeline.newest
+            if newest is not None:
+                for number in sorted(self._panes):
+                    if self._inside(number):
+                        merged.merge(self._read(number))
+            self._merged = merged
+        return self._merged
+
+    def rows(self) -> list[PaneRow]:
+        """Every pane from the oldest that holds events to the newest, empty ones included."""
+        self._settle()
+        newest = self._timeline.newest
+        if not self._panes or newest is None:
+            return []
+        length = self._spec.pane_us
+        return [
+            PaneRow(
+                number * length,
+                (number + 1) * length,
+                self._read(number) if number in self._panes else Tally(self._plan),
+            )
+            for number in range(min(self._panes), newest + 1)
+        ]
+
+    def memory(self) -> dict[str, int]:
+        """Panes kept, the most there can be, and the bytes of the frozen ones."""
+        frozen = [pane for pane in self._panes.values() if isinstance(pane, bytes)]
+        return {
+            "panes": len(self._panes),
+            "panes_at_most": self._spec.retained,
+            "panes_frozen": len(frozen),
+            "frozen_bytes": sum(map(len, frozen)),
+        }
+
+    def merge(self, other: PanesWindow) -> None:
+        """Add another shard's panes, pane by pane; the timelines are merged before."""
+        for number in sorted(other._panes):
+            if self._timeline.keeps(number):
+                self._live(number).merge(other._read(number))
+        self._merged = None
+        self._settle(force=True)
+
+    def to_state(self) -> dict[str, Any]:
+        """The retained panes in order."""
+        self._settle()
+        return {
+            "panes": [
+                {"pane": number, "tally": self._read(number).to_state()}
+                for number in sorted(self._panes)
+            ]
+        }
+
+    def _check(self) -> None:
+        for number in self._panes:
+            assert self._timeline.keeps(number)
+            self._read(number)._check()
