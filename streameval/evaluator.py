@@ -1,0 +1,678 @@
+"""The evaluator: events in, at any moment any metric out."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+import numpy as np
+
+from streameval.errors import InputError, MetricError, StateError, shown
+from streameval import event_time as clock
+from streameval.events import IntArray, Label, Weight
+from streameval.intake import BinaryIntake, ClassIntake
+from streameval.metrics.cut_points import CutPoint
+from streameval.metrics.registry import find
+from streameval.report import ClassificationReport, Report, SeriesRow
+from streameval.slice_report import SliceReport, slice_report
+from streameval.slices import SliceKey, Slicer, slice_name, slice_order
+from streameval.state_file import pack, read_file, unpack, write_atomically
+from streameval.states.confusion import ConfusionCounts
+from streameval.tally import Batch, Plan, Tally, Task
+from streameval.view import Question, View
+from streameval.windows import window_spec
+from streameval.windows.cumulative import Cumulative, CumulativeWindow
+from streameval.windows.window import EventFields, Timeline, Window, WindowSpec
+
+__all__ = ["Evaluator", "from_bytes", "load", "merge"]
+
+_KIND = "evaluator"
+
+
+class Evaluator:
+    """Evaluates a classifier from the stream of its predictions.
+
+    Args:
+        task: ``"binary"`` or ``"multiclass"``.
+        positive: Binary: the label that counts as positive.
+        threshold: Binary: ``score >= threshold`` is predicted positive where
+            no ``y_pred`` comes with the event.
+        labels: The closed list of classes; a label outside it is refused.
+            None discovers the labels as they come.
+        metrics: Names of the metrics that will be asked; only the states that
+            they need are kept. None keeps what all of the task's metrics need
+            (but ``kappa_temporal``; see ``temporal``).
+        bins: Reliability bins for the calibration metrics.
+        window: Which events count: :class:`~streameval.Last`,
+            :class:`~streameval.Panes` or :class:`~streameval.Fading`; None
+            is all of them.
+        slices: Keys, or tuples of keys, to evaluate by as well: each event
+            then brings its values as ``slices={"country": "PT"}``.
+        max_slices: Most slices that are kept; events of others are counted
+            in slices called ``(other)``.
+        time_unit: Unit of numeric event times since 1970: ``"s"``, ``"ms"``,
+            ``"us"`` or ``"ns"``.
+        undefined: A number that stands in for an undefined value; None
+            leaves it ``nan`` with a reason.
+        temporal: Keep what ``kappa_temporal`` needs. It is about the order of
+            events, so such an evaluator's bits depend on that order.
+
+    Cost:
+        O(1) an event for labels, O(log n) for scores; memory grows with the
+        distinct scores (none are kept when ``metrics=`` names no ranking
+        metric) and with the distinct pairs of labels.
+
+    >>> ev = Evaluator(task="binary", positive="spam")
+    >>> ev.update("spam", score=0.9)
+    >>> ev.update("ham", score=0.7)
+    >>> ev.update_many(["ham", "spam"], score=[0.2, 0.8])
+    >>> ev["accuracy"], ev["roc_auc"]
+    (0.75, 1.0)
+    """
+
+    __slots__ = (
+        "_intake",
+        "_options",
+        "_plain",
+        "_question",
+        "_readers",
+        "_slicer",
+        "_slices",
+        "_time_unit",
+        "_timeline",
+        "_total",
+        "_window",
+        "_window_spec",
+    )
+
+    def __init__(
+        self,
+        task: Task = "binary",
+        *,
+        positive: object = True,
+        threshold: float = 0.5,
+        labels: Iterable[object] | None = None,
+        metrics: Iterable[str] | None = None,
+        bins: int = 10,
+        window: WindowSpec | None = None,
+        slices: Iterable[str | Iterable[str]] = (),
+        max_slices: int = 10_000,
+        time_unit: str | None = None,
+        undefined: float | None = None,
+        temporal: bool = False,
+    ) -> None:
+        if task not in ("binary", "multiclass"):
+            raise InputError("task", expected='"binary" or "multiclass"', got=shown(task))
+        if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
+            raise InputError("bins", expected="a number of bins from 1 to 10000", got=shown(bins))
+        labels = None if labels is None else list(labels)
+        names = None if metrics is None else sorted(set(metrics))
+        if names is None:
+            plan = Plan.everything(task, bins, temporal=temporal)
+        else:
+            rows = [find(name, task) for name in names]
+            states = {state for row in rows for state in row.states}
+            plan = Plan.for_states(task, states | ({"succession"} if temporal else set()), bins)
+        self._intake: BinaryIntake | ClassIntake = (
+            BinaryIntake(positive, threshold, labels) if task == "binary" else ClassIntake(labels)
+        )
+        self._window_spec: WindowSpec = Cumulative() if window is None else window
+        self._options: dict[str, Any] = {
+            "task": task,
+            "metrics": names,
+            "bins": bins,
+            "temporal": "succession" in plan.keeps,
+            "undefined": None if undefined is None else float(undefined),
+            "window": self._window_spec.to_options(),
+        }
+        if isinstance(self._intake, BinaryIntake):
+            self._options["positive"] = self._intake.positive
+            self._options["threshold"] = self._intake.threshold
+            self._options["labels"] = list(self._intake.labels) if self._intake.closed else None
+        else:
+            self._options["labels"] = list(self._intake.classes) if self._intake.closed else None
+        if time_unit is not None and time_unit not in clock.TIME_UNITS:
+            raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
+        self._time_unit = time_unit
+        self._slicer = Slicer(slices, max_slices)
+        self._options["time_unit"] = time_unit
+        self._options["slices"] = [list(names) for names in self._slicer.dimensions]
+        self._options["max_slices"] = max_slices
+        notes: dict[str, Any] = {
+            k: self._options[k] for k in ("positive", "threshold") if k in self._options
+        }
+        self._question = Question(plan, self._intake, undefined, notes)
+        self._timeline: Timeline | None = self._window_spec.timeline()
+        self._slices: dict[SliceKey, Window] = {}
+        self._use(self._window_spec.open(plan, self._timeline))
+
+    def _use(self, window: Window) -> None:
+        """Make this the window of the total."""
+        self._window = window
+        self._total = View(window, self._question)
+        # Where every event goes to one tally for ever, the way there and back is short.
+        whole = isinstance(window, CumulativeWindow) and not self._slicer.dimensions
+        self._plain: Tally | None = window.current() if whole else None
+        self._readers: dict[str, Callable[[], float]] = {}
+
+    @property
+    def task(self) -> str:
+        """``"binary"`` or ``"multiclass"``."""
+        return self._question.plan.task
+
+    def update(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        *,
+        score: object = None,
+        proba: object = None,
+        weight: object = 1,
+        event_time: object = None,
+        slices: object = None,
+    ) -> None:
+        """Count one event.
+
+        Args:
+            y_true: The true label.
+            y_pred: The predicted label; where left out, it follows from the
+                score and the threshold, or is the most probable label.
+            score: Binary: the positive class's score, any finite number.
+            proba: Binary: the positive class's probability, or a mapping
+                label -> probability; multi-class: a mapping.
+            weight: A positive number; whole ones keep everything exact.
+            event_time: When it happened: a datetime with its zone, ISO 8601
+                with an offset, or a number in the declared ``time_unit``;
+                needed (and looked at) only by windows of event time.
+            slices: A mapping with the value of each key of ``slices``.
+
+        Raises:
+            InputError: A bad value; nothing was counted.
+        """
+        event = self._intake.event(y_true, y_pred, score, proba, weight)
+        tally = self._plain
+        if tally is not None:
+            tally.update(*event)
+        else:
+            self._place(event, event_time, slices)
+
+    def _place(self, event: EventFields, event_time: object, slices: object) -> None:
+        """Count an event in the total and in its slices, unless it comes too late."""
+        self._window_spec.check_weight(event[3])
+        moment = self._moment(event_time)
+        keys = self._slicer.keys(slices) if self._slicer.dimensions else ()
+        if self._timeline is not None:
+            if moment is None:
+                moment = int(self._timeline.tick(1)[0])
+            if not self._timeline.admit(moment):
+                return
+        self._window.add(event, moment)
+        for key in keys:
+            self._slice(self._slicer.admit(key, self._slices)).add(event, moment)
+
+    def _moment(self, value: object) -> int | None:
+        if not self._window_spec.needs_time:
+            return None
+        if value is None:
+            raise clock.time_missing()
+        return clock.event_time(value, self._time_unit)
+
+    def _slice(self, key: SliceKey) -> Window:
+        window = self._slices.get(key)
+        if window is None:
+            window = self._window_spec.open(self._question.plan, self._timeline)
+            self._slices[key] = window
+        return window
+
+    def update_many(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        *,
+        score: object = None,
+        proba: object = None,
+        weight: object = None,
+        event_time: object = None,
+        slices: object = None,
+    ) -> None:
+        """Count many events: the same bits as one by one, a hundred times faster.
+
+        Columns are lists, numpy arrays, pandas or polars series or Arrow
+        arrays of one length. A multi-class ``proba`` is a mapping from label
+        to column, a list of mappings, or (with ``labels=``) a two-dimensional
+        array.
+
+        Raises:
+            InputError: A bad value, with its position; nothing was counted.
+        """
+        batch = self._intake.batch(y_true, y_pred, score, proba, weight)
+        if not len(batch):
+            return
+        self._window_spec.check_weight(batch.weight)
+        moments = None
+        if self._window_spec.needs_time:
+            if event_time is None:
+                raise clock.time_missing()
+            moments = clock.event_times(event_time, len(batch), self._time_unit)
+        groups = list(self._slicer.groups(slices, len(batch))) if self._slicer.dimensions else []
+        if self._timeline is None:
+            self._window.add_many(batch, None)
+            for key, rows in groups:
+                self._add_slice(key, batch.take(rows), None)
+        else:
+            if moments is None:
+                moments = self._timeline.tick(len(batch))
+            kept = self._timeline.admit_many(moments)
+            everything = slice(None) if kept is None else kept
+            self._window.add_many(batch.take(everything), moments[everything])
+            for key, rows in groups:
+                if kept is not None:
+                    rows = np.intersect1d(rows, kept, assume_unique=True)
+                if len(rows):
+                    self._add_slice(key, batch.take(rows), moments[rows])
+
+    def _add_slice(self, key: SliceKey, batch: Batch, moments: IntArray | None) -> None:
+        key = self._slicer.admit(key, self._slices, len(batch))
+        self._slice(key).add_many(batch, moments)
+
+    def revert(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        *,
+        score: object = None,
+        proba: object = None,
+        weight: object = 1,
+        event_time: object = None,
+        slices: object = None,
+    ) -> None:
+        """Undo exactly one earlier event, given as :meth:`update` was.
+
+        Raises:
+            InputError: No such event was counted, or its weight is not
+                whole; nothing was changed.
+        """
+        event = self._intake.event(y_true, y_pred, score, proba, weight, learn=False)
+        moment = self._moment(event_time)
+        if self._timeline is not None and moment is None:
+            raise InputError(
+                "revert",
+                expected="a window that goes by event time",
+                got="one that fades by the number of events, which this event's is not known",
+            )
+        keys = self._slicer.keys(slices) if self._slicer.dimensions else []
+        windows = [self._window]
+        for key in keys:
+            located = self._slices.get(self._slicer.located(key, self._slices))
+            if located is None:
+                raise InputError(
+                    "revert", expected="an event that was counted", got=f"none in {slice_name(key)}"
+                )
+            windows.append(located)
+        done: list[Window] = []
+        try:
+            for window in windows:
+                window.remove(event, moment)
+                done.append(window)
+        except InputError:
+            # A slice never had it, so as a whole it never came.
+            for window in done:
+                window.add(event, moment)
+            raise
+
+    def __getitem__(self, name: str) -> float:
+        read = self._readers.get(name)
+        if read is not None:
+            value = read()
+            if value == value:
+                return value
+        # A reason is worded in the user's labels, which only the long way knows.
+        value = self._total[name]
+        if read is None and self._plain is not None and value == value:
+            self._shorten(name, self._plain)
+        return value
+
+    def _shorten(self, name: str, tally: Tally) -> None:
+        """Bind a metric that has been asked once to its state, for when it is asked again."""
+        metric = find(name, self.task)
+        state = getattr(tally, metric.state) if metric.state in ("confusion", "index") else None
+        if state is not None and not metric.also:
+            question = self._question
+            function = metric.bind(positive=question.positive, undefined=question.undefined)
+            self._readers[name] = functools.partial(function, state)
+
+    def value(self, name: str, *, undefined: float | None = None, **params: Any) -> Any:
+        """A metric with parameters; see :meth:`streameval.view.View.value`.
+
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update_many(["a", "b", "a"], ["a", "b", "b"])
+        >>> ev.value("fbeta", beta=2, average="macro") == ev.value("fbeta_macro", beta=2)
+        True
+        """
+        return self._total.value(name, undefined=undefined, **params)
+
+    def report(self, metrics: Iterable[str] | None = None) -> Report:
+        """The values of many metrics at once; see :meth:`streameval.view.View.report`."""
+        return self._total.report(metrics)
+
+    def classification_report(self) -> ClassificationReport:
+        """Precision, recall, F1 and support of each class, and their averages."""
+        return self._total.classification_report()
+
+    def curve(self, name: str, **params: Any) -> Any:
+        """A curve with numpy columns; see :meth:`streameval.view.View.curve`."""
+        return self._total.curve(name, **params)
+
+    def thresholds(self, name: str, **params: Any) -> CutPoint:
+        """The best cut-point by a rule; see :meth:`streameval.view.View.thresholds`."""
+        return self._total.thresholds(name, **params)
+
+    @property
+    def confusion(self) -> ConfusionCounts:
+        """The confusion counts under the user's labels; a copy."""
+        return self._total.confusion
+
+    @property
+    def labels(self) -> list[Label]:
+        """The labels seen (or declared): binary as ``[negative, positive]``."""
+        if isinstance(self._intake, BinaryIntake):
+            return list(self._intake.labels)
+        return self._intake.known()
+
+    def slices(self) -> dict[SliceKey, View]:
+        """Every slice's key and its view, sorted; the total is the evaluator itself.
+
+        >>> ev = Evaluator(task="multiclass", slices=("country",))
+        >>> ev.update("a", "a", slices={"country": "PT"})
+        >>> {slice_name(key): view["accuracy"] for key, view in ev.slices().items()}
+        {'country=PT': 1.0}
+        """
+        return {
+            key: View(self._slices[key], self._question)
+            for key in sorted(self._slices, key=slice_order)
+        }
+
+    @property
+    def slices_overflowed(self) -> int:
+        """How many times an event went into an ``(other)`` slice for want of room."""
+        return self._slicer.overflowed
+
+    def slice_report(
+        self,
+        metric: str,
+        *,
+        min_support: Weight = 1,
+        worst: int | None = None,
+        best: int | None = None,
+    ) -> SliceReport:
+        """A metric for every slice, the worst first.
+
+        Args:
+            metric: A name of :data:`streameval.metrics.METRICS`.
+            min_support: Slices of less support are left out, and counted.
+            worst: Only so many of the worst.
+            best: Only so many of the best.
+
+        Raises:
+            MetricError: An unknown metric, or one that is not fed.
+        """
+        return slice_report(
+            metric,
+            self._total,
+            self.slices(),
+            min_support=min_support,
+            worst=worst,
+            best=best,
+        )
+
+    def series(self, metric: str) -> list[SeriesRow]:
+        """A metric for each retained pane: start, end, value, reason, support.
+
+        Raises:
+            MetricError: An unknown metric, or the window is not of panes.
+        """
+        return self._total.series(metric)
+
+    @property
+    def arrivals(self) -> dict[str, int]:
+        """Counts of events by when they came: on time, late and kept, late and dropped."""
+        return {} if self._timeline is None else self._timeline.counts()
+
+    def merge(self, other: Evaluator) -> None:
+        """Add another shard's events; the operand is unchanged.
+
+        Raises:
+            StateError: The two were set up differently.
+        """
+        if not isinstance(other, Evaluator):
+            raise StateError(f"expected an Evaluator to merge, got {type(other).__name__}")
+        for name, mine in self._options.items():
+            theirs = other._options.get(name)
+            if mine != theirs:
+                raise StateError(
+                    "evaluators that were set up differently cannot be merged: "
+                    f"{name} is {shown(mine)} here and {shown(theirs)} there"
+                )
+        if other is self:
+            other = other.copy()
+        self._intake.merge(other._intake)  # type: ignore[arg-type]
+        if self._timeline is not None and other._timeline is not None:
+            self._timeline.merge(other._timeline)
+        self._window.merge(other._window)
+        for key in sorted(other._slices, key=slice_order):
+            window = other._slices[key]
+            self._slice(self._slicer.admit(key, self._slices)).merge(window)
+        self._slicer.overflowed += other._slicer.overflowed
+
+    def copy(self) -> Self:
+        """An independent evaluator of the same events."""
+        return type(self).from_state(self.to_state())
+
+    def emptied(self) -> Self:
+        """A new evaluator set up in the same way, without events."""
+        return type(self)._blank(self._options)
+
+    @classmethod
+    def _blank(cls, options: dict[str, Any]) -> Self:
+        """A new evaluator of these options; raises InputError or MetricError."""
+        given = copy.deepcopy(options)
+        window = window_spec(given.pop("window"))
+        return cls(**given, window=window)
+
+    @property
+    def wants_scores(self) -> bool:
+        """Whether scores or probabilities are kept, beside the predicted labels."""
+        return bool(self._question.plan.keeps - {"confusion", "succession"})
+
+    def to_bytes(self) -> bytes:
+        """The state as bytes: the same for the same events, in whatever order they came.
+
+        The format is written down in docs/state-format.md.
+        """
+        return pack(self.to_state(), kind=_KIND)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to a file, atomically: a crash leaves the old file or the new one.
+
+        Raises:
+            StateError: The file cannot be written.
+        """
+        write_atomically(path, self.to_bytes())
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain canonical data: what :meth:`to_bytes` packs."""
+        data: dict[str, Any] = {
+            "options": copy.deepcopy(self._options),
+            "window": self._window.to_state(),
+            "timeline": None if self._timeline is None else self._timeline.to_state(),
+            "slices": [
+                {"key": [list(pair) for pair in key], "window": self._slices[key].to_state()}
+                for key in sorted(self._slices, key=slice_order)
+            ],
+            "slices_overflowed": self._slicer.overflowed,
+        }
+        if isinstance(self._intake, BinaryIntake):
+            data["negative"] = self._intake.negative
+        return data
+
+    @classmethod
+    def from_state(cls, data: dict[str, Any]) -> Self:
+        """The evaluator that :meth:`to_state` wrote; raises StateError."""
+        given = _options(data)
+        try:
+            new = cls._blank(given)
+            if isinstance(new._intake, BinaryIntake):
+                new._intake.restore_negative(data["negative"])
+        except (InputError, MetricError) as error:
+            raise StateError(f"options: {error}") from None
+        for name, value in new._options.items():
+            if type(value) is not type(given[name]) or value != given[name]:
+                raise StateError(
+                    f"options.{name}: expected {shown(value)}, got {shown(given[name])}"
+                )
+        if new._timeline is not None:
+            new._timeline.restore(_part(data, "timeline"))
+        elif data["timeline"] is not None:
+            raise StateError(f"timeline: expected null, got {shown(data['timeline'])}")
+        plan = new._question.plan
+        new._use(new._window_spec.restore(_part(data, "window"), plan, new._timeline))
+        new._restore_slices(data)
+        tally = new._window.current()
+        if isinstance(new._intake, ClassIntake):
+            new._intake.restore_labels(tally.labels())
+        return new
+
+    def _restore_slices(self, data: dict[str, Any]) -> None:
+        saved, overflowed = data.get("slices"), data.get("slices_overflowed")
+        if not isinstance(saved, list):
+            raise StateError(f"slices: expected a list, got {shown(saved)}")
+        if type(overflowed) is not int or overflowed < 0:
+            raise StateError(f"slices_overflowed: expected a count, got {shown(overflowed)}")
+        self._slicer.overflowed = overflowed
+        for item in saved:
+            if not isinstance(item, dict) or set(item) != {"key", "window"}:
+                raise StateError(f"slices: expected a key and a window, got {shown(item)}")
+            key = self._slicer.key_from_state(item.get("key"))
+            if key in self._slices:
+                raise StateError(f"slices: {shown(slice_name(key))} is there twice")
+            self._slices[key] = self._window_spec.restore(
+                _part(item, "window"), self._question.plan, self._timeline
+            )
+        if sorted(self._slices, key=slice_order) != list(self._slices):
+            raise StateError("slices: expected them sorted")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Evaluator):
+            return NotImplemented
+        return self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _check(self) -> None:
+        for window in (self._window, *self._slices.values()):
+            window._check()
+
+
+def _part(data: dict[str, Any], key: str) -> dict[str, Any]:
+    part = data.get(key) if isinstance(data, dict) else data
+    if not isinstance(part, dict):
+        raise StateError(f"{key}: expected an object, got {shown(part)}")
+    return part
+
+
+_PARTS = ("options", "window", "timeline", "slices", "slices_overflowed", "negative")
+
+_OPTION_TYPES: dict[str, tuple[type, ...]] = {
+    "task": (str,),
+    "positive": (str, int),
+    "threshold": (float, int),
+    "labels": (list, type(None)),
+    "metrics": (list, type(None)),
+    "bins": (int,),
+    "temporal": (bool,),
+    "undefined": (float, int, type(None)),
+    "window": (dict,),
+    "time_unit": (str, type(None)),
+    "slices": (list,),
+    "max_slices": (int,),
+}
+
+
+def _options(data: dict[str, Any]) -> dict[str, Any]:
+    """The constructor's options of a saved state, their types checked."""
+    options = _part(data, "options")
+    wanted = set(_OPTION_TYPES)
+    parts = set(_PARTS)
+    if options.get("task") == "multiclass":
+        wanted -= {"positive", "threshold"}
+        parts -= {"negative"}
+    if set(data) != parts:
+        raise StateError(f"expected the parts {sorted(parts)}, got {shown(sorted(data))}")
+    if set(options) != wanted:
+        raise StateError(f"options: expected {sorted(wanted)}, got {shown(sorted(options))}")
+    for name, value in options.items():
+        wrong = isinstance(value, bool) != (name == "temporal")
+        if wrong or not isinstance(value, _OPTION_TYPES[name]):
+            raise StateError(f"options.{name}: got {shown(value)}, which is of the wrong type")
+    for name in ("labels", "metrics"):
+        for item in options[name] or ():
+            if not isinstance(item, (str, int)) or (name == "metrics" and type(item) is not str):
+                raise StateError(f"options.{name}: got {shown(item)} in the list")
+    for item in options["slices"]:
+        if not isinstance(item, list) or not all(isinstance(name, str) for name in item):
+            raise StateError(f"options.slices: expected lists of names, got {shown(item)}")
+    return options
+
+
+def from_bytes(data: bytes) -> Evaluator:
+    """The evaluator that :meth:`Evaluator.to_bytes` wrote.
+
+    Raises:
+        StateError: The bytes are not a whole, sound state of a version that
+            this release reads; nothing else, whatever the bytes.
+
+    >>> ev = Evaluator(task="multiclass")
+    >>> ev.update("cat", "dog")
+    >>> from_bytes(ev.to_bytes())["accuracy"]
+    0.0
+    """
+    return Evaluator.from_state(unpack(data, kind=_KIND))
+
+
+def load(path: str | os.PathLike[str]) -> Evaluator:
+    """The evaluator that :meth:`Evaluator.save` wrote.
+
+    Raises:
+        StateError: As :func:`from_bytes`, or the file cannot be read.
+    """
+    return Evaluator.from_state(read_file(path, kind=_KIND))
+
+
+def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
+    """One evaluator of all the shards' events; the operands are unchanged.
+
+    The result's bits do not depend on the order of the shards.
+
+    Raises:
+        StateError: There are none, or they were set up differently.
+
+    >>> shards = [Evaluator(), Evaluator()]
+    >>> shards[0].update(True, score=0.9)
+    >>> shards[1].update(False, score=0.4)
+    >>> merge(shards)["roc_auc"]
+    1.0
+    """
+    result: Evaluator | None = None
+    for evaluator in evaluators:
+        if result is None:
+            if not isinstance(evaluator, Evaluator):
+                raise StateError(f"expected an Evaluator, got {type(evaluator).__name__}")
+            result = evaluator.copy()
+        else:
+            result.merge(evaluator)
+    if result is None:
+        raise StateError("expected at least one evaluator to merge, got none")
+    return result

@@ -1,0 +1,308 @@
+"""The asking side of an evaluator: metrics, reports and curves of one window.
+
+A view never changes anything. The evaluator has one for its total, and makes
+one for each slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from streameval.errors import MetricError
+from streameval.event_time import iso_time
+from streameval.events import Label
+from streameval.intake import BinaryIntake, ClassIntake
+from streameval.metrics.curves import CURVES
+from streameval.metrics.cut_points import CUT_POINTS, CutPoint
+from streameval.metrics.metric import Metric
+from streameval.metrics.registry import find, left_out, shown_metrics
+from streameval.metrics.undefined import Undefined, reason_of
+from streameval.report import ClassificationReport, Report, ReportRow, SeriesRow
+from streameval.states.confusion import ConfusionCounts
+from streameval.tally import Plan, Tally
+from streameval.windows.window import Window
+
+__all__ = ["Question", "View"]
+
+_HOW_TO_FEED = {
+    "confusion": "labels: pass y_pred, a score= or proba= with each event",
+    "index": "scores: pass score= (or proba=) with each event",
+    "probability": "scores: pass score= (or proba=) with each event",
+    "moments": "scores: pass score= (or proba=) with each event",
+    "class_probability": "probabilities: pass proba={label: probability} with each event",
+    "class_scores": "probabilities: pass proba={label: probability} with each event",
+    "succession": "labels",
+}
+
+
+@dataclass(slots=True)
+class Question:
+    """How an evaluator's states are to be asked: shared by all its views.
+
+    Args:
+        plan: What every tally keeps.
+        intake: Knows the labels' names.
+        undefined: The number that stands in for an undefined value, or None.
+        notes: What reports say that their numbers rest on.
+    """
+
+    plan: Plan
+    intake: BinaryIntake | ClassIntake
+    undefined: float | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    readers: dict[str, Callable[[Tally], float]] = field(default_factory=dict)
+    """Metrics without parameters as functions of a tally, as they were first asked."""
+
+    @property
+    def positive(self) -> int | None:
+        """The positive class as the tallies count it."""
+        return 1 if self.plan.task == "binary" else None
+
+    def names(self) -> Mapping[Label, Label]:
+        """From the labels that a binary tally counts to the user's."""
+        if isinstance(self.intake, BinaryIntake):
+            return dict(enumerate(self.intake.labels))
+        return {}
+
+    def require(self, metric: str, states: Iterable[str], tally: Tally) -> None:
+        """Raise MetricError where the evaluator cannot answer as it is set up and fed."""
+        for state in states:
+            if not self.plan.serves(state):
+                how = (
+                    "it depends on the order of events, which shards do not share: pass "
+                    "temporal=True to the Evaluator"
+                    if state == "succession"
+                    else f"this evaluator was told to keep other metrics: add {metric!r} to metrics="
+                )
+                raise MetricError(f"{metric} is not kept; {how}")
+            of_labels = state in ("confusion", "succession")
+            # Before the first event nobody knows what will be fed.
+            if tally.has_scores and of_labels and not tally.has_labels:
+                raise MetricError(f"{metric} needs {_HOW_TO_FEED[state]}; got scores only")
+            if tally.has_labels and not of_labels and not tally.has_scores:
+                raise MetricError(f"{metric} needs {_HOW_TO_FEED[state]}; got labels only")
+
+    def reader(self, name: str, tally: Tally) -> Callable[[Tally], float]:
+        """The metric as a function of a tally; raises MetricError for an unknown name."""
+        metric = find(name, self.plan.task)
+        made = self.bound(metric, {})
+        self.require(name, metric.states, tally)
+        if tally.has_labels or tally.has_scores:
+            # Before the first event what will be fed is unknown: ask again then.
+            self.readers[name] = made
+        return made
+
+    def bound(
+        self, metric: Metric, params: Mapping[str, Any], undefined: float | None = None
+    ) -> Callable[[Tally], float]:
+        """The metric with its parameters, as a function of a tally."""
+        if undefined is None:
+            undefined = self.undefined
+        function = metric.bind(positive=self.positive, undefined=undefined, **params)
+        return _asking(function, metric.states)
+
+
+def _asking(function: Callable[..., float], states: Sequence[str]) -> Callable[[Tally], float]:
+    # The two states that are read after every event, without a lookup by name.
+    if states == ("confusion",):
+        return lambda tally: function(tally.confusion)
+    if states == ("index",):
+        return lambda tally: function(tally.index)
+    return lambda tally: function(*[getattr(tally, state) for state in states])
+
+
+class View:
+    """Metrics, reports and curves of the events in one window.
+
+    Made by an :class:`~streameval.Evaluator`; read-only, and always current.
+    """
+
+    __slots__ = ("_question", "_window")
+
+    def __init__(self, window: Window, question: Question) -> None:
+        self._window = window
+        self._question = question
+
+    def __getitem__(self, name: str) -> float:
+        question = self._question
+        tally = self._window.current()
+        reader = question.readers.get(name) or question.reader(name, tally)
+        value = reader(tally)
+        return value if value == value else self._named(value)
+
+    def value(self, name: str, *, undefined: float | None = None, **params: Any) -> Any:
+        """A metric with parameters.
+
+        Args:
+            name: A name of :data:`streameval.metrics.METRICS`; with
+                ``average=`` also a family's, such as ``"fbeta"``.
+            undefined: The number for an undefined value, instead of ``nan``.
+            params: The metric's own, such as ``beta=2`` or ``max_fpr=0.1``.
+
+        Returns:
+            A float; ``nan`` (with ``.reason``) where undefined. With
+            ``average=None`` a dict from class to float.
+
+        Raises:
+            MetricError: An unknown name or parameter, or the evaluator was
+                not fed what the metric needs.
+        """
+        question = self._question
+        metric = find(name, question.plan.task, params.pop("average", ...))
+        tally = self._window.current()
+        question.require(name, metric.states, tally)
+        result = question.bound(metric, params, undefined)(tally)
+        return self._named(result)
+
+    def _named(self, value: Any) -> Any:
+        """Reasons and per-class dicts under the user's labels."""
+        names = self._question.names()
+        if isinstance(value, Undefined):
+            return value.renamed(names)
+        if isinstance(value, dict):
+            return {names.get(label, label): self._named(item) for label, item in value.items()}
+        return value
+
+    def report(self, metrics: Iterable[str] | None = None) -> Report:
+        """The values of many metrics at once, with reasons and support.
+
+        Args:
+            metrics: Names, or None for the default ones that the evaluator
+                was fed for.
+
+        Raises:
+            MetricError: A metric was named that this evaluator cannot answer.
+        """
+        question = self._question
+        tally = self._window.current()
+        if metrics is None:
+            rows = [m for m in shown_metrics(question.plan.task) if self._can_answer(m, tally)]
+        else:
+            rows = [find(name, question.plan.task) for name in metrics]
+            for metric in rows:
+                question.require(metric.name, metric.states, tally)
+        return Report(
+            question.plan.task,
+            tuple(self._row(metric, tally) for metric in rows),
+            question.notes,
+        )
+
+    def _can_answer(self, metric: Metric, tally: Tally) -> bool:
+        try:
+            self._question.require(metric.name, metric.states, tally)
+        except MetricError:
+            return False
+        return True
+
+    def _row(self, metric: Metric, tally: Tally) -> ReportRow:
+        value = self._named(self._question.bound(metric, {})(tally))
+        reason = reason_of(value)
+        if not reason and metric.state == "confusion" and tally.confusion is not None:
+            names = self._question.names()
+            missing = left_out(metric, tally.confusion)
+            if missing:
+                some = ", ".join(str(names.get(label, label)) for label in missing[:5])
+                more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+                reason = f"without the undefined {some}{more}"
+        return ReportRow(metric.name, float(value), reason, tally.support(metric.state))
+
+    def classification_report(self) -> ClassificationReport:
+        """Precision, recall, F1 and support of each class, and their averages."""
+        names = self._question.names()
+        tally = self._window.current()
+        self._question.require("classification_report", ("confusion",), tally)
+        counts = tally.confusion
+        assert counts is not None
+        task = "multiclass"
+        families = ("precision", "recall", "f1")
+        columns: Any = [find(family, task, None).bind()(counts) for family in families]
+        support: Any = find("support", task, None).bind()(counts)
+        rows = {
+            names.get(label, label): (*(float(column[label]) for column in columns), support[label])
+            for label in counts.labels
+        }
+        averages = {
+            f"{average} avg": (
+                *(float(find(f"{family}_{average}", task).bind()(counts)) for family in families),
+                counts.total,
+            )
+            for average in ("macro", "weighted")
+        }
+        accuracy = float(find("accuracy", task).bind()(counts))
+        return ClassificationReport(rows, accuracy, counts.total, averages)  # type: ignore[arg-type]
+
+    def curve(self, name: str, **params: Any) -> Any:
+        """A curve: ``"roc"``, ``"precision_recall"``, ``"det"``, ``"pr_gain"``, ``"calibration"``.
+
+        Returns:
+            A frozen object with numpy columns and ``to_dict()``.
+
+        Raises:
+            MetricError: No such curve, or no scores were fed.
+        """
+        curve = CURVES.get(name)
+        if curve is None:
+            raise MetricError(f"no curve is called {name!r}; there are {', '.join(CURVES)}")
+        task = self._question.plan.task
+        state = curve.states.get(task)
+        if state is None:
+            raise MetricError(f"the curve {name!r} is not for {task} tasks")
+        tally = self._window.current()
+        self._question.require(name, (state,), tally)
+        return curve.function(getattr(tally, state), **params)
+
+    def thresholds(self, name: str, **params: Any) -> CutPoint:
+        """The cut-point that is best by a rule, such as ``"youden"``.
+
+        Raises:
+            MetricError: No such rule, or no scores were fed.
+        """
+        rule = CUT_POINTS.get(name)
+        if rule is None:
+            raise MetricError(f"no cut-point is called {name!r}; there are {', '.join(CUT_POINTS)}")
+        if self._question.plan.task != "binary":
+            raise MetricError("cut-points are for binary tasks: one score, one threshold")
+        tally = self._window.current()
+        self._question.require(name, ("index",), tally)
+        return rule(tally.index, **params)
+
+    def series(self, metric: str) -> list[SeriesRow]:
+        """A metric for each retained pane; see :meth:`streameval.Evaluator.series`."""
+        question = self._question
+        row = find(metric, question.plan.task)
+        question.require(metric, row.states, self._window.current())
+        panes = getattr(self._window, "rows", None)
+        if panes is None:
+            raise MetricError(
+                "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
+            )
+        result = []
+        for pane in panes():
+            value = self._row(row, pane.tally)
+            result.append(
+                SeriesRow(
+                    iso_time(pane.start),
+                    iso_time(pane.end),
+                    value.value,
+                    value.reason,
+                    value.support,
+                )
+            )
+        return result
+
+    @property
+    def confusion(self) -> ConfusionCounts:
+        """The confusion counts under the user's labels; a copy."""
+        tally = self._window.current()
+        self._question.require("confusion", ("confusion",), tally)
+        counts = tally.confusion
+        assert counts is not None
+        names = self._question.names()
+        if not names:
+            return counts.copy()
+        named = ConfusionCounts()
+        for true, predicted, weight in counts.cells():
+            named.update(names[true], names[predicted], weight)
+        return named

@@ -1,0 +1,326 @@
+"""The evaluator as its users meet it: values, reasons, refusals, files."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as reference
+
+import streameval as se
+
+LABELS = st.sampled_from([True, False])
+SCORES = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.floats(0, 1))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(LABELS, SCORES, st.integers(1, 4)), min_size=1, max_size=60))
+def test_binary_equals_scikit_learn(rows: list[tuple[bool, float, int]]) -> None:
+    y, s, w = (np.array(column) for column in zip(*rows, strict=True))
+    ev = se.Evaluator()
+    ev.update_many(y, score=s, weight=w)
+    predicted = s >= 0.5
+    close = {"abs": 1e-12, "nan_ok": True}
+    assert ev["accuracy"] == pytest.approx(
+        reference.accuracy_score(y, predicted, sample_weight=w), **close
+    )
+    assert ev["brier_score"] == pytest.approx(
+        reference.brier_score_loss(y, s, sample_weight=w, pos_label=True), **close
+    )
+    if len(set(y.tolist())) == 2:
+        assert ev["roc_auc"] == pytest.approx(
+            reference.roc_auc_score(y, s, sample_weight=w), **close
+        )
+        assert ev["average_precision"] == pytest.approx(
+            reference.average_precision_score(y, s, sample_weight=w), **close
+        )
+    else:
+        assert math.isnan(ev["roc_auc"])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from("abcd"), st.integers(1, 3)),
+        min_size=1,
+        max_size=50,
+    )
+)
+def test_classification_report_equals_scikit_learn(rows: list[tuple[str, str, int]]) -> None:
+    y, p, w = (list(column) for column in zip(*rows, strict=True))
+    ev = se.Evaluator(task="multiclass")
+    ev.update_many(y, p, weight=w)
+    ours = ev.classification_report().to_dict()
+    theirs = reference.classification_report(
+        y, p, sample_weight=w, output_dict=True, zero_division=math.nan
+    )
+    theirs.setdefault("accuracy", reference.accuracy_score(y, p, sample_weight=w))
+    theirs.pop("micro avg", None)
+    assert list(ours) == list(theirs)
+    for name, row in theirs.items():
+        if isinstance(row, dict):
+            assert ours[name] == pytest.approx(row, abs=1e-12, nan_ok=True), name
+        else:
+            assert ours[name] == pytest.approx(row, abs=1e-12)
+
+
+Y = [True, False, True, False, True]
+S = [0.9, 0.4, 0.35, 0.1, 0.8]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        list,
+        tuple,
+        np.array,
+        pd.Series,
+        pl.Series,
+        pa.array,
+        lambda values: pa.chunked_array([pa.array(values)]),
+    ],
+)
+def test_columns_of_every_kind(column: Any) -> None:
+    plain, other = se.Evaluator(), se.Evaluator()
+    plain.update_many(Y, score=S)
+    other.update_many(column(Y), score=column(S))
+    assert plain.to_bytes() == other.to_bytes()
+
+
+def test_string_columns_of_every_kind() -> None:
+    names = ["ham" if not y else "spam" for y in Y]
+    want = se.Evaluator(positive="spam")
+    want.update_many(names, score=S)
+    for column in (np.array(names), pd.Series(names), pl.Series(names), pa.array(names)):
+        ev = se.Evaluator(positive="spam")
+        ev.update_many(column, score=S)
+        assert ev.to_bytes() == want.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "event", "message"),
+    [
+        ({}, {"y_true": True, "score": math.nan}, "score: expected a finite number, got nan"),
+        ({}, {"y_true": True, "score": -math.inf}, "score: expected a finite number, got -inf"),
+        ({}, {"y_true": True, "score": "0.5"}, "score: expected a finite number, got '0.5'"),
+        ({}, {"y_true": True, "proba": 1.5}, r"proba: expected a probability in \[0, 1\], got 1.5"),
+        ({}, {"y_true": True}, "expected a prediction: y_pred, score= or proba=, got none"),
+        ({}, {"y_true": True, "score": 0.5, "proba": 0.5}, "got both"),
+        ({}, {"y_true": "1", "y_pred": 1}, "expected a number like the label 1 seen before"),
+        ({}, {"y_true": 2, "y_pred": 1}, 'task="multiclass" for more than two labels'),
+        ({}, {"y_true": [1], "y_pred": 1}, "y_true: expected a str, int or bool label"),
+        ({}, {"y_true": None, "y_pred": 1}, "got None; this event has no label yet"),
+        ({}, {"y_true": 0.5, "y_pred": 1}, "a fraction is a score: pass it as score="),
+        ({}, {"y_true": 1, "y_pred": 1, "weight": -1}, "weight: expected a weight above 0"),
+        ({}, {"y_true": 1, "y_pred": 1, "weight": math.nan}, "weight: expected a weight above 0"),
+        ({}, {"y_true": 1, "y_pred": 1, "weight": True}, "weight: expected a weight above 0"),
+        ({"task": "multiclass"}, {"y_true": "a", "score": 0.5}, "expected proba="),
+        ({"task": "multiclass"}, {"y_true": "a", "proba": {"a": 0.9}}, "proba"),
+        ({"task": "multiclass"}, {"y_true": "a", "proba": {"a": 0.5, 1: 0.5}}, "proba"),
+        ({"task": "multiclass"}, {"y_true": "a", "y_pred": 1}, "y_pred: expected a str"),
+        (
+            {"task": "multiclass", "labels": ["a", "b"]},
+            {"y_true": "a", "y_pred": "c"},
+            "y_pred: expected one of the classes",
+        ),
+    ],
+)
+def test_a_bad_event_leaves_no_trace(
+    options: dict[str, Any], event: dict[str, Any], message: str
+) -> None:
+    ev = se.Evaluator(**options)
+    before = ev.to_bytes()
+    with pytest.raises(se.InputError, match=message):
+        ev.update(**event)
+    assert ev.to_bytes() == before
+    rows = {name: [value] for name, value in event.items()}
+    with pytest.raises(se.InputError):
+        ev.update_many(**rows)
+    assert ev.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"y_true": [1, 0], "score": [0.5]}, "score: expected 2 values"),
+        ({"y_true": [1, 0], "score": [0.5, math.inf]}, r"score\[1\]: expected a finite"),
+        ({"y_true": [1, "1"], "y_pred": [1, 1]}, r"y_true\[1\]: expected a number"),
+        ({"y_true": [1, 7], "y_pred": [1, 1]}, r"y_true\[1\]: expected 0 or the positive label 1"),
+        ({"y_true": [1, 0], "y_pred": [1, 1], "weight": [1, 0]}, r"weight\[1\]: .* above 0"),
+        ({"y_true": np.zeros((2, 2)), "y_pred": [1, 1]}, "one dimension"),
+        ({"y_true": "spam", "y_pred": [1]}, "expected a column"),
+    ],
+)
+def test_a_bad_column_leaves_no_trace(columns: dict[str, Any], message: str) -> None:
+    ev = se.Evaluator()
+    ev.update(1, 0)
+    before = ev.to_bytes()
+    with pytest.raises(se.InputError, match=message):
+        ev.update_many(**columns)
+    assert ev.to_bytes() == before
+
+
+def test_minus_zero_is_zero() -> None:
+    left, right = se.Evaluator(), se.Evaluator()
+    left.update_many([1, 0], score=[-0.0, 0.0])
+    right.update_many([0, 1], score=[-0.0, 0.0])
+    assert left["roc_auc"] == 0.5
+    assert left.to_bytes() == right.to_bytes()
+
+
+def test_labels_that_python_says_are_equal_are_one() -> None:
+    ev = se.Evaluator(task="multiclass")
+    for label in (True, 1, np.int64(1), 1.0):
+        ev.update(label, 1)
+    assert ev.confusion.labels == [1]
+    assert ev["accuracy"] == 1.0
+
+
+def test_asked_for_what_was_not_fed() -> None:
+    ev = se.Evaluator()
+    assert math.isnan(ev["roc_auc"])
+    ev.update(True, True)
+    with pytest.raises(se.MetricError, match=r"roc_auc needs scores: pass score="):
+        ev["roc_auc"]
+    with pytest.raises(se.MetricError, match="roc needs scores"):
+        ev.curve("roc")
+    assert "roc_auc" not in [row.metric for row in ev.report()]
+    with pytest.raises(se.MetricError, match="roc_auc needs scores"):
+        ev.report(["accuracy", "roc_auc"])
+    narrow = se.Evaluator(metrics=["accuracy"])
+    narrow.update(True, score=0.7)
+    with pytest.raises(se.MetricError, match="told to keep other metrics"):
+        narrow["roc_auc"]
+    with pytest.raises(se.MetricError, match="temporal=True"):
+        ev["kappa_temporal"]
+    with pytest.raises(se.MetricError, match="f1 is about one class"):
+        se.Evaluator(task="multiclass")["f1"]
+
+
+def test_undefined_says_why_in_the_users_words() -> None:
+    ev = se.Evaluator(positive="spam")
+    ev.update("ham", "ham")
+    value = ev["precision"]
+    assert math.isnan(value)
+    assert value.reason == "no event was predicted 'spam'"  # type: ignore[attr-defined]
+    assert ev.report(["precision"]).to_dict()["metrics"]["precision"]["value"] is None
+    assert ev.value("precision", undefined=0.0) == 0.0
+    assert se.Evaluator(positive="spam", undefined=1.0)["precision"] == 1.0
+
+
+def test_reason_stays_worded_after_the_metric_was_once_defined() -> None:
+    ev = se.Evaluator(positive="spam")
+    ev.update("spam", "spam")
+    assert ev["precision"] == 1.0
+    assert ev["precision"] == 1.0
+    ev.revert("spam", "spam")
+    ev.update("ham", "ham")
+    assert ev["precision"].reason == "no event was predicted 'spam'"  # type: ignore[attr-defined]
+
+
+def test_revert_of_what_never_came() -> None:
+    ev = se.Evaluator(positive="spam")
+    ev.update("spam", score=0.7)
+    before = ev.to_bytes()
+    for event in ({"score": 0.8}, {"score": 0.7, "weight": 2}, {"score": 0.2}):
+        with pytest.raises(se.InputError):
+            ev.revert("spam", **event)
+    with pytest.raises(se.InputError):
+        ev.revert("eggs", score=0.7)
+    assert ev.to_bytes() == before
+    ev.update("ham", score=0.1)
+    assert ev.labels == ["ham", "spam"]
+
+
+def test_merge_leaves_the_operands_alone() -> None:
+    shards = [se.Evaluator() for _ in range(3)]
+    for n, shard in enumerate(shards):
+        shard.update_many(Y, score=[s * (n + 1) / 3 for s in S])
+    before = [shard.to_bytes() for shard in shards]
+    forward, backward = se.merge(shards), se.merge(reversed(shards))
+    assert forward.to_bytes() == backward.to_bytes()
+    assert [shard.to_bytes() for shard in shards] == before
+    with pytest.raises(se.StateError, match="threshold is 0.5 here and 0.4 there"):
+        shards[0].merge(se.Evaluator(threshold=0.4))
+    with pytest.raises(se.StateError, match="at least one"):
+        se.merge([])
+    left, right = se.Evaluator(positive="a"), se.Evaluator(positive="a")
+    left.update("b", "a")
+    right.update("c", "a")
+    with pytest.raises(se.StateError, match="different negative labels"):
+        left.merge(right)
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    ev = se.Evaluator(positive="spam", threshold=0.3)
+    ev.update_many(["spam", "ham"], score=[0.7, 0.2])
+    path = tmp_path / "a.state"
+    ev.save(path)
+    twin = se.load(path)
+    assert twin.to_bytes() == ev.to_bytes() == path.read_bytes()
+    assert str(twin.report()) == str(ev.report())
+    assert twin.labels == ["ham", "spam"]
+    with pytest.raises(se.StateError):
+        se.load(tmp_path / "missing.state")
+    with pytest.raises(se.StateError):
+        ev.save(tmp_path / "missing" / "a.state")
+    assert os.listdir(tmp_path) == ["a.state"]
+
+
+def test_errors_and_undefined_values_survive_pickling() -> None:
+    error = se.InputError("score", expected="a", got="b", position=3, remedy="c")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_report_renders_hostile_labels_harmlessly() -> None:
+    ev = se.Evaluator(task="multiclass")
+    hostile = "<script>|\n\x1b[31m`"
+    ev.update(hostile, "b")
+    report = ev.classification_report()
+    assert "\x1b" not in str(report)
+    assert "<script>" not in report._repr_html_()
+    assert "<script>" not in report.to_markdown()
+    assert len(report.to_markdown().splitlines()) == 7
+    assert "\n" not in str(ev.report(["precision_macro"])).splitlines()[1]
+
+
+def test_kappa_temporal_where_it_is_asked_for() -> None:
+    y = [0, 0, 1, 1, 0, 1, 1, 1]
+    p = [0, 1, 1, 1, 0, 0, 1, 1]
+    ev = se.Evaluator(temporal=True)
+    for label, predicted in zip(y, p, strict=True):
+        ev.update(label, predicted)
+    persistence = sum(a == b for a, b in zip(y, y[1:], strict=False)) / (len(y) - 1)
+    accuracy = reference.accuracy_score(y, p)
+    assert ev["kappa_temporal"] == pytest.approx(1 - (1 - accuracy) / (1 - persistence))
+    batch = se.Evaluator(temporal=True)
+    batch.update_many(y, p)
+    assert batch["kappa_temporal"] == ev["kappa_temporal"]
+    assert se.from_bytes(ev.to_bytes())["kappa_temporal"] == ev["kappa_temporal"]
+    with pytest.raises(se.InputError, match="order"):
+        ev.revert(0, 0)
+
+
+def test_cut_points_and_curves() -> None:
+    ev = se.Evaluator()
+    ev.update_many(Y, score=S)
+    cut = ev.thresholds("youden")
+    assert (cut.threshold, cut.tp, cut.fp) == (0.8, 2, 0)
+    fpr, tpr, _ = ev.curve("roc", drop_intermediate=False)
+    want = reference.roc_curve(Y, S, drop_intermediate=False)
+    np.testing.assert_allclose(fpr, want[0])
+    np.testing.assert_allclose(tpr, want[1])
+    with pytest.raises(se.MetricError, match="no curve is called"):
+        ev.curve("rock")
+    with pytest.raises(se.MetricError, match="no cut-point is called"):
+        ev.thresholds("best")
