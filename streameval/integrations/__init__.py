@@ -1,0 +1,1 @@
+"""Adapters to other libraries, each an optional extra imported in one module."""

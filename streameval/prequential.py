@@ -1,0 +1,410 @@
+"""Test, then train: evaluation of an online model on the stream that it learns from.
+
+One model, or several side by side that share the stream out between testing
+and training (Bifet et al. 2015, "Efficient Online Evaluation of Big Data
+Stream Classifiers", KDD). Labels may come late. Nothing here imports River:
+a model is whatever has ``predict_one`` or ``predict_proba_one``, and
+``learn_one``.
+"""
+
+from __future__ import annotations
+
+import heapq
+import inspect
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from streameval.errors import InputError, StateError, shown
+from streameval.evaluator import Evaluator, merge
+from streameval.event_time import duration, event_time, iso_time
+from streameval.metrics.undefined import reason_of
+from streameval.report import html_table, markdown_table, number, text_table
+
+__all__ = ["FoldRow", "PrequentialResult", "Validation", "prequential"]
+
+Validation: TypeAlias = Literal["cross", "split", "bootstrap"]
+
+_VALIDATIONS = ("cross", "split", "bootstrap")
+_DEFAULT_METRICS = {
+    "binary": ("accuracy", "f1", "matthews_corrcoef", "cohen_kappa", "roc_auc", "log_loss"),
+    "multiclass": ("accuracy", "f1_macro", "matthews_corrcoef", "cohen_kappa", "log_loss"),
+}
+
+
+class FoldRow(NamedTuple):
+    """A metric over the folds, in both ways of putting them together."""
+
+    metric: str
+    pooled: float
+    """Of all folds' counts added up, then divided once."""
+    mean: float
+    """Mean of the folds' own values (of those that are defined)."""
+    deviation: float
+    """Sample standard deviation of the folds' values; ``nan`` below two."""
+    folds: tuple[float, ...]
+    reason: str = ""
+    """Why the pooled value is undefined."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrequentialResult:
+    """What a prequential run gives.
+
+    Adding the counts of all folds and dividing once (``pooled``) is not the
+    same as averaging the folds' metrics (``mean``): where a class is rare the
+    mean of F1 values is biased, and the pooled value is not (Forman & Scholz
+    2010). Both are shown, under their names.
+    """
+
+    evaluator: Evaluator | None
+    """All folds merged; None where their windows cannot be (``Last``)."""
+    folds: tuple[Evaluator, ...]
+    models: tuple[Any, ...]
+    events: int
+    """Events of the stream."""
+    unpredicted: int
+    """Tests in which the model gave no prediction, as before its first lesson."""
+    validation: str
+
+    def rows(self, metrics: Iterable[str] | None = None) -> list[FoldRow]:
+        """The metrics over the folds; the task's main ones unless named."""
+        names = _known(self.folds[0]) if metrics is None else list(metrics)
+        return [self._row(name) for name in names]
+
+    def _row(self, name: str) -> FoldRow:
+        values = tuple(float(fold[name]) for fold in self.folds)
+        defined = [value for value in values if not math.isnan(value)]
+        pooled: float = math.nan if self.evaluator is None else self.evaluator[name]
+        reason = "these windows cannot be merged" if self.evaluator is None else reason_of(pooled)
+        return FoldRow(
+            name,
+            float(pooled),
+            statistics.fmean(defined) if defined else math.nan,
+            statistics.stdev(defined) if len(defined) > 1 else math.nan,
+            values,
+            reason,
+        )
+
+    def to_dict(self, metrics: Iterable[str] | None = None) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "validation": self.validation,
+            "events": self.events,
+            "unpredicted": self.unpredicted,
+            "folds": len(self.folds),
+            "metrics": {
+                row.metric: {
+                    "pooled": _json(row.pooled),
+                    "mean": _json(row.mean),
+                    "standard_deviation": _json(row.deviation),
+                    "folds": [_json(value) for value in row.folds],
+                    **({"reason": row.reason} if row.reason else {}),
+                }
+                for row in self.rows(metrics)
+            },
+        }
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        rows = self.rows()
+        if len(self.folds) == 1:
+            return ["metric", "value"], [[row.metric, number(row.pooled)] for row in rows]
+        header = ["metric", "pooled", "mean of folds", "± sd"]
+        return header, [
+            [row.metric, number(row.pooled), number(row.mean), f"{row.deviation:.2g}"]
+            for row in rows
+        ]
+
+    def __str__(self) -> str:
+        table = text_table(*self._cells())
+        if len(self.folds) == 1:
+            return table
+        return (
+            f"{table}\npooled: the {len(self.folds)} folds' counts added, then divided once; "
+            "mean of folds: each fold's value, averaged"
+        )
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        return markdown_table(*self._cells())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
+
+
+def _json(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _known(evaluator: Evaluator) -> list[str]:
+    """The main metrics that an evaluator can answer."""
+    shown_rows = {row.metric for row in evaluator.report()}
+    return [name for name in _DEFAULT_METRICS[evaluator.task] if name in shown_rows]
+
+
+class _Pending(NamedTuple):
+    """A prediction that waits for its label, ordered by when the label comes."""
+
+    due: int
+    number: int
+    x: Any
+    y: Any
+    tests: tuple[tuple[int, Any], ...]
+    lessons: tuple[tuple[int, int], ...]
+
+
+def prequential(
+    model: Any,
+    stream: Iterable[tuple[Any, Any]],
+    evaluator: Evaluator,
+    *,
+    delay: int | str | timedelta | None = None,
+    moment: str | Callable[[Any], object] | None = None,
+    time_unit: str | None = None,
+    slices: Sequence[str] | Callable[[Any], Mapping[str, object]] | None = None,
+    folds: int = 1,
+    validation: Validation = "cross",
+    seed: int = 0,
+    advance: Callable[[], None] | None = None,
+) -> PrequentialResult:
+    """Predict each event, evaluate the prediction once its label is there, then learn.
+
+    Args:
+        model: Has ``learn_one(x, y)`` and ``predict_proba_one(x)`` or
+            ``predict_one(x)``; with ``folds``, also ``clone()``. Any River
+            classifier or pipeline. It is trained in place (its clones are,
+            where there are folds).
+        stream: Pairs of features and label, in order.
+        evaluator: Where predictions are counted. With folds it stays as it
+            is, and each fold gets an empty one set up in the same way.
+        delay: When labels come: after so many further events, or after a
+            duration (``"2h"``), by ``moment``. None: at once. Labels still
+            on their way at the end of the stream are all delivered then.
+        moment: The event's time: a key of the features, or a function of
+            them. Passed on as ``event_time``.
+        time_unit: Unit of numeric moments: ``"s"``, ``"ms"``, ….
+        slices: Keys of the features, or a function of them, passed on as
+            ``slices``.
+        folds: How many models run side by side.
+        validation: How they share the stream. ``"cross"``: an event tests one
+            model (drawn at random) and trains the others. ``"split"``: it
+            trains one and tests the others. ``"bootstrap"``: it trains each
+            model with a weight drawn from Poisson(1), and tests those that
+            drew 0.
+        seed: Of the draws.
+        advance: Called after each event, for a progress bar.
+
+    Returns:
+        The evaluators, merged and each by itself, and the trained models.
+
+    Raises:
+        InputError: A bad option, or a label or prediction that the evaluator
+            refuses.
+
+    >>> class Majority:
+    ...     def __init__(self):
+    ...         self.seen = {}
+    ...     def predict_one(self, x):
+    ...         return max(self.seen, key=self.seen.get) if self.seen else None
+    ...     def learn_one(self, x, y):
+    ...         self.seen[y] = self.seen.get(y, 0) + 1
+    >>> stream = [({}, label) for label in "aabaa"]
+    >>> result = prequential(Majority(), stream, Evaluator(task="multiclass"))
+    >>> result.evaluator["accuracy"], result.unpredicted
+    (0.75, 1)
+    """
+    if type(folds) is not int or not 1 <= folds <= 1_000:
+        raise InputError("folds", expected="a number of folds from 1 to 1000", got=shown(folds))
+    if validation not in _VALIDATIONS:
+        raise InputError("validation", expected=" or ".join(_VALIDATIONS), got=shown(validation))
+    wait, by_time = _delay(delay, moment)
+    when = _reader("moment", moment)
+    models = [model] if folds == 1 else [model.clone() for _ in range(folds)]
+    evaluators = [evaluator] if folds == 1 else [evaluator.emptied() for _ in range(folds)]
+    run = _Run(models, evaluators, _slicing(slices), when, time_unit)
+    shares = _shares(folds, validation, random.Random(seed))
+    waiting: list[_Pending] = []
+    events = 0
+    for x, y in stream:
+        now = events
+        if by_time:
+            assert when is not None
+            now = event_time(when(x), time_unit, "moment")
+        while waiting and waiting[0].due <= now:
+            run.settle(heapq.heappop(waiting))
+        tested, lessons = next(shares)
+        tests = tuple((fold, run.predict(fold, x)) for fold in tested)
+        pending = _Pending(now + wait, events, x, y, tests, lessons)
+        if wait:
+            heapq.heappush(waiting, pending)
+        else:
+            run.settle(pending)
+        events += 1
+        if advance is not None:
+            advance()
+    while waiting:
+        run.settle(heapq.heappop(waiting))
+    return PrequentialResult(
+        _pooled(evaluators),
+        tuple(evaluators),
+        tuple(models),
+        events,
+        run.unpredicted,
+        validation if folds > 1 else "prequential",
+    )
+
+
+def _pooled(evaluators: list[Evaluator]) -> Evaluator | None:
+    if len(evaluators) == 1:
+        return evaluators[0]
+    try:
+        return merge(evaluators)
+    except StateError:
+        return None
+
+
+def _delay(delay: int | str | timedelta | None, moment: object) -> tuple[int, bool]:
+    """How long a label takes, in events or in microseconds, and whether it is the latter."""
+    if delay is None:
+        return 0, False
+    if isinstance(delay, int) and not isinstance(delay, bool):
+        if delay < 0:
+            raise InputError("delay", expected="0 events or more", got=shown(delay))
+        # Due before the event after the next `delay` ones is predicted.
+        return (delay + 1 if delay else 0), False
+    if moment is None:
+        raise InputError(
+            "delay",
+            expected="moment= beside a delay by time",
+            got="no moment",
+            remedy="say where an event's time is: moment='departed'",
+        )
+    return duration(delay, "delay"), True
+
+
+def _reader(
+    name: str, source: str | Callable[[Any], object] | None
+) -> Callable[[Any], object] | None:
+    if source is None or callable(source):
+        return source
+    if not isinstance(source, str):
+        raise InputError(name, expected="a key of the features or a function", got=shown(source))
+
+    def read(x: Any) -> object:
+        return x[source]
+
+    return read
+
+
+def _slicing(
+    slices: Sequence[str] | Callable[[Any], Mapping[str, object]] | None,
+) -> Callable[[Any], Mapping[str, object]] | None:
+    if slices is None or callable(slices):
+        return slices
+    keys = [slices] if isinstance(slices, str) else list(slices)
+    return lambda x: {key: x[key] for key in keys}
+
+
+Shares: TypeAlias = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
+"""Which folds an event tests, and pairs of fold and weight that it trains."""
+
+
+def _shares(folds: int, validation: str, draw: random.Random) -> Iterator[Shares]:
+    everyone = tuple(range(folds))
+    while True:
+        if folds == 1:
+            yield (0,), ((0, 1),)
+        elif validation == "bootstrap":
+            weights = [_poisson(draw) for _ in everyone]
+            yield (
+                tuple(fold for fold in everyone if not weights[fold]),
+                tuple((fold, weights[fold]) for fold in everyone if weights[fold]),
+            )
+        else:
+            one = draw.randrange(folds)
+            others = tuple(fold for fold in everyone if fold != one)
+            if validation == "cross":
+                yield (one,), tuple((fold, 1) for fold in others)
+            else:
+                yield others, ((one, 1),)
+
+
+def _poisson(draw: random.Random) -> int:
+    """A draw from Poisson(1), by Knuth's product of uniforms."""
+    limit = math.exp(-1.0)
+    count, product = 0, draw.random()
+    while product > limit:
+        count += 1
+        product *= draw.random()
+    return count
+
+
+class _Run:
+    """The models and their evaluators, and how an event's fields are found."""
+
+    def __init__(
+        self,
+        models: list[Any],
+        evaluators: list[Evaluator],
+        slices: Callable[[Any], Mapping[str, object]] | None,
+        moment: Callable[[Any], object] | None,
+        time_unit: str | None,
+    ) -> None:
+        self.models = models
+        self.evaluators = evaluators
+        self.slices = slices
+        self.moment = moment
+        self.time_unit = time_unit
+        self.unpredicted = 0
+        # Probabilities where the model has them and the evaluator keeps them.
+        self.shares = evaluators[0].wants_scores and hasattr(models[0], "predict_proba_one")
+        self.weighs = "w" in inspect.signature(models[0].learn_one).parameters
+
+    def predict(self, fold: int, x: Any) -> Any:
+        """A label or a mapping of probabilities; None where the model has neither."""
+        model = self.models[fold]
+        if self.shares:
+            try:
+                return model.predict_proba_one(x) or None
+            except NotImplementedError:
+                # River's classifiers without probabilities have the method all the same.
+                self.shares = False
+        return model.predict_one(x)
+
+    def settle(self, pending: _Pending) -> None:
+        """The label is there: count the predictions, then learn."""
+        for fold, prediction in pending.tests:
+            if prediction is None:
+                self.unpredicted += 1
+            else:
+                self._count(self.evaluators[fold], pending, prediction)
+        for fold, weight in pending.lessons:
+            learn = self.models[fold].learn_one
+            if weight == 1:
+                learn(pending.x, pending.y)
+            elif self.weighs:
+                learn(pending.x, pending.y, w=weight)
+            else:
+                for _ in range(weight):
+                    learn(pending.x, pending.y)
+
+    def _count(self, evaluator: Evaluator, pending: _Pending, prediction: Any) -> None:
+        fields: dict[str, Any] = {}
+        if self.slices is not None:
+            fields["slices"] = self.slices(pending.x)
+        if self.moment is not None:
+            moment = self.moment(pending.x)
+            if isinstance(moment, (int, float)) and self.time_unit is not None:
+                moment = iso_time(event_time(moment, self.time_unit, "moment"))
+            fields["event_time"] = moment
+        if not isinstance(prediction, Mapping):
+            evaluator.update(pending.y, prediction, **fields)
+        elif evaluator.task == "binary":
+            # A class that the model has not met yet has probability 0.
+            evaluator.update(pending.y, score=prediction.get(evaluator.labels[1], 0.0), **fields)
+        else:
+            evaluator.update(pending.y, proba=prediction, **fields)

@@ -1,0 +1,208 @@
+"""Test-then-train against literal oracles, with River's own models."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from river import datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing, tree
+
+import streameval as se
+from streameval.integrations.river import RiverMetric
+
+
+def model() -> Any:
+    return preprocessing.StandardScaler() | linear_model.LogisticRegression()
+
+
+def phishing(count: int = 400) -> list[tuple[dict[str, Any], bool]]:
+    return list(datasets.Phishing().take(count))
+
+
+class Notebook:
+    """A model that notes what it is asked and taught, in order."""
+
+    def __init__(self) -> None:
+        self.lessons: list[Any] = []
+        self.tests: list[Any] = []
+
+    def predict_one(self, x: Any) -> Any:
+        self.tests.append((x["n"], len(self.lessons)))
+        return self.lessons[-1][1] if self.lessons else None
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        self.lessons.append((x["n"], y))
+
+    def clone(self) -> Notebook:
+        return Notebook()
+
+
+def numbered(count: int) -> list[tuple[dict[str, Any], str]]:
+    return [({"n": n, "t": float(n)}, "abc"[n % 3]) for n in range(count)]
+
+
+@pytest.mark.parametrize("delay", [None, 0, 1, 25, 10_000])
+def test_equals_river_progressive_validation(delay: int | None) -> None:
+    rows = phishing()
+    ours = se.prequential(model(), rows, se.Evaluator(), delay=delay)
+    metric = RiverMetric("roc_auc")
+    # River's delays are in moments; the position serves as one.
+    evaluate.progressive_val_score(
+        ((x, y) for x, y in rows),
+        model(),
+        metric,
+        delay=(lambda x, y: delay) if delay else None,
+    )
+    assert ours.evaluator is not None
+    assert ours.events == len(rows)
+    if not delay:
+        assert ours.evaluator["roc_auc"] == metric.get()
+    assert ours.evaluator.confusion.total == len(rows)
+
+
+@pytest.mark.parametrize("delay", [1, 2, 7])
+def test_a_label_comes_after_so_many_further_events(delay: int) -> None:
+    book = Notebook()
+    se.prequential(book, numbered(20), se.Evaluator(task="multiclass"), delay=delay)
+    assert book.tests == [(n, max(0, n - delay)) for n in range(20)]
+    assert [n for n, _ in book.lessons] == list(range(20))
+
+
+def test_a_label_comes_after_a_duration() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    minutes = [0, 10, 20, 70, 75, 200]
+    rows = [({"n": n, "at": start + timedelta(minutes=m)}, "a") for n, m in enumerate(minutes)]
+    book = Notebook()
+    evaluator = se.Evaluator(task="multiclass", window=se.Panes("1h"))
+    result = se.prequential(book, rows, evaluator, delay="1h", moment="at")
+    known = [sum(m + 60 <= now for m in minutes[:n]) for n, now in enumerate(minutes)]
+    assert [lessons for _, lessons in book.tests] == known
+    assert result.unpredicted == known.count(0)
+
+
+def test_numeric_moments_with_their_unit() -> None:
+    book = Notebook()
+    evaluator = se.Evaluator(task="multiclass", window=se.Panes("10s", retain="1d"))
+    se.prequential(book, numbered(40), evaluator, delay="5s", moment="t", time_unit="s")
+    assert book.tests[10] == (10, 6)
+    assert sum(row.support for row in evaluator.series("accuracy")) == 40 - 5
+
+
+@pytest.mark.parametrize("validation", ["cross", "split", "bootstrap"])
+def test_folds_share_the_stream(validation: Any) -> None:
+    result = se.prequential(
+        Notebook(),
+        numbered(600),
+        se.Evaluator(task="multiclass"),
+        folds=5,
+        validation=validation,
+        seed=3,
+    )
+    for n in range(600):
+        tested = [f for f, book in enumerate(result.models) if n in {t for t, _ in book.tests}]
+        taught = [f for f, book in enumerate(result.models) if n in {t for t, _ in book.lessons}]
+        assert set(tested) | set(taught) == set(range(5))
+        assert not set(tested) & set(taught)
+        if validation == "cross":
+            assert len(tested) == 1
+        elif validation == "split":
+            assert len(taught) == 1
+    lessons = sum(len(book.lessons) for book in result.models)
+    if validation == "bootstrap":
+        tests = sum(len(book.tests) for book in result.models)
+        assert lessons == pytest.approx(3000, rel=0.1)
+        assert tests == pytest.approx(3000 / math.e, rel=0.1)
+
+
+@pytest.mark.parametrize("validation", ["cross", "split", "bootstrap"])
+def test_pooled_is_the_merge_and_mean_is_the_mean(validation: Any) -> None:
+    result = se.prequential(
+        model(), phishing(), se.Evaluator(), folds=4, validation=validation, seed=1
+    )
+    assert result.evaluator is not None
+    assert result.evaluator.to_bytes() == se.merge(result.folds).to_bytes()
+    for row in result.rows():
+        assert row.mean == pytest.approx(statistics.fmean(row.folds))
+        assert row.deviation == pytest.approx(statistics.stdev(row.folds))
+    table = str(result)
+    assert "pooled" in table.splitlines()[0]
+    assert "mean of folds" in table.splitlines()[0]
+    assert "divided once" in table.splitlines()[-1]
+    assert result.to_dict()["metrics"]["f1"]["pooled"] == result.evaluator["f1"]
+
+
+def test_the_same_seed_gives_the_same_bits() -> None:
+    runs = [
+        se.prequential(model(), phishing(150), se.Evaluator(), folds=3, seed=9) for _ in range(2)
+    ]
+    assert runs[0].evaluator == runs[1].evaluator
+
+
+def test_slices_and_multi_class_probabilities() -> None:
+    evaluator = se.Evaluator(task="multiclass", slices=("parity",))
+    result = se.prequential(
+        preprocessing.StandardScaler() | naive_bayes.GaussianNB(),
+        datasets.ImageSegments().take(200),
+        evaluator,
+        slices=lambda x: {"parity": int(x["region-centroid-col"]) % 2},
+    )
+    assert result.unpredicted == 1
+    slices = evaluator.slices()
+    assert sum(view.confusion.total for view in slices.values()) == 199
+    assert evaluator["log_loss"] > 0
+
+
+def test_models_without_probabilities() -> None:
+    result = se.prequential(
+        preprocessing.StandardScaler() | linear_model.Perceptron(),
+        phishing(200),
+        se.Evaluator(metrics=["accuracy"]),
+    )
+    theirs = evaluate.progressive_val_score(
+        phishing(200),
+        preprocessing.StandardScaler() | linear_model.Perceptron(),
+        metrics.Accuracy(),
+    )
+    assert result.evaluator is not None
+    assert result.evaluator["accuracy"] == theirs.get()
+
+
+def test_weighted_lessons_where_the_model_takes_weights() -> None:
+    result = se.prequential(
+        tree.HoeffdingTreeClassifier(),
+        phishing(200),
+        se.Evaluator(),
+        folds=2,
+        validation="bootstrap",
+    )
+    assert len(result.models) == 2
+
+
+def test_windows_that_cannot_be_pooled_say_so() -> None:
+    result = se.prequential(
+        model(), phishing(200), se.Evaluator(window=se.Last(50)), folds=2
+    )
+    assert result.evaluator is None
+    (row,) = result.rows(["accuracy"])
+    assert math.isnan(row.pooled)
+    assert row.reason == "these windows cannot be merged"
+    assert row.mean > 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"folds": 0}, "folds: expected a number of folds"),
+        ({"validation": "leave-one-out"}, "validation: expected cross or split or bootstrap"),
+        ({"delay": "1h"}, "moment= beside a delay by time"),
+        ({"delay": -1}, "delay: expected 0 events or more"),
+        ({"delay": "soon", "moment": "t"}, "delay: expected a duration"),
+        ({"moment": 3}, "moment: expected a key"),
+    ],
+)
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(se.InputError, match=message):
+        se.prequential(Notebook(), numbered(3), se.Evaluator(task="multiclass"), **options)
