@@ -1,0 +1,41 @@
+"""The ``streameval`` command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from streameval import __version__
+from streameval.command_line.stdout import ClosedPipeError, write
+
+__all__ = ["main"]
+
+_INTERRUPTED = 130
+_CLOSED_PIPE = 141  # as shells report a command that SIGPIPE ended
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code.
+
+    Exit codes: 0; 1 for a failure; 2 for bad usage or bad input; 130 after
+    Ctrl-C; 141 when the reader of the output has gone away.
+    """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        if arguments == ["--version"]:
+            write(f"streameval {__version__}")  # the commands need not be loaded for this
+            return 0
+        # Inside the try, so that Ctrl-C while modules load is quiet as well.
+        from streameval.command_line.app import run
+
+        return run(arguments)
+    except ClosedPipeError:
+        return _CLOSED_PIPE
+    except KeyboardInterrupt:
+        if sys.stderr is not None:
+            print("streameval: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

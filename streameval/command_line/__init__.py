@@ -1,0 +1,1 @@
+"""The commands behind ``streameval``: evaluate, merge, report, metrics."""

@@ -1,0 +1,226 @@
+"""Batches go into the evaluator; the records that it refuses come out with file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streameval.command_line.batches import Batch, BatchBuilder, Place
+from streameval.command_line.request import Request, probability_pairs
+from streameval.command_line.task import first_label, label_reader, open_evaluator
+from streameval.errors import InputError, StreamevalError
+from streameval.evaluator import Evaluator
+from streameval.files.chunk import KEPT, BadRecord, Chunk, Column
+
+__all__ = ["BadRecordError", "Feed"]
+
+_ONE_BY_ONE = 64
+"""Records counted singly where one was refused: a call with columns costs as much as 20."""
+
+
+class BadRecordError(StreamevalError):
+    """The first bad record, where bad records stop the run."""
+
+
+class Feed:
+    """Counts the records of chunks with one evaluator.
+
+    Args:
+        request: What to evaluate.
+        skip: Leave bad records out and count them; otherwise the first one
+            raises BadRecordError.
+    """
+
+    def __init__(self, request: Request, *, skip: bool) -> None:
+        self._request = request
+        self._skip = skip
+        self._builder = BatchBuilder()
+        self._pairs = probability_pairs(request.proba)
+        self._evaluator: Evaluator | None = None
+        self._read_label: Any = None
+        self.rows = 0
+        self.bad_count = 0
+        self.bad: list[BadRecord] = []
+
+    def add(self, chunk: Chunk) -> None:
+        """Take a chunk; its records are counted now or with a later chunk's."""
+        if not self._builder.fits(chunk):
+            self._flush()
+        self._builder.add(chunk)
+        if self._builder.full or (self._builder.has_bad and not self._skip):
+            self._flush()
+
+    def finish(self) -> Evaluator:
+        """Count what is left over; the evaluator of all records."""
+        self._flush()
+        if self._evaluator is None:
+            self._evaluator = open_evaluator(self._request, None)
+        return self._evaluator
+
+    def _flush(self) -> None:
+        batch = self._builder.take()
+        refused: list[tuple[Place, BadRecord]] = []
+        if batch.rows:
+            refused, refused_count = self._count(batch)
+            self.bad_count += refused_count
+            self.rows += batch.rows - refused_count
+        self.bad_count += batch.bad_count
+        found = sorted(batch.bad + refused, key=lambda pair: pair[0])
+        self.bad.extend(record for _, record in found[: KEPT - len(self.bad)])
+        if self.bad and not self._skip:
+            raise BadRecordError(str(self.bad[0]))
+
+    def _count(self, batch: Batch) -> tuple[list[tuple[Place, BadRecord]], int]:
+        """Count the batch without the records that the evaluator refuses; these are returned.
+
+        A refused call counted nothing and names one record that it cannot
+        take. Those before it are counted first, alone. From there some records
+        go one by one, for the bad ones often come in crowds; then in growing
+        steps again.
+        """
+        if self._evaluator is None:
+            self._open(batch)
+        evaluator = self._evaluator
+        assert evaluator is not None
+        columns = self._arguments(batch)
+        refused: list[tuple[Place, BadRecord]] = []
+        count = start = 0
+        step = batch.rows
+        while start < batch.rows and (self._skip or not count):
+            stop = min(start + step, batch.rows)
+            try:
+                evaluator.update_many(
+                    **{name: _rows(c, start, stop) for name, c in columns.items()}
+                )
+            except InputError as error:
+                before = (stop - start) // 2 if error.position is None else error.position
+                if 0 < before < stop - start:
+                    step = before
+                    continue
+            else:
+                start = stop
+                step *= 2
+                continue
+            step = _ONE_BY_ONE
+            stop = min(start + step, batch.rows)
+            for position, event in enumerate(_events(columns, start, stop), start):
+                try:
+                    evaluator.update(**event)
+                except InputError as error:
+                    count += 1
+                    if len(refused) < KEPT:
+                        place = batch.place(position)
+                        refused.append((place, self._bad_record(place, error)))
+            start = stop
+        return refused, count
+
+    def _open(self, batch: Batch) -> None:
+        self._evaluator = open_evaluator(self._request, batch)
+        self._read_label = label_reader(first_label(batch.columns[self._request.y_true]))
+        if self._request.metrics is not None:
+            self._check_metrics(self._request.metrics, batch)
+
+    def _check_metrics(self, metrics: tuple[str, ...], batch: Batch) -> None:
+        """Raise MetricError now, not after an hour, for a metric these fields cannot give."""
+        # With accuracy the trial knows that labels came, and so that scores did not.
+        trial = open_evaluator(replace(self._request, metrics=("accuracy", *metrics)), batch)
+        for event in _events(self._arguments(batch), 0, min(batch.rows, 100)):
+            try:
+                trial.update(**event)
+            except InputError:
+                continue  # a bad record: it will be told of in its turn
+            trial.report(metrics)
+            return
+
+    def _arguments(self, batch: Batch) -> dict[str, Column]:
+        """The batch as keyword arguments of ``update_many``."""
+        request, columns = self._request, batch.columns
+        arguments: dict[str, Column] = {"y_true": columns[request.y_true]}
+        for name, path in (
+            ("y_pred", request.y_pred),
+            ("score", request.score),
+            ("weight", request.weight),
+        ):
+            if path is not None:
+                arguments[name] = columns[path]
+        if self._pairs:
+            arguments["proba"] = {
+                self._label("--proba", text): columns[path]  # type: ignore[misc]
+                for text, path in self._pairs
+            }
+        elif request.proba is not None:
+            arguments["proba"] = self._relabelled(columns[request.proba])
+        return arguments
+
+    def _relabelled(self, column: Column) -> Column:
+        """Probabilities under labels of the true labels' type: a JSON key is always text."""
+        if isinstance(column, dict):
+            return {self._key(text): values for text, values in column.items()}
+        assert isinstance(column, list)
+        return [{self._key(text): share for text, share in shares.items()} for shares in column]
+
+    def _key(self, text: Any) -> Any:
+        try:
+            return self._read_label(text)
+        except InputError:
+            return text  # the evaluator refuses it beside numbers, with its position
+
+    def _label(self, option: str, text: str) -> Any:
+        try:
+            return self._read_label(text)
+        except InputError as error:
+            raise InputError(
+                option, expected="labels that are numbers, as the true labels are", got=error.got
+            ) from None
+
+    def _bad_record(self, place: Place, error: InputError) -> BadRecord:
+        paths = {
+            "y_true": self._request.y_true,
+            "y_pred": self._request.y_pred,
+            "score": self._request.score,
+            "proba": None if self._pairs else self._request.proba,
+            "weight": self._request.weight,
+        }
+        name, bracket, key = error.field.partition("[")  # proba['cat']
+        return BadRecord(
+            place.source,
+            place.line,
+            (paths.get(name) or name) + bracket + key,
+            error.expected,
+            error.got,
+            _remedy(error.remedy),
+        )
+
+
+def _remedy(remedy: str) -> str:
+    """The library's advice in terms of the command line."""
+    if remedy.startswith("pass positive="):
+        return "give --positive, or --task multiclass for more than two labels"
+    if remedy.startswith('pass task="multiclass"'):
+        return "give --task multiclass for more than two labels"
+    if remedy.startswith("a fraction is a score"):
+        return "a fraction is a score: name its field with --score"
+    return remedy
+
+
+def _events(columns: dict[str, Column], start: int, stop: int) -> Iterator[dict[str, Any]]:
+    """Some records as keyword arguments of ``update``."""
+    values = [_values(_rows(column, start, stop)) for column in columns.values()]
+    return (dict(zip(columns, event, strict=True)) for event in zip(*values, strict=True))
+
+
+def _values(column: Column) -> list[Any]:
+    if isinstance(column, dict):
+        shares = zip(*(values.tolist() for values in column.values()), strict=True)
+        return [dict(zip(column, share, strict=True)) for share in shares]
+    return column.tolist() if isinstance(column, np.ndarray) else column
+
+
+def _rows(column: Column, start: int, stop: int) -> Column:
+    if isinstance(column, dict):
+        return {label: values[start:stop] for label, values in column.items()}
+    part: np.ndarray[Any, Any] | list[Any] = column[start:stop]
+    return part

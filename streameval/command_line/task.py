@@ -1,0 +1,99 @@
+"""Which evaluator answers a request: decided once, from the first labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from streameval.command_line.batches import Batch
+from streameval.command_line.request import Request
+from streameval.errors import InputError, shown
+from streameval.evaluator import Evaluator
+from streameval.events import Label
+from streameval.files.chunk import Column
+from streameval.files.label_text import label_from_text, likely_type
+
+__all__ = ["first_label", "label_reader", "open_evaluator"]
+
+_LISTED = 8
+
+
+def label_reader(sample: object) -> Callable[[str], Label]:
+    """How text from the command line, or a JSON key, becomes a label like ``sample``.
+
+    >>> label_reader(0)("1"), label_reader("ham")("1")
+    (1, '1')
+    """
+    if isinstance(sample, str):
+        return lambda text: text
+
+    def number(text: str) -> Label:
+        if text.lower() in ("true", "false"):
+            return int(text.lower() == "true")
+        return int(label_from_text(text, "int"))
+
+    return number
+
+
+def open_evaluator(request: Request, first: Batch | None) -> Evaluator:
+    """The evaluator for a request.
+
+    Args:
+        request: What was asked.
+        first: The first records; None when there are none at all.
+
+    Raises:
+        InputError: It cannot be told which label is positive.
+        MetricError: ``--metrics`` names one that the task does not have.
+    """
+    options: dict[str, Any] = {"metrics": request.metrics}
+    if not request.binary:
+        return Evaluator("multiclass", **options)
+    if request.threshold is not None:
+        options["threshold"] = request.threshold
+    return Evaluator("binary", positive=_positive(request, first), **options)
+
+
+def _positive(request: Request, first: Batch | None) -> Label:
+    if first is None:
+        # Nothing to compare with; a number is what 0 and 1 would have been.
+        text = request.positive if request.positive is not None else "1"
+        return label_reader("" if likely_type([text]) == "str" else 0)(text)
+    column = first.columns[request.y_true]
+    labels = _distinct(column)
+    if request.positive is not None:
+        try:
+            return label_reader(first_label(column))(request.positive)
+        except InputError:
+            raise InputError(
+                "--positive",
+                expected=f"a number like the label {labels[0]}",
+                got=shown(request.positive),
+            ) from None
+    # Beside 0 and 1 a stray label is a bad record: the evaluator refuses it where it stands.
+    if all(label in (0, 1) for label in labels) or {0, 1} <= set(labels):
+        return 1
+    listed = ", ".join(shown(label) for label in labels[:_LISTED])
+    more = f" and {len(labels) - _LISTED} more" if len(labels) > _LISTED else ""
+    raise InputError(
+        "--positive",
+        expected="the label that counts as positive",
+        got=f"nothing; the labels of {request.y_true!r} are {listed}{more}",
+        remedy="give --positive LABEL",
+    )
+
+
+def first_label(column: Column) -> Any:
+    """The label of the first record, whose type the others should have."""
+    assert not isinstance(column, dict)
+    return column[0]
+
+
+def _distinct(column: Column) -> list[Any]:
+    """The distinct labels, in an order to show them."""
+    if isinstance(column, np.ndarray):
+        return [value.item() for value in np.unique(column)]
+    assert isinstance(column, list)
+    return sorted(dict.fromkeys(column), key=lambda label: (str(type(label)), label))

@@ -1,0 +1,204 @@
+"""What every reader gives: columns of good records, and the bad ones beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import compress
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import shown
+from streameval.events import MAX_WEIGHT, BoolArray, IntArray
+
+__all__ = [
+    "BadRecord",
+    "BadRecords",
+    "Chunk",
+    "Column",
+    "Kind",
+    "Lines",
+    "Wanted",
+    "checked_chunk",
+    "taken",
+]
+
+Kind: TypeAlias = Literal["label", "number", "weight", "probabilities"]
+"""What a field is read as.
+
+``label``: text, an integer or true/false. ``number``: finite. ``weight``: a
+number above 0. ``probabilities``: an object label -> number.
+"""
+
+Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]]
+"""An array; a list where types are mixed or text; label -> array for probabilities."""
+
+Lines: TypeAlias = range | IntArray
+
+EXPECTED: Mapping[Kind, str] = {
+    "label": "a label (text, an integer or true/false)",
+    "number": "a finite number",
+    "weight": f"a weight above 0 and at most {MAX_WEIGHT}",
+    "probabilities": "an object label -> probability",
+}
+
+KEPT = 10
+"""How many bad records are kept in full; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A field to read, and as what.
+
+    Args:
+        path: A column's name; in JSONL and Parquet a dot goes one level down
+            (``meta.label``), and ``\\.`` is a dot that belongs to the name.
+        kind: What its values are.
+    """
+
+    path: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """One record that cannot be counted.
+
+    >>> print(BadRecord("a.jsonl", 3, "score", "a finite number", "NaN"))
+    a.jsonl:3: score: expected a finite number, got NaN
+    """
+
+    source: str
+    line: int
+    """Counted from 1: the line where the record begins; in Parquet the row."""
+    field: str
+    """The field's path, or ``record`` where the record as a whole is the trouble."""
+    expected: str
+    got: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return (
+            f"{self.source}:{self.line}: {self.field}: "
+            f"expected {self.expected}, got {self.got}{remedy}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: source, line, field, expected, got and, if any, remedy."""
+        values: dict[str, Any] = {
+            "source": self.source,
+            "line": self.line,
+            "field": self.field,
+            "expected": self.expected,
+            "got": self.got,
+        }
+        if self.remedy:
+            values["remedy"] = self.remedy
+        return values
+
+
+@dataclass(slots=True)
+class BadRecords:
+    """Bad records of a chunk: all counted, the first ten kept.
+
+    A file may be bad from its first line to its last, so a list of all of them
+    would not be bounded.
+    """
+
+    count: int = 0
+    first: list[BadRecord] = field(default_factory=list)
+
+    @property
+    def full(self) -> bool:
+        """Whether the next one will only be counted, so that nobody need word it."""
+        return len(self.first) >= KEPT
+
+    def add(self, describe: Callable[[], BadRecord]) -> None:
+        """Count one more; ``describe`` is called only if it will be kept."""
+        self.count += 1
+        if not self.full:
+            self.first.append(describe())
+
+    def add_all(self, other: BadRecords) -> None:
+        """Count those of a later check of the same lines; the first ten lines are kept."""
+        self.count += other.count
+        self.first = sorted(self.first + other.first, key=lambda record: record.line)[:KEPT]
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Some consecutive records of one source.
+
+    ``columns[path][n]`` is the value of record n, which began at ``lines[n]``.
+    Every number is finite and every weight above 0; every label is a str, an
+    int, a bool or a float.
+    """
+
+    source: str
+    columns: dict[str, Column]
+    lines: Lines
+    bad: BadRecords
+
+    @property
+    def rows(self) -> int:
+        """How many good records there are."""
+        return len(self.lines)
+
+
+def taken(column: Column, keep: BoolArray) -> Column:
+    """The values of a column where ``keep`` is true."""
+    if isinstance(column, dict):
+        return {label: values[keep] for label, values in column.items()}
+    if isinstance(column, list):
+        return list(compress(column, keep.tolist()))
+    kept: npt.NDArray[Any] = column[keep]
+    return kept
+
+
+def checked_chunk(
+    source: str,
+    wanted: Sequence[Wanted],
+    columns: dict[str, Column],
+    lines: Lines,
+    bad: BadRecords,
+) -> Chunk:
+    """A chunk without the records whose numbers are not finite or weights not above 0."""
+    refused: BoolArray | None = None
+    for want in wanted:
+        if want.kind not in ("number", "weight"):
+            continue
+        values = columns[want.path]
+        assert isinstance(values, np.ndarray)
+        if want.kind == "number":
+            wrong = ~np.isfinite(values)
+        else:
+            wrong = ~((values > 0) & (values <= MAX_WEIGHT))  # nan is neither
+        if not wrong.any():
+            continue
+        # A record wrong in two fields is one bad record, for the first of them.
+        new = wrong if refused is None else wrong & ~refused
+        refused = wrong if refused is None else wrong | refused
+        found = BadRecords()
+        for position in np.flatnonzero(new)[:KEPT].tolist():
+            line = int(lines[position])
+            found.add(partial(_bad_number, source, line, want, values[position]))
+        found.count = int(new.sum())
+        bad.add_all(found)
+    if refused is None:
+        return Chunk(source, columns, lines, bad)
+    keep = ~refused
+    kept_lines = np.asarray(lines, dtype=np.int64)[keep]
+    return Chunk(
+        source, {path: taken(column, keep) for path, column in columns.items()}, kept_lines, bad
+    )
+
+
+def _bad_number(source: str, line: int, want: Wanted, value: Any) -> BadRecord:
+    number = float(value)
+    remedy = "leave events of weight 0 out" if want.kind == "weight" and number == 0 else ""
+    got = str(int(number)) if number.is_integer() and abs(number) < 1e15 else shown(number)
+    return BadRecord(source, line, want.path, EXPECTED[want.kind], got, remedy)

@@ -1,0 +1,153 @@
+"""Why a JSON line cannot be counted, in words.
+
+The fast decoder stops at the first thing that it does not like and tells it in
+a decoder's terms. Only for such lines, the standard library's parser says where
+the trouble is and shows the value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from streameval.errors import shown
+from streameval.files.chunk import EXPECTED, Kind, Wanted
+from streameval.files.json_record import split_path
+
+__all__ = ["Fault", "find_fault", "sound_object"]
+
+
+class Fault(NamedTuple):
+    """What is wrong with a record; the fields of a bad record but for its place."""
+
+    field: str
+    expected: str
+    got: str
+    remedy: str = ""
+
+
+def sound_object(line: bytes, wanted: Sequence[Wanted]) -> dict[str, Any] | None:
+    """The object in a line whose only fault is a NaN in a field that nobody wants, or None.
+
+    Python writes NaN and Infinity where JSON has no such words. Features that
+    are missing should not cost the label and the score beside them.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(record, dict) and all(_fault_in_field(record, w) is None for w in wanted):
+        return record
+    return None
+
+
+def find_fault(line: bytes, wanted: Sequence[Wanted]) -> Fault:
+    """The first thing that keeps this line from being counted."""
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return Fault(
+            "record", "UTF-8 text", f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
+        )
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        return _not_json(line, error)
+    except RecursionError:
+        return Fault("record", "JSON nested less deeply", shown(line.decode()))
+    except ValueError as error:  # an integer of thousands of digits
+        return Fault("record", "numbers of a usual length", str(error).partition(":")[0])
+    if not isinstance(record, dict):
+        remedy = "write one object a line (jq -c '.[]')" if isinstance(record, list) else ""
+        return Fault("record", "a JSON object", _shown_json(record), remedy)
+    for want in wanted:
+        fault = _fault_in_field(record, want)
+        if fault is not None:
+            return fault
+    return Fault("record", "JSON", shown(line.decode()))
+
+
+def _not_json(line: bytes, error: json.JSONDecodeError) -> Fault:
+    text = line.decode().strip()
+    if error.msg == "Extra data":
+        return Fault("record", "one JSON object a line", f"more after column {error.pos}")
+    if text.startswith("["):
+        return Fault(
+            "record", "a JSON object", shown(text), "write one object a line (jq -c '.[]')"
+        )
+    if text in ("{", "}"):
+        return Fault(
+            "record", "a whole JSON object on one line", shown(text), "compact it (jq -c .)"
+        )
+    return Fault("record", "a JSON object", f"{shown(text)} ({error.msg} at column {error.colno})")
+
+
+def _fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
+    value: Any = record
+    seen: list[str] = []
+    for name in split_path(want.path):
+        if not isinstance(value, dict):
+            return Fault(".".join(seen), f"an object with the field {name!r}", _shown_json(value))
+        if name not in value:
+            return Fault(want.path, EXPECTED[want.kind], *_missing(name, list(value), seen))
+        value = value[name]
+        seen.append(name)
+    return _fault_in_value(value, want.path, want.kind)
+
+
+def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
+    holder = ".".join(seen) or "the record"
+    listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    near = get_close_matches(name, names, n=1)
+    got = f"no field {name!r}; {holder} has {shown(listed)[1:-1] if listed else 'none'}"
+    return got, f"did you mean {shown(near[0])}?" if near else ""
+
+
+def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
+    expected = EXPECTED[kind]
+    if value is None:
+        remedy = "this event has no label yet: leave it out" if kind == "label" else ""
+        return Fault(path, expected, "null", remedy)
+    if kind == "label":
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return Fault(path, expected, f"{shown(value)}, half of a surrogate pair")
+            return None
+        if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+            return None
+        return Fault(path, expected, _shown_json(value))
+    if kind == "probabilities":
+        if not isinstance(value, dict):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            remedy = "one number is a score: use --score" if number else ""
+            return Fault(path, expected, _shown_json(value), remedy)
+        for label, probability in value.items():
+            fault = _fault_in_value(probability, f"{path}.{label}", "number")
+            if fault is not None:
+                return fault
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        remedy = "write numbers without quotes" if isinstance(value, str) else ""
+        return Fault(path, expected, _shown_json(value), remedy)
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # an int beyond the floats
+        finite = False
+    return None if finite else Fault(path, expected, _shown_json(value))
+
+
+def _shown_json(value: Any) -> str:
+    """A value as its file has it, cut to a length that fits a message."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, str):
+        return f"the text {shown(value)}"
+    text = json.dumps(value)
+    return text if len(text) <= 40 else text[:40] + "…"

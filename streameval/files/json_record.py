@@ -1,0 +1,95 @@
+"""The shape of a JSON record: which fields are decoded, and how a path is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streameval.errors import InputError
+from streameval.files.chunk import Kind, Wanted
+
+__all__ = ["RecordShape", "record_shape", "split_path"]
+
+_TYPES: dict[Kind, Any] = {
+    "label": int | str | bool | float,
+    "number": float,
+    "weight": float,
+    "probabilities": dict[str, float],
+}
+
+
+class RecordShape(NamedTuple):
+    """A decoder's type, and where each wanted path is found in what it decodes."""
+
+    type: Any
+    getters: dict[str, Callable[[Any], Any]]
+
+
+def split_path(path: str) -> tuple[str, ...]:
+    """The names on the way to a field.
+
+    >>> split_path("meta.label"), split_path(r"meta\\.label")
+    (('meta', 'label'), ('meta.label',))
+    """
+    names = re.split(r"(?<!\\)\.", path)
+    if not all(names):
+        raise InputError("path", expected="names joined by dots", got=repr(path))
+    return tuple(name.replace("\\.", ".") for name in names)
+
+
+def record_shape(wanted: Sequence[Wanted]) -> RecordShape:
+    """A type that holds the wanted fields only, so that the rest is skipped undecoded.
+
+    Raises:
+        InputError: One path lies inside another, or is wanted as two kinds.
+    """
+    tree: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for want in wanted:
+        names = split_path(want.path)
+        branch = tree
+        for name in names[:-1]:
+            branch = branch.setdefault(name, {})
+            if not isinstance(branch, dict):
+                raise _clash(want)
+        if branch.setdefault(names[-1], want.kind) != want.kind:
+            raise _clash(want)
+    for want in wanted:
+        places[want.path] = _place(tree, split_path(want.path))
+    return RecordShape(_struct(tree), {path: attrgetter(place) for path, place in places.items()})
+
+
+def _clash(want: Wanted) -> InputError:
+    return InputError(
+        want.path,
+        expected="a field of its own",
+        got=f"one that is also wanted as something else than a {want.kind}",
+    )
+
+
+def _place(tree: dict[str, Any], names: tuple[str, ...]) -> str:
+    steps = []
+    for name in names:
+        steps.append(f"f{list(tree).index(name)}")
+        tree = tree[name]
+    return ".".join(steps)
+
+
+def _struct(tree: dict[str, Any]) -> Any:
+    # gc=False: records hold no cycles, and the collector would walk a million of them.
+    return msgspec.defstruct(
+        "Record",
+        [
+            (
+                f"f{place}",
+                _struct(inner) if isinstance(inner, dict) else _TYPES[inner],
+                msgspec.field(name=name),
+            )
+            for place, (name, inner) in enumerate(tree.items())
+        ],
+        gc=False,
+    )

@@ -1,0 +1,134 @@
+"""JSON lines: one object a line, the wanted fields of each as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streameval.files.blocks import Block, Readable, line_blocks
+from streameval.files.chunk import (
+    BadRecord,
+    BadRecords,
+    Chunk,
+    Column,
+    Lines,
+    Wanted,
+    checked_chunk,
+)
+from streameval.files.columns import LabelPool, probability_columns
+from streameval.files.json_faults import find_fault, sound_object
+from streameval.files.json_record import record_shape
+
+__all__ = ["read_jsonl"]
+
+_CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def read_jsonl(stream: Readable, source: str, wanted: Sequence[Wanted]) -> Iterator[Chunk]:
+    """Chunks of about a megabyte of lines each.
+
+    Only the wanted fields are decoded. A block with anything wrong in it is
+    read again line by line; its good lines count. Blank lines are no records.
+
+    Cost:
+        About 0.25 µs for a record of two fields in 70 bytes.
+
+    Raises:
+        InputError: A path is not a path, or two of them clash.
+
+    >>> import io
+    >>> lines = io.BytesIO(b'{"label": 1, "meta": {"score": 0.5}}\\n')
+    >>> wanted = [Wanted("label", "label"), Wanted("meta.score", "number")]
+    >>> [chunk.columns["meta.score"] for chunk in read_jsonl(lines, "a.jsonl", wanted)]
+    [array([0.5])]
+    """
+    shape = record_shape(wanted)
+    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(shape.type)
+    pool = LabelPool()
+    for block in line_blocks(stream):
+        bad = BadRecords()
+        records, lines = _records(block, decoder, shape.type, source, wanted, bad)
+        columns: dict[str, Column] = {}
+        for want in wanted:
+            values = list(map(shape.getters[want.path], records))
+            if want.kind == "label":
+                columns[want.path] = pool.column(values)
+            elif want.kind == "probabilities":
+                columns[want.path] = probability_columns(values)
+            else:
+                columns[want.path] = np.fromiter(values, np.float64, len(values))
+        yield checked_chunk(source, wanted, columns, lines, bad)
+
+
+def _records(
+    block: Block,
+    decoder: msgspec.json.Decoder[Any],
+    record_type: Any,
+    source: str,
+    wanted: Sequence[Wanted],
+    bad: BadRecords,
+) -> tuple[list[Any], Lines]:
+    first = block.first_line
+    if block.overlong:
+        got = f"one of {block.overlong:,} bytes"
+        bad.add(partial(BadRecord, source, first, "record", "a line of at most 4 MiB", got))
+        return [], range(0)
+    # The decoder skips unwanted text without looking at its encoding.
+    if block.data.isascii() or _is_utf8(block.data):
+        try:
+            records = decoder.decode_lines(block.data)
+        except _CANNOT_DECODE:
+            pass
+        else:
+            # As many records as lines: none is blank, none holds two.
+            if len(records) == block.lines:
+                return records, range(first, first + len(records))
+    return _records_line_by_line(block, decoder, record_type, source, wanted, bad)
+
+
+def _records_line_by_line(
+    block: Block,
+    decoder: msgspec.json.Decoder[Any],
+    record_type: Any,
+    source: str,
+    wanted: Sequence[Wanted],
+    bad: BadRecords,
+) -> tuple[list[Any], Lines]:
+    records: list[Any] = []
+    lines: list[int] = []
+    all_utf8 = _is_utf8(block.data)
+    for number, line in enumerate(block.data.split(b"\n"), block.first_line):
+        if not line or line.isspace():
+            continue
+        record = None
+        if all_utf8 or _is_utf8(line):
+            try:
+                record = decoder.decode(line)
+            except msgspec.ValidationError:
+                pass
+            except _CANNOT_DECODE:
+                sound = sound_object(line, wanted)
+                if sound is not None:
+                    record = msgspec.convert(sound, record_type)
+        if record is None:
+            bad.add(partial(_bad_line, source, number, line, wanted))
+        else:
+            records.append(record)
+            lines.append(number)
+    return records, np.asarray(lines, dtype=np.int64)
+
+
+def _bad_line(source: str, number: int, line: bytes, wanted: Sequence[Wanted]) -> BadRecord:
+    return BadRecord(source, number, *find_fault(line, wanted))
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
