@@ -145,6 +145,7 @@ def test_the_example_of_the_specification():
         ({"a": np.array(["x"])}, "expected a one-dimensional array of bool, float64, int64"),
         ({"a": np.array([0.0, math.nan, 1])}, "$.data.a[1]: expected finite floats, got nan"),
         ({"a": np.array([0.0, -math.inf])}, "$.data.a[1]: expected finite floats, got -inf"),
+        ({"a": np.array([math.inf, 0.0])}, "$.data.a[0]: expected finite floats, got inf"),
         ({"a": np.array([0, 9], dtype=np.uint8).view(bool)}, "expected the bytes 0 and 1, got 9"),
         ([1], "expected a dict and the name of its kind, got [1] and 'x'"),
     ],

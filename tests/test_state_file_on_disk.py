@@ -218,6 +218,36 @@ def test_the_content_reaches_the_disk_before_its_name_and_the_name_at_last(tmp_p
     assert steps == ["fsync", "replace", "fsync of the directory"]
 
 
+def test_an_unfinished_file_has_no_name(tmp_path, monkeypatch):
+    try:
+        os.close(os.open(tmp_path, os.O_WRONLY | os.O_TMPFILE))
+    except (AttributeError, OSError):
+        pytest.skip("this system has no files without a name")
+    seen = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (seen.append(os.listdir(tmp_path)), real(fd)))
+    write_atomically(tmp_path / "a.state", GOOD)
+    assert seen == [[], ["a.state"]]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EIO])
+def test_a_file_system_that_cannot_sync_a_directory(tmp_path, monkeypatch, number):
+    real = os.fsync
+
+    def fsync(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    if number == errno.EINVAL:  # it has no such thing
+        write_atomically(tmp_path / "a.state", GOOD)
+    else:
+        with pytest.raises(StateError, match="cannot be written: Input/output error"):
+            write_atomically(tmp_path / "a.state", GOOD)
+    assert os.listdir(tmp_path) == ["a.state"]
+
+
 def test_a_system_that_gives_a_nameless_file_no_name(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "link", failing(OSError(errno.ENOENT, "No /proc here")))
     write_atomically(tmp_path / "a.state", GOOD)

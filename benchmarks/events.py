@@ -1,0 +1,114 @@
+"""One event at a time with a read after each: against River."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+from river import metrics as river_metrics
+from sklearn.metrics import roc_auc_score
+
+import streameval as se
+from benchmarks.timing import Row, faster
+
+SIX = ("accuracy", "precision_macro", "recall_macro", "f1_macro", "matthews_corrcoef", "cohen_kappa")
+
+
+def running_auc(
+    distinct: int, events: int, repeats: int, index_class: type, name: str, target: float
+) -> Row:
+    """AUC kept and read after every event, over an index of so many distinct scores."""
+    rng = np.random.default_rng(5)
+    labels = rng.random(distinct) < 0.5
+    scores = rng.random(distinct)
+    fresh = [
+        (bool(label), float(score))
+        for label, score in zip(rng.random(events) < 0.5, rng.random(events), strict=True)
+    ]
+    index = index_class()
+    index.update_many(labels, scores)
+    read = se.metrics.roc_auc
+    read(index)
+    binned = river_metrics.ROCAUC()
+
+    def ours() -> None:
+        for label, score in fresh:
+            index.update(label, score)
+            read(index)
+
+    def peer() -> None:
+        for label, score in fresh:
+            binned.update(label, score)
+            binned.get()
+
+    return faster(
+        f"AUC after every event, {distinct:,} distinct scores ({name})",
+        ours,
+        peer,
+        target=target,
+        repeats=repeats,
+        peer_name="River ROCAUC()",
+        events=events,
+        peer_exact=river_error(),
+    )
+
+
+def river_error() -> str:
+    """How far River's running AUC is from the truth on a rare class, in words."""
+    draw = random.Random(0)
+    binned, labels, scores = river_metrics.ROCAUC(), [], []
+    for _ in range(20_000):
+        label = draw.random() < 0.01
+        score = min(1.0, max(0.0, draw.gauss(0.03 if label else 0.02, 0.005)))
+        labels.append(label)
+        scores.append(score)
+        binned.update(label, score)
+    return f"ten thresholds: {binned.get():.3f} where {roc_auc_score(labels, scores):.3f} is true"
+
+
+def six_metrics(classes: int, events: int, repeats: int, target: float) -> Row:
+    """Six label metrics read after every event."""
+    rng = np.random.default_rng(6)
+    true = rng.integers(0, classes, events)
+    predicted = np.where(rng.random(events) < 0.7, true, rng.integers(0, classes, events))
+    pairs = list(zip(true.tolist(), predicted.tolist(), strict=True))
+
+    def ours() -> None:
+        ev = se.Evaluator(task="multiclass")
+        ev.update_many(list(range(classes)), list(range(classes)))
+        update = ev.update
+        for y_true, y_pred in pairs:
+            update(y_true, y_pred)
+            for name in SIX:
+                ev[name]
+
+    def peer() -> None:
+        shared = river_metrics.ConfusionMatrix()
+        kinds: list[Callable[..., river_metrics.base.ClassificationMetric]] = [
+            river_metrics.Accuracy,
+            river_metrics.MacroPrecision,
+            river_metrics.MacroRecall,
+            river_metrics.MacroF1,
+            river_metrics.MCC,
+            river_metrics.CohenKappa,
+        ]
+        if classes > 3:
+            kinds.remove(river_metrics.MCC)  # River's is for two classes
+        six = [kind(cm=shared) for kind in kinds]
+        for label in range(classes):
+            shared.update(label, label)
+        for y_true, y_pred in pairs:
+            shared.update(y_true, y_pred)
+            for metric in six:
+                metric.get()
+
+    return faster(
+        f"six label metrics read after every event, {classes:,} classes",
+        ours,
+        peer,
+        target=target,
+        repeats=repeats,
+        peer_name="River, sharing one confusion matrix",
+        events=events,
+    )

@@ -1,0 +1,97 @@
+"""The command line on a large file: rows a second on one core, and peak memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.timing import Row
+
+_CHUNK = 200_000
+# Of the index: score, positives and negatives of each distinct score.
+_BYTES_A_SCORE = 24
+
+
+def write_predictions(path: Path, rows: int) -> None:
+    """JSON lines of 60 to 80 bytes with a label, a score and two other fields."""
+    rng = np.random.default_rng(7)
+    with path.open("w", encoding="utf-8") as file:
+        for start in range(0, rows, _CHUNK):
+            count = min(_CHUNK, rows - start)
+            labels = rng.random(count) < 0.3
+            scores = rng.random(count)
+            file.writelines(
+                f'{{"id":{start + n},"model":"v7","label":{str(label).lower()},"score":{score}}}\n'
+                for n, (label, score) in enumerate(
+                    zip(labels.tolist(), scores.tolist(), strict=True)
+                )
+            )
+
+
+def evaluate_file(rows: int, repeats: int) -> list[Row]:
+    """``streameval evaluate`` of so many rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "predictions.jsonl"
+        write_predictions(path, rows)
+        bytes_a_row = path.stat().st_size / rows
+        seconds, memory = [], []
+        for _ in range(repeats):
+            taken, peak = _run(path)
+            seconds.append(taken)
+            memory.append(peak)
+    median = statistics.median(seconds)
+    rate = rows / median
+    allowed = 150 + rows * _BYTES_A_SCORE / 2**20
+    peak = statistics.median(memory)
+    name = f"streameval evaluate, {rows:,} rows of {bytes_a_row:.0f} bytes, one core"
+    return [
+        Row(name, median, rows / 1e6, rate / 1e6, "≥ 1 M rows/s", rate >= 1e6, "1 µs a row"),
+        Row(
+            f"{name}: peak memory",
+            peak,
+            allowed,
+            peak / allowed,
+            "≤ 150 MB + index",
+            peak <= allowed,
+            f"150 MB + {_BYTES_A_SCORE} bytes a score",
+            "MiB",
+        ),
+    ]
+
+
+def _run(path: Path) -> tuple[float, float]:
+    """Seconds and peak MiB of one run, in a process of its own on one core."""
+    command = [sys.executable, "-m", "streameval.cli", "evaluate", str(path)]
+    command += ["--y-true", "label", "--score", "score", "--format", "json"]
+    core = min(os.sched_getaffinity(0))
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.files", str(core), *command],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    taken = time.perf_counter() - start
+    result, peak = done.stdout.rsplit("\n", 2)[:2]
+    assert json.loads(result)["metrics"]["roc_auc"]["value"] > 0
+    return taken, float(peak)
+
+
+def main() -> None:
+    """Run a command on one core and print its peak memory after its output."""
+    os.sched_setaffinity(0, {int(sys.argv[1])})
+    subprocess.run(sys.argv[2:], check=True)
+    print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Every row, against its peer in the same run: writes results.md, results.json and a picture.
+
+``make bench`` (about ten minutes) and ``make bench-quick`` (about one).
+Peers are timed in turn with streameval, pair by pair; a row quotes medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import streameval as se
+from benchmarks import batches, events, files, native, windows
+from benchmarks.timing import Row
+from streameval.states.portable_index import PortableScoreIndex
+
+HERE = Path(__file__).parent
+PEERS = ("river", "scikit-learn", "sortedcontainers", "numpy")
+
+
+def indices() -> list[tuple[str, type]]:
+    """The implementations of the score index that this machine has."""
+    found: list[tuple[str, type]] = [("portable", PortableScoreIndex)]
+    if se.backend() == "native":
+        found.append(("native", se.ScoreIndex))
+    return found
+
+
+def sections(quick: bool) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
+    """Titles and what measures their rows."""
+    many = 1_000_000 if quick else 10_000_000
+    distinct = 200_000 if quick else 1_000_000
+    repeats = 3 if quick else 5
+    yield "Arrays at once", lambda: [batches.five_metrics(many, repeats)]
+    yield (
+        "Merging",
+        lambda: [
+            row
+            for name, kind in indices()
+            for row in batches.merge_of_two(distinct, repeats, kind, name)
+        ],
+    )
+    yield (
+        "One event at a time",
+        lambda: [
+            *(
+                events.running_auc(distinct, 20_000, repeats, kind, name, target)
+                for (name, kind), target in zip(indices(), (4, 35), strict=False)
+            ),
+            events.six_metrics(3, 20_000, repeats, 3),
+            events.six_metrics(1_000, 500 if quick else 1_000, repeats, 50),
+        ],
+    )
+    yield "The compiled index", lambda: native.rows(quick)
+    yield "Windows", lambda: windows.rows(quick)
+    yield "Files", lambda: files.evaluate_file(many, 1 if quick else 3)
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, in a minute")
+    parser.add_argument("--only", help="sections whose title has this in it")
+    options = parser.parse_args()
+    measured: dict[str, list[Row]] = {}
+    for title, measure in sections(options.quick):
+        if options.only and options.only.lower() not in title.lower():
+            continue
+        print(f"measuring: {title.lower()}", file=sys.stderr)
+        measured[title] = measure()
+        for row in measured[title]:
+            print(f"  {line(row)}", file=sys.stderr)
+    if options.only:
+        return
+    curve = native.growth(quick=options.quick)
+    name = "results-quick" if options.quick else "results"
+    (HERE / f"{name}.json").write_text(
+        json.dumps(
+            {
+                "machine": machine(),
+                "sections": {
+                    title: [row.to_dict() for row in rows] for title, rows in measured.items()
+                },
+                "growth": curve,
+            },
+            indent=1,
+        )
+        + "\n",
+        encoding="utf-8",
+    )
+    native.draw(curve, HERE / f"{name}.svg")
+    (HERE / f"{name}.md").write_text(document(measured, name), encoding="utf-8")
+    print(f"wrote benchmarks/{name}.md", file=sys.stderr)
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were measured on."""
+    return {
+        "python": platform.python_version(),
+        "processors": os.cpu_count(),
+        "architecture": platform.machine(),
+        "backend": se.backend(),
+        **{peer: importlib.metadata.version(peer) for peer in PEERS},
+    }
+
+
+def line(row: Row) -> str:
+    """A row in a line."""
+    mark = "reached" if row.reached else "MISSED"
+    return (
+        f"{row.name}: {row.ours:.3g} against {row.peer:.3g} {row.unit} ({row.peer_name}), "
+        f"{row.ratio:.3g}, target {row.target}: {mark}"
+    )
+
+
+def document(measured: dict[str, list[Row]], name: str) -> str:
+    """The results as Markdown."""
+    facts = ", ".join(f"{key} {value}" for key, value in machine().items())
+    lines = [
+        "# Benchmark results",
+        "",
+        "Written by `make bench" + ("-quick" if "quick" in name else "") + "`: every row and its "
+        "peer in one run, in turn, medians of repeats. Ratios carry over to other machines "
+        "better than times do.",
+        "",
+        f"Machine: {facts}.",
+        "",
+    ]
+    for title, rows in measured.items():
+        lines += [
+            f"## {title}",
+            "",
+            "| what | streameval | peer | ratio | wanted | |",
+            "| --- | ---: | ---: | ---: | --- | --- |",
+        ]
+        for row in rows:
+            peer = f"{row.peer:.3g} {row.unit} ({row.peer_name}"
+            peer += ")" if row.peer_exact == "exact" else f"; {row.peer_exact})"
+            ours = f"{row.ours:.3g} {row.unit}"
+            ours += "" if row.exact == "exact" else f" ({row.exact})"
+            lines.append(
+                f"| {row.name} | {ours} | {peer} | {row.ratio:.3g} | {row.target} | "
+                f"{'reached' if row.reached else '**missed**'} |"
+            )
+        lines.append("")
+    lines += [
+        "## Cost against size",
+        "",
+        "One update and one read of the AUC over an index of so many distinct scores.",
+        "",
+        f"![cost of an event against the number of distinct scores]({name}.svg)",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
