@@ -227,30 +227,32 @@ def test_mixed_label_types_of_csv_name_the_option(run: Command, tmp_path: Path) 
     assert result.code == 0
 
 
-def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+@pytest.fixture
+def buffered() -> dict[str, str]:
+    """An environment in which Python buffers its output, as it does for users."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
+@pytest.mark.parametrize("command", ["evaluate", "metrics", "--version"])
+def test_a_closed_pipe_ends_quietly_and_a_full_disk_does_not(
+    tmp_path: Path, buffered: dict[str, str], command: str
+) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(GOOD)
-    for arguments in (["evaluate", str(path), *BINARY], ["metrics"], ["--version"]):
-        reader, writer = os.pipe()
-        os.close(reader)
-        done = subprocess.run(
-            [*COMMAND, *arguments], stdout=writer, stderr=subprocess.PIPE, check=False
-        )
-        os.close(writer)
-        assert (done.returncode, done.stderr) == (141, b"")
+    arguments = [*COMMAND, command, *([str(path), *BINARY] if command == "evaluate" else [])]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        arguments, stdout=writer, stderr=subprocess.PIPE, check=False, env=buffered
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
 
-
-def test_a_full_disk_is_a_failure(tmp_path: Path) -> None:
     if not os.path.exists("/dev/full"):
-        pytest.skip("no /dev/full")
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(GOOD)
+        return
     with open("/dev/full", "wb") as full:
         done = subprocess.run(
-            [*COMMAND, "evaluate", str(path), *BINARY],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            check=False,
+            arguments, stdout=full, stderr=subprocess.PIPE, check=False, env=buffered
         )
     assert done.returncode == 1
     assert b"No space left" in done.stderr

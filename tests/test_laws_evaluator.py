@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -45,9 +46,10 @@ def undo(names: tuple[str, ...], evaluator: Evaluator, event: tuple[Any, ...]) -
     evaluator.revert(**dict(zip(names, event, strict=True)))
 
 
-def values(metrics: tuple[str, ...], evaluator: Evaluator) -> list[str]:
-    # As text, because nan is not equal to itself.
-    return [repr(float(evaluator.value(name))) for name in metrics]
+def values(metrics: tuple[str, ...], evaluator: Evaluator) -> list[float | None]:
+    # nan is not equal to itself; None is.
+    found = [float(evaluator.value(name)) for name in metrics]
+    return [None if math.isnan(value) else value for value in found]
 
 
 def spec(

@@ -22,6 +22,8 @@ __all__ = ["Cumulative", "Fading", "Last", "Panes", "window_spec"]
 def window_spec(options: dict[str, Any]) -> WindowSpec:
     """The specification that ``to_options`` wrote; raises StateError."""
     kind = options.get("kind")
+    if not isinstance(kind, str) or not isinstance(options.get("clock", ""), str):
+        raise StateError(f"options.window: expected a window, got {shown(options)}")
     given = set(options) - {"kind"}
     numbers = [options[name] for name in sorted(given) if name != "clock"]
     if not all(type(value) is int and 0 <= value < 2**62 for value in numbers):
