@@ -10,6 +10,7 @@ from streameval.command_line.stdout import ClosedPipeError, write
 
 __all__ = ["main"]
 
+_FAILURE = 1
 _INTERRUPTED = 130
 _CLOSED_PIPE = 141  # as shells report a command that SIGPIPE ended
 
@@ -32,9 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ClosedPipeError:
         return _CLOSED_PIPE
     except KeyboardInterrupt:
-        if sys.stderr is not None:
-            print("streameval: interrupted", file=sys.stderr)
+        _say("interrupted")
         return _INTERRUPTED
+    except OSError as error:  # a full disk under the output of --version
+        _say(str(error))
+        return _FAILURE
+
+
+def _say(message: str) -> None:
+    if sys.stderr is not None:
+        print("streameval:", message, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -96,12 +96,12 @@ def find_paths(arguments: Sequence[str]) -> list[str]:
 
 
 def _paths(argument: str) -> list[str]:
-    if argument == "-" or os.path.isfile(argument):
+    if argument == "-":
         return [argument]
     if os.path.isdir(argument):
         pattern = os.path.join(argument, "*.jsonl")
         raise InputError(argument, expected="a file", got="a directory", remedy=f"give '{pattern}'")
-    if os.path.exists(argument):  # a named pipe or a device
+    if os.path.exists(argument):
         return [argument]
     if glob.has_magic(argument):
         paths = sorted(p for p in glob.glob(argument, recursive=True) if not os.path.isdir(p))

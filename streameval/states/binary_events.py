@@ -39,7 +39,14 @@ def positive_column(column: object, field: str = "positive") -> BoolArray:
     """
     if isinstance(column, np.ndarray) and column.dtype == np.bool_ and column.ndim == 1:
         return column
-    labels, codes = label_column(column, field)
+    try:
+        labels, codes = label_column(column, field)
+    except InputError as error:
+        if error.position is None:
+            raise
+        raise InputError(
+            field, expected=_EXPECTED, got=error.got, position=error.position
+        ) from None
     for code, label in enumerate(labels):
         if label not in (0, 1) and (codes == code).any():
             position = int(np.argmax(codes == code))

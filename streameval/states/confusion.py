@@ -509,7 +509,7 @@ class ConfusionCounts:
         counts = cls(form.labels if form.closed else None)
         for label in form.labels:
             counts._places.place(label)
-        counts._exact = form.exact
+        # Float weights make it a float state.
         counts._count(form.cells)
         return counts
 

@@ -123,7 +123,8 @@ def count_at_or_below(values: FloatArray, queries: FloatArray) -> tuple[IntArray
     """
     if len(values) > _SEARCH_FACTOR * len(queries):
         count: IntArray = np.searchsorted(values, queries, side="right")
-        return count, (count > 0) & (values[count - 1] == queries)
+        # A count of 0 compares with the last value, which is above the query.
+        return count, values[count - 1] == queries
     count, tied = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.bool_)
     below = start = 0
     for some, asked in _blocks(values, queries):

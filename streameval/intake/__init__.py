@@ -1,0 +1,12 @@
+"""The edge of an evaluator: raw arguments become validated events and batches.
+
+Behind this package labels, scores and weights are canonical. Names of labels
+that are new are only remembered once the whole call has proved good, so a
+refused call leaves no trace.
+"""
+
+from streameval.intake.binary import BinaryIntake
+from streameval.intake.classes import ClassIntake
+from streameval.intake.event_fields import EventFields
+
+__all__ = ["BinaryIntake", "ClassIntake", "EventFields"]

@@ -1,0 +1,308 @@
+"""The edge of a multi-class evaluator: canonical labels, and the most probable one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from streameval.errors import InputError, StateError, shown
+from streameval.events import (
+    MAX_CLASSES,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Label,
+    LabelColumn,
+    canonical_label,
+    canonical_score,
+    canonical_weight,
+    check_same_kind,
+    check_same_length,
+    label_column,
+    score_column,
+    weight_column,
+)
+from streameval.intake.event_fields import EventFields, first_position, nothing_given
+from streameval.states.class_proba_input import check_probabilities
+from streameval.tally import Batch
+
+__all__ = ["ClassIntake"]
+
+
+class ClassIntake:
+    """Canonical labels of a multi-class evaluator, and the prediction out of probabilities.
+
+    Args:
+        labels: The closed list of classes, or None to discover them. The
+            columns of a two-dimensional ``proba`` array are in its order.
+    """
+
+    __slots__ = ("_known", "classes", "closed")
+
+    def __init__(self, labels: Iterable[object] | None = None) -> None:
+        self.closed = labels is not None
+        self.classes: tuple[Label, ...] = ()
+        self._known: dict[object, Label] = {}
+        if labels is not None:
+            names = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
+            for name in names:
+                check_same_kind(names[0], name, "labels")
+            if len(set(names)) != len(names) or not names:
+                raise InputError("labels", expected="distinct labels", got=shown(names))
+            self.classes = tuple(names)
+            self._known = {name: name for name in names}
+
+    def _label(self, value: object, field: str, position: int | None = None) -> Label:
+        """The canonical label; learns nothing."""
+        label = canonical_label(value, field, position)
+        if label in self._known:
+            return self._known[label]
+        if self._known:
+            check_same_kind(next(iter(self._known.values())), label, field, position)
+        if self.closed:
+            raise InputError(
+                field,
+                expected=f"one of the classes {shown(list(self.classes))}",
+                got=shown(label),
+                position=position,
+            )
+        if len(self._known) >= MAX_CLASSES:
+            raise InputError(
+                field,
+                expected=f"at most {MAX_CLASSES} distinct labels",
+                got=f"another one, {shown(label)}",
+                position=position,
+                remedy="is this column an id rather than a label?",
+            )
+        return label
+
+    def _learn(self, labels: Iterable[Label]) -> None:
+        for label in labels:
+            self._known.setdefault(label, label)
+
+    def event(
+        self,
+        y_true: object,
+        y_pred: object,
+        score: object,
+        proba: object,
+        weight: object,
+        *,
+        learn: bool = True,
+    ) -> EventFields:
+        """Validate one event; raises InputError and remembers nothing of a bad one.
+
+        ``learn=False`` remembers nothing of a good one either: for an event
+        that is to be undone.
+        """
+        known = self._known
+        shares: dict[Label, float] | None = None
+        try:
+            true = known[y_true]
+            predicted = known[y_pred] if y_pred is not None else None
+        except (KeyError, TypeError):
+            true = self._label(y_true, "y_true")
+            predicted = None if y_pred is None else self._label(y_pred, "y_pred")
+            if predicted is not None:
+                check_same_kind(true, predicted, "y_pred")
+        if score is not None:
+            raise InputError(
+                "score",
+                expected="proba={label: probability} in a multi-class evaluator",
+                got="score=",
+                remedy='pass proba=, or use task="binary"',
+            )
+        if proba is not None:
+            shares = self._shares(proba, true)
+            if predicted is None:
+                predicted = _most_probable(shares)
+        elif predicted is None:
+            raise nothing_given("y_pred")
+        weight = canonical_weight(weight) if weight != 1 or weight is True else 1
+        if learn:
+            known.setdefault(true, true)
+            if predicted is not None:
+                known.setdefault(predicted, predicted)
+            if shares is not None:
+                self._learn(shares)
+        return true, predicted, shares, weight
+
+    def _shares(
+        self, proba: object, true: Label, position: int | None = None
+    ) -> dict[Label, float]:
+        if not isinstance(proba, Mapping):
+            raise InputError(
+                "proba",
+                expected="a mapping label -> probability",
+                got=f"{shown(proba)} of type {type(proba).__name__}",
+                position=position,
+            )
+        shares: dict[Label, float] = {}
+        for name, share in proba.items():
+            label = self._label(name, "proba", position)
+            check_same_kind(true, label, "proba", position)
+            shares[label] = canonical_score(share, "proba", position)
+        try:
+            check_probabilities(shares)
+        except InputError as error:
+            raise error.at(position) from None
+        return shares
+
+    def batch(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        score: object = None,
+        proba: object = None,
+        weight: object = None,
+    ) -> Batch:
+        """Validate columns; raises InputError and remembers nothing of bad ones."""
+        if score is not None:
+            self.event(0, None, score, None, 1)  # raises with the remedy
+        places: dict[Label, int] = {}
+        true = self._codes(label_column(y_true, "y_true"), "y_true", places)
+        predicted = None
+        if y_pred is not None:
+            predicted = self._codes(label_column(y_pred, "y_pred"), "y_pred", places)
+            check_same_length(len(true), len(predicted), "y_pred")
+        matrix: FloatArray | None = None
+        named: BoolArray | None = None
+        columns: tuple[Label, ...] = ()
+        if proba is not None:
+            columns, matrix, named = self._matrix(proba, len(true))
+            for label in columns:
+                if places:
+                    check_same_kind(next(iter(places)), label, "proba")
+                places.setdefault(label, len(places))
+            if predicted is None:
+                predicted = self._most_probable_codes(columns, matrix, places)
+        elif predicted is None:
+            raise nothing_given("y_pred")
+        weights = weight_column(weight, len(true))
+        self._learn(places)
+        return Batch(true, predicted, matrix, weights, tuple(places), columns, named)
+
+    def _codes(self, column: LabelColumn, field: str, places: dict[Label, int]) -> IntArray:
+        """The column's codes in terms of ``places``, which gains its new labels."""
+        mapped = np.zeros(len(column.labels), dtype=np.int64)
+        present = np.bincount(column.codes, minlength=len(column.labels)) > 0
+        for code, raw in enumerate(column.labels):
+            if not present[code]:
+                continue
+            try:
+                label = self._label(raw, field)
+                if places:
+                    check_same_kind(next(iter(places)), label, field)
+            except InputError as error:
+                raise error.at(first_position(column.codes, code)) from None
+            mapped[code] = places.setdefault(label, len(places))
+        codes: IntArray = mapped[column.codes]
+        return codes
+
+    def _matrix(
+        self, proba: object, length: int
+    ) -> tuple[tuple[Label, ...], FloatArray, BoolArray | None]:
+        """The labels of the columns, the probabilities, and which cells were named."""
+        named: BoolArray | None = None
+        if isinstance(proba, Mapping):
+            columns = tuple(self._label(label, "proba") for label in proba)
+            parts = [score_column(column, "proba") for column in proba.values()]
+            for part in parts:
+                check_same_length(length, len(part), "proba")
+            matrix = np.column_stack(parts) if parts else np.zeros((length, 0))
+        elif isinstance(proba, Sequence) and all(isinstance(row, Mapping) for row in proba):
+            check_same_length(length, len(proba), "proba")
+            names: dict[Label, int] = {}
+            for position, row in enumerate(proba):
+                for name in row:
+                    names.setdefault(self._label(name, "proba", position), len(names))
+            columns = tuple(names)
+            matrix = np.zeros((length, len(columns)))
+            named = np.zeros(matrix.shape, dtype=np.bool_)
+            for position, row in enumerate(proba):
+                for name, share in row.items():
+                    place = names[canonical_label(name)]
+                    matrix[position, place] = canonical_score(share, "proba", position)
+                    named[position, place] = True
+        else:
+            columns, matrix = self._array(proba, length)
+        for label in columns:
+            check_same_kind(columns[0], label, "proba")
+        _check_rows(columns, matrix)
+        return columns, matrix, None if named is None or named.all() else named
+
+    def _array(self, proba: object, length: int) -> tuple[tuple[Label, ...], FloatArray]:
+        array = np.asarray(proba)
+        expected = f"{length} rows and a column for each of labels="
+        if array.ndim != 2 or array.dtype.kind not in "fiu":
+            raise InputError("proba", expected=expected, got=f"{array.dtype} of {array.shape}")
+        if not self.closed:
+            raise InputError(
+                "proba",
+                expected="a mapping label -> column",
+                got="an array, whose columns have no names",
+                remedy="pass labels= to the Evaluator, in the order of the columns",
+            )
+        if array.shape != (length, len(self.classes)):
+            raise InputError("proba", expected=expected, got=f"shape {array.shape}")
+        matrix = array.astype(np.float64) + 0.0
+        if not np.isfinite(matrix).all():
+            position, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
+            canonical_score(float(matrix[position, column]), "proba", position)
+        return self.classes, matrix
+
+    def _most_probable_codes(
+        self, columns: tuple[Label, ...], matrix: FloatArray, places: dict[Label, int]
+    ) -> IntArray:
+        if not len(matrix):
+            return np.zeros(0, dtype=np.int64)
+        if not columns:
+            raise nothing_given("proba")
+        # Of equal probabilities the label that sorts first wins.
+        order = sorted(range(len(columns)), key=lambda n: columns[n])
+        best = np.argmax(matrix[:, order], axis=1)
+        codes = np.asarray([places[columns[n]] for n in order], dtype=np.int64)
+        chosen: IntArray = codes[best]
+        return chosen
+
+    def known(self) -> list[Label]:
+        """The labels seen or declared, sorted."""
+        return sorted(self._known.values())
+
+    def restore_labels(self, labels: Iterable[Label]) -> None:
+        """Know the labels of a saved state."""
+        if not self.closed:
+            self._learn(labels)
+
+    def merge(self, other: ClassIntake) -> None:
+        """Know the other's labels too."""
+        mine, theirs = next(iter(self._known), None), next(iter(other._known.values()), None)
+        if mine is not None and theirs is not None:
+            try:
+                check_same_kind(self._known[mine], theirs, "labels")
+            except InputError as error:
+                raise StateError(f"these evaluators cannot be merged: {error}") from None
+        self._learn(other._known.values())
+
+
+def _most_probable(shares: Mapping[Label, float]) -> Label:
+    """The label of highest probability; of equal ones the label that sorts first."""
+    if not shares:
+        raise nothing_given("proba")
+    best = max(shares.values())
+    return min(label for label, share in shares.items() if share == best)
+
+
+def _check_rows(columns: tuple[Label, ...], matrix: FloatArray) -> None:
+    """Find the first row that is no distribution, and let the state's own rule word it."""
+    good = (
+        (matrix >= 0.0).all(axis=1)
+        & (matrix <= 1.0).all(axis=1)
+        & (np.abs(matrix.sum(axis=1) - 1.0) <= 9e-4)
+    )
+    for position in np.flatnonzero(~good).tolist():
+        try:
+            check_probabilities(dict(zip(columns, matrix[position].tolist(), strict=True)))
+        except InputError as error:
+            raise error.at(position) from None

@@ -1,0 +1,275 @@
+// A leaf: up to 256 ascending distinct scores, each with the weight of its
+// negatives and of its positives.
+//
+// One allocation holds header, scores and the two columns of weights. Weights
+// are 2, 4 or 8 bytes wide, chosen per leaf by its largest one, because almost
+// every weight of almost every stream is 1: a slot costs 12 bytes, not 24.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <type_traits>
+
+#include "leaf_pool.hpp"
+
+namespace streameval {
+
+// What a node knows of the events below it. A value with + and -, so that a
+// further aggregate (the W2 of the node, for DeLong's variance) is one more
+// member here and one more line in each operator.
+struct Totals {
+    std::uint64_t of[2] = {0, 0};  // [0] weight of the negatives, [1] of the positives
+
+    Totals& operator+=(const Totals& other) {
+        of[0] += other.of[0];
+        of[1] += other.of[1];
+        return *this;
+    }
+    Totals& operator-=(const Totals& other) {
+        of[0] -= other.of[0];
+        of[1] -= other.of[1];
+        return *this;
+    }
+    bool operator==(const Totals& other) const {
+        return of[0] == other.of[0] && of[1] == other.of[1];
+    }
+};
+
+inline void prefetch(const void* address) {
+#if defined(__GNUC__)
+    __builtin_prefetch(address);
+#else
+    (void)address;
+#endif
+}
+
+// How many of `count` ascending keys are below `key`. Counted, not searched: the
+// compiler makes it a few vector comparisons, and there is no branch to mispredict.
+inline int count_below(const double* keys, int count, double key) {
+    std::int64_t below = 0;
+    for (int at = 0; at < count; ++at) below += keys[at] < key ? 1 : 0;
+    return static_cast<int>(below);
+}
+
+template <class Pointer>
+using Element = std::remove_pointer_t<Pointer>;
+
+class Leaf {
+    std::uint16_t size_;
+    std::uint16_t capacity_;
+    std::uint16_t shift_;
+    std::uint16_t unused_;
+
+    static std::size_t bytes_for(int capacity, int shift) {
+        const std::size_t slots = static_cast<std::size_t>(capacity);
+        return sizeof(Leaf) + slots * sizeof(double) + ((2 * slots) << shift);
+    }
+    static int kind_of(int capacity, int shift) {
+        const int room = capacity >= kStep ? 2 + capacity / kStep : capacity / 16;
+        return 3 * room + shift - 1;
+    }
+    template <class Weight>
+    Weight* column(int side) {
+        return reinterpret_cast<Weight*>(keys() + capacity_) + (side ? capacity_ : 0);
+    }
+    template <class Weight>
+    const Weight* column(int side) const {
+        return reinterpret_cast<const Weight*>(keys() + capacity_) + (side ? capacity_ : 0);
+    }
+    template <class Weight>
+    static std::uint64_t plain_sum(const Weight* w, int end) {
+        std::uint64_t total = 0;
+        for (int at = 0; at < end; ++at) total += w[at];
+        return total;
+    }
+    // Calls f with the column of one class in its own type.
+    template <class F>
+    auto visit(int side, F&& f) {
+        switch (shift_) {
+            case 1: return f(column<std::uint16_t>(side));
+            case 2: return f(column<std::uint32_t>(side));
+            default: return f(column<std::uint64_t>(side));
+        }
+    }
+    template <class F>
+    auto visit(int side, F&& f) const {
+        switch (shift_) {
+            case 1: return f(column<std::uint16_t>(side));
+            case 2: return f(column<std::uint32_t>(side));
+            default: return f(column<std::uint64_t>(side));
+        }
+    }
+
+  public:
+    static constexpr int kMaxSize = 256;
+    static constexpr int kStep = 64;  // capacities above it are its multiples
+
+    int size() const { return size_; }
+    int capacity() const { return capacity_; }
+    int shift() const { return shift_; }  // a weight takes 1 << shift bytes
+    double* keys() { return reinterpret_cast<double*>(this + 1); }
+    const double* keys() const { return reinterpret_cast<const double*>(this + 1); }
+    std::size_t bytes() const { return bytes_for(capacity_, shift_); }
+
+    static int shift_for(std::uint64_t weight) {
+        return weight <= UINT16_MAX ? 1 : weight <= UINT32_MAX ? 2 : 3;
+    }
+    // Small indices (one per slice, perhaps thousands) start with 8 slots.
+    static int capacity_for(int size) {
+        if (size > kStep / 2) return (size + kStep - 1) / kStep * kStep;
+        int capacity = 8;
+        while (capacity < size) capacity *= 2;
+        return capacity;
+    }
+
+    static Leaf* make(LeafPool& pool, int capacity, int shift) {
+        Leaf* leaf = new (pool.take(bytes_for(capacity, shift), kind_of(capacity, shift))) Leaf;
+        leaf->size_ = 0;
+        leaf->capacity_ = static_cast<std::uint16_t>(capacity);
+        leaf->shift_ = static_cast<std::uint16_t>(shift);
+        return leaf;
+    }
+    static void destroy(LeafPool& pool, Leaf* leaf) {
+        pool.give(leaf, leaf->bytes(), kind_of(leaf->capacity_, leaf->shift_));
+    }
+
+    // A copy with at least the given room; `this` is left as it is.
+    Leaf* resized(LeafPool& pool, int capacity, int shift) const {
+        Leaf* leaf = make(pool, capacity, shift);
+        leaf->append(*this, 0, size_);
+        return leaf;
+    }
+
+    // The place of the first score that is not below `key`. Every 16th score tells
+    // which 16 to look at; those loads do not wait for one another, as the steps of
+    // a binary search would, so a cold leaf costs little more than one miss.
+    int find(double key) const {
+        const double* k = keys();
+        int from = 0;
+        for (int at = 15; at < size_; at += 16) from += k[at] < key ? 16 : 0;
+        const int left = size_ - from;
+        if (left >= 16) return from + count_below(k + from, 16, key);
+        return from + count_below(k + from, left, key);
+    }
+
+    std::uint64_t weight(int side, int at) const {
+        return visit(side, [at](const auto* w) { return static_cast<std::uint64_t>(w[at]); });
+    }
+
+    void add(int side, int at, std::uint64_t weight) {
+        visit(side, [at, weight](auto* w) {
+            w[at] = static_cast<Element<decltype(w)>>(w[at] + weight);
+        });
+    }
+    void subtract(int side, int at, std::uint64_t weight) {
+        visit(side, [at, weight](auto* w) {
+            w[at] = static_cast<Element<decltype(w)>>(w[at] - weight);
+        });
+    }
+
+    // Weight of one class in the slots [0, end).
+    std::uint64_t sum(int side, int end) const {
+        switch (shift_) {
+            case 1: {  // 256 weights of 16 bits stay within 32, which vectorises better
+                const std::uint16_t* w = column<std::uint16_t>(side);
+                std::uint32_t total = 0;
+                for (int at = 0; at < end; ++at) total += w[at];
+                return total;
+            }
+            case 2: return plain_sum(column<std::uint32_t>(side), end);
+            default: return plain_sum(column<std::uint64_t>(side), end);
+        }
+    }
+    Totals totals() const {
+        Totals totals;
+        totals.of[0] = sum(0, size_);
+        totals.of[1] = sum(1, size_);
+        return totals;
+    }
+
+    // Requires size < capacity and a weight that fits.
+    void insert(int at, double key, int side, std::uint64_t weight) {
+        const std::size_t tail = static_cast<std::size_t>(size_ - at);
+        double* k = keys();
+        std::memmove(k + at + 1, k + at, tail * sizeof(double));
+        k[at] = key;
+        for (int s = 0; s < 2; ++s) {
+            visit(s, [=](auto* w) {
+                std::memmove(w + at + 1, w + at, tail * sizeof(*w));
+                w[at] = static_cast<Element<decltype(w)>>(s == side ? weight : 0);
+            });
+        }
+        ++size_;
+    }
+
+    void erase(int at) {
+        const std::size_t tail = static_cast<std::size_t>(size_ - at - 1);
+        double* k = keys();
+        std::memmove(k + at, k + at + 1, tail * sizeof(double));
+        for (int s = 0; s < 2; ++s) {
+            visit(s, [=](auto* w) { std::memmove(w + at, w + at + 1, tail * sizeof(*w)); });
+        }
+        --size_;
+    }
+
+    // Appends the slots [from, to) of another leaf, whose scores are all above.
+    void append(const Leaf& other, int from, int to) {
+        std::memcpy(keys() + size_, other.keys() + from,
+                    static_cast<std::size_t>(to - from) * sizeof(double));
+        for (int s = 0; s < 2; ++s) {
+            visit(s, [&](auto* mine) {
+                using Weight = Element<decltype(mine)>;
+                other.visit(s, [&](const auto* theirs) {
+                    for (int at = from; at < to; ++at)
+                        mine[size_ + at - from] = static_cast<Weight>(theirs[at]);
+                });
+            });
+        }
+        size_ = static_cast<std::uint16_t>(size_ + to - from);
+    }
+
+    // Fills an empty leaf from 8-byte columns.
+    void assign(int size, const double* from, const std::uint64_t* negatives,
+                const std::uint64_t* positives) {
+        std::memcpy(keys(), from, static_cast<std::size_t>(size) * sizeof(double));
+        for (int s = 0; s < 2; ++s) {
+            const std::uint64_t* source = s == 0 ? negatives : positives;
+            visit(s, [=](auto* w) {
+                for (int at = 0; at < size; ++at)
+                    w[at] = static_cast<Element<decltype(w)>>(source[at]);
+            });
+        }
+        size_ = static_cast<std::uint16_t>(size);
+    }
+    // Calls f(place, weight of negatives, weight of positives) for each score.
+    template <class F>
+    void read_pairs(F&& f) const {
+        visit(0, [&](const auto* negatives) {
+            const auto* positives = negatives + capacity_;
+            for (int at = 0; at < size_; ++at) f(at, negatives[at], positives[at]);
+        });
+    }
+    template <class Integer>
+    void read_weights(int side, Integer* to) const {
+        const int size = size_;
+        visit(side, [=](const auto* w) {
+            for (int at = 0; at < size; ++at) to[at] = static_cast<Integer>(w[at]);
+        });
+    }
+
+    // Asks for every line before the search begins. In a tree too large for the
+    // caches this halves an insertion; in a small one it would cost a tenth.
+    void prefetch_all() const {
+        const char* start = reinterpret_cast<const char*>(this);
+        const char* end = start + bytes();
+        for (const char* line = start; line < end; line += 64) prefetch(line);
+    }
+};
+
+static_assert(Leaf::kMaxSize / Leaf::kStep == 4 && LeafPool::kKinds == 21,
+              "a kind for each capacity (8, 16, 32, 64, 128, 192, 256) and width");
+static_assert(sizeof(Leaf) == 8, "scores follow the header and must be aligned");
+
+}  // namespace streameval

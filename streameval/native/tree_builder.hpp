@@ -1,0 +1,187 @@
+// TreeBuilder: leaves from ascending groups, then the levels above them.
+//
+// W2 comes from the leaves' totals on the way, so nothing is ranked.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "score_tree.hpp"
+
+namespace streameval {
+
+// A finite score as an integer of the same order: an integer is compared in one
+// cycle, a double in three or four, and merging waits for each comparison.
+inline std::int64_t ordered(std::int64_t bits) { return bits ^ ((bits >> 63) & INT64_MAX); }
+
+// The weights of one group, both classes in one word while they are short. A
+// merge then moves one word a group in place of two.
+struct ShortPair {
+    std::uint64_t bits = 0;
+
+    static ShortPair of(std::uint64_t negatives, std::uint64_t positives) {
+        return {negatives | positives << 32};
+    }
+    std::uint64_t negatives() const { return bits & UINT32_MAX; }
+    std::uint64_t positives() const { return bits >> 32; }
+    ShortPair masked(std::uint64_t mask) const { return {bits & mask}; }
+    ShortPair operator+(const ShortPair& other) const { return {bits + other.bits}; }
+};
+
+struct LongPair {
+    std::uint64_t low = 0, high = 0;
+
+    static LongPair of(std::uint64_t negatives, std::uint64_t positives) {
+        return {negatives, positives};
+    }
+    std::uint64_t negatives() const { return low; }
+    std::uint64_t positives() const { return high; }
+    LongPair masked(std::uint64_t mask) const { return {low & mask, high & mask}; }
+    LongPair operator+(const LongPair& other) const { return {low + other.low, high + other.high}; }
+};
+
+constexpr int kBlock = Leaf::kMaxSize;
+
+template <class Pair>
+class TreeBuilder {
+  public:
+    // Room for the next groups: ordered scores and weights; the caller fills
+    // them from `size` on and calls flush() whenever size reaches target().
+    std::int64_t keys[kBlock];
+    Pair weights[kBlock];
+    int size = 0;
+
+    TreeBuilder() = default;
+    TreeBuilder(const TreeBuilder&) = delete;
+    TreeBuilder& operator=(const TreeBuilder&) = delete;
+    ~TreeBuilder() {
+        for (const Made& made : made_) ScoreTree::destroy(pool_, made.node, level_);
+    }
+
+    int target() const { return target_; }
+
+    // Makes a leaf of the first target() groups, or of what there is.
+    void flush() {
+        const int count = std::min(size, target_);
+        for (int at = 0; at < count; ++at) {
+            const std::int64_t bits = ordered(keys[at]);
+            std::memcpy(&plain_[at], &bits, sizeof bits);
+            sides_[0][at] = weights[at].negatives();
+            sides_[1][at] = weights[at].positives();
+        }
+        add_leaf(count);
+        std::copy(keys + count, keys + size, keys);
+        std::copy(weights + count, weights + size, weights);
+        size -= count;
+        // Leaves of different fill do not all split in one burst later on.
+        target_ = kLeast + (target_ - kLeast + 24) % (kBlock - kLeast);
+    }
+
+    // Gives everything to a tree, whose content is replaced.
+    void finish(ScoreTree& tree) {
+        while (size > 0) flush();
+        ScoreTree built;
+        if (!made_.empty()) {
+            while (made_.size() > 1) raise_level();
+            ScoreTree::destroy(built.pool_, built.root_, 0);
+            built.pool_.swap(pool_);
+            built.root_ = made_[0].node;
+            built.height_ = level_;
+            built.totals_ = totals_;
+            built.twice_wins_ = wins_;
+            built.distinct_ = distinct_;
+            built.widest_ = widest_;
+            made_.clear();
+        }
+        tree.swap(built);
+    }
+
+  private:
+    static constexpr int kLeast = 176;
+    static constexpr std::size_t kChildren = 48;
+
+    struct Made {
+        double first;
+        Totals totals;
+        void* node;
+    };
+    LeafPool pool_;
+    std::vector<Made> made_;  // the nodes of the highest level so far
+    int level_ = 0;
+    int target_ = kLeast;
+    int widest_ = 1;
+    Totals totals_;
+    U128 wins_;
+    std::size_t distinct_ = 0;
+    double plain_[kBlock];
+    std::uint64_t sides_[2][kBlock];
+
+    void add_leaf(int count) {
+        std::uint64_t bits = 0;  // of all weights: as wide as the largest
+        for (int at = 0; at < count; ++at) bits |= sides_[0][at] | sides_[1][at];
+        const int shift = Leaf::shift_for(bits);
+        made_.push_back({plain_[0], Totals(), nullptr});
+        Leaf* leaf;
+        try {
+            leaf = Leaf::make(pool_, Leaf::capacity_for(count), shift);
+        } catch (...) {
+            made_.pop_back();
+            throw;
+        }
+        leaf->assign(count, plain_, sides_[0], sides_[1]);
+        const Totals totals = leaf->totals();
+        made_.back().totals = totals;
+        made_.back().node = leaf;
+        wins_ += product(totals.of[1], 2 * totals_.of[0]);
+        wins_ += shift == 1 ? short_wins(count) : long_wins(count);
+        totals_ += totals;
+        distinct_ += static_cast<std::size_t>(count);
+        widest_ = std::max(widest_, shift);
+    }
+
+    // W2 within one leaf: 256 products of 2^16 by 2^25 stay within 64 bits.
+    U128 short_wins(int count) const {
+        std::uint64_t negatives = 0, wins = 0;
+        for (int at = 0; at < count; ++at) {
+            wins += sides_[1][at] * (2 * negatives + sides_[0][at]);
+            negatives += sides_[0][at];
+        }
+        return {0, wins};
+    }
+    U128 long_wins(int count) const {
+        std::uint64_t negatives = 0;
+        U128 wins;
+        for (int at = 0; at < count; ++at) {
+            wins += product(sides_[1][at], 2 * negatives + sides_[0][at]);
+            negatives += sides_[0][at];
+        }
+        return wins;
+    }
+
+    void raise_level() {
+        const std::size_t count = made_.size();
+        const std::size_t nodes = (count + kChildren - 1) / kChildren;
+        std::vector<Made> raised;
+        raised.reserve(nodes);
+        try {
+            for (std::size_t n = 0; n < nodes; ++n) {
+                const std::size_t from = count * n / nodes, to = count * (n + 1) / nodes;
+                Inner* inner = new Inner;
+                for (std::size_t i = from; i < to; ++i)
+                    inner->insert(inner->size, made_[i].first, made_[i].totals, made_[i].node);
+                raised.push_back({made_[from].first, inner->sum(), inner});
+            }
+        } catch (...) {
+            // The children stay with made_, which frees them.
+            for (const Made& made : raised) delete static_cast<Inner*>(made.node);
+            throw;
+        }
+        made_.swap(raised);
+        ++level_;
+    }
+};
+
+}  // namespace streameval

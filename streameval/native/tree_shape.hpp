@@ -1,0 +1,171 @@
+// How a ScoreTree splits, joins, copies and frees its nodes.
+//
+// Each step allocates before it changes anything and leaves a whole tree, so
+// that an insertion takes one step and searches again: a split happens once in
+// a hundred insertions and the second search costs nothing next to it.
+#pragma once
+
+#include "score_tree.hpp"
+
+namespace streameval {
+
+// Where a full node is cut. An insertion at its end is the sign of an ascending
+// stream, which would leave every node half empty behind it; likewise in front.
+inline int cut_of(int size, int insertion) {
+    if (insertion == size) return size - size / 16;
+    if (insertion == 0) return size / 16;
+    return size / 2;
+}
+
+inline void ScoreTree::make_room(Path& path, Leaf* leaf, int at) {
+    const int size = leaf->size();
+    if (size < Leaf::kMaxSize) {
+        replace_leaf(path, leaf, leaf->resized(pool_, Leaf::capacity_for(size + 1), leaf->shift()));
+        return;
+    }
+    int level = 1;
+    while (level <= height_ && path[level].node->size == Inner::kMaxSize) ++level;
+    if (level > height_) {
+        Inner* root = new Inner;
+        root->insert(0, 0.0, totals_, root_);
+        root_ = root;
+        ++height_;
+        return;
+    }
+    Inner* parent = path[level].node;
+    const int place = path[level].at;
+    if (level == 1) {
+        const int cut = cut_of(size, at);
+        Leaf* right = Leaf::make(pool_, Leaf::capacity_for(size - cut + 1), leaf->shift());
+        right->append(*leaf, cut, size);
+        Leaf* left;
+        try {
+            left = Leaf::make(pool_, Leaf::capacity_for(cut + 1), leaf->shift());
+        } catch (...) {
+            Leaf::destroy(pool_, right);
+            throw;
+        }
+        left->append(*leaf, 0, cut);
+        const Totals upper = right->totals();
+        parent->children[place] = left;
+        parent->totals[place] -= upper;
+        parent->insert(place + 1, right->keys()[0], upper, right);
+        Leaf::destroy(pool_, leaf);
+        return;
+    }
+    Inner* left = path[level - 1].node;
+    const int cut = cut_of(left->size, path[level - 1].at + 1);
+    Inner* right = new Inner;
+    for (int i = cut; i < left->size; ++i)
+        right->insert(i - cut, left->fences[i], left->totals[i], left->children[i]);
+    left->size = cut;
+    const Totals upper = right->sum();
+    parent->totals[place] -= upper;
+    parent->insert(place + 1, right->fences[0], upper, right);
+}
+
+inline bool ScoreTree::join_leaves(Inner* parent, int left) {
+    Leaf* low = static_cast<Leaf*>(parent->children[left]);
+    Leaf* high = static_cast<Leaf*>(parent->children[left + 1]);
+    const int size = low->size() + high->size();
+    if (size > Leaf::kMaxSize * 3 / 4) return false;
+    const int shift = low->shift() > high->shift() ? low->shift() : high->shift();
+    Leaf* joined = Leaf::make(pool_, Leaf::capacity_for(size + 1), shift);
+    joined->append(*low, 0, low->size());
+    joined->append(*high, 0, high->size());
+    parent->children[left] = joined;
+    parent->totals[left] += parent->totals[left + 1];
+    parent->erase(left + 1);
+    Leaf::destroy(pool_, low);
+    Leaf::destroy(pool_, high);
+    return true;
+}
+
+inline bool ScoreTree::join_inners(Inner* parent, int left) {
+    Inner* low = static_cast<Inner*>(parent->children[left]);
+    Inner* high = static_cast<Inner*>(parent->children[left + 1]);
+    if (low->size + high->size > Inner::kMaxSize * 3 / 4) return false;
+    high->fences[0] = parent->fences[left + 1];
+    for (int i = 0; i < high->size; ++i)
+        low->insert(low->size, high->fences[i], high->totals[i], high->children[i]);
+    parent->totals[left] += parent->totals[left + 1];
+    parent->erase(left + 1);
+    delete high;
+    return true;
+}
+
+// Joins what got small along the path of a removal. Only for memory and speed:
+// a tree with small or empty leaves is whole, so nothing has to be joined here,
+// and running out of memory is no reason to fail a removal.
+inline void ScoreTree::close_gaps(Path& path) {
+    for (int level = 1; level <= height_; ++level) {
+        Inner* parent = path[level].node;
+        const int at = path[level].at;
+        bool joined = false;
+        try {
+            const auto join = [&](int left) {
+                return level == 1 ? join_leaves(parent, left) : join_inners(parent, left);
+            };
+            joined = (at + 1 < parent->size && join(at)) || (at > 0 && join(at - 1));
+        } catch (const std::bad_alloc&) {
+        }
+        if (!joined || parent->size > Inner::kMaxSize / 2) break;
+    }
+    while (height_ > 0 && static_cast<Inner*>(root_)->size == 1) {
+        Inner* old = static_cast<Inner*>(root_);
+        root_ = old->children[0];
+        --height_;
+        delete old;
+    }
+}
+
+// Frees the inner nodes, and gives the leaves back where the pool wants them.
+inline void ScoreTree::destroy(LeafPool& pool, void* node, int level) noexcept {
+    if (level == 0) {
+        Leaf::destroy(pool, static_cast<Leaf*>(node));
+        return;
+    }
+    Inner* inner = static_cast<Inner*>(node);
+    if (level > 1 || !LeafPool::kFreesAtOnce)
+        for (int i = 0; i < inner->size; ++i) destroy(pool, inner->children[i], level - 1);
+    delete inner;
+}
+
+// When memory runs out, the leaves copied so far go with the pool.
+inline void* ScoreTree::copied_below(LeafPool& pool, const void* node, int level) {
+    if (level == 0) {
+        const Leaf* leaf = static_cast<const Leaf*>(node);
+        return leaf->resized(pool, leaf->capacity(), leaf->shift());
+    }
+    const Inner* inner = static_cast<const Inner*>(node);
+    Inner* copied = new Inner;
+    try {
+        for (int i = 0; i < inner->size; ++i)
+            copied->insert(i, inner->fences[i], inner->totals[i],
+                           copied_below(pool, inner->children[i], level - 1));
+    } catch (...) {
+        destroy(pool, copied, level);
+        throw;
+    }
+    return copied;
+}
+
+inline void ScoreTree::collect(const void* node, int level, std::vector<const Leaf*>& found) {
+    if (level == 0) {
+        found.push_back(static_cast<const Leaf*>(node));
+        return;
+    }
+    const Inner* inner = static_cast<const Inner*>(node);
+    for (int i = 0; i < inner->size; ++i) collect(inner->children[i], level - 1, found);
+}
+
+inline std::size_t ScoreTree::inner_bytes(const void* node, int level) {
+    if (level == 0) return 0;
+    const Inner* inner = static_cast<const Inner*>(node);
+    std::size_t bytes = sizeof(Inner);
+    if (level > 1)
+        for (int i = 0; i < inner->size; ++i) bytes += inner_bytes(inner->children[i], level - 1);
+    return bytes;
+}
+
+}  // namespace streameval
