@@ -78,6 +78,7 @@ class Evaluator:
         "_options",
         "_plain",
         "_question",
+        "_scores_only",
         "_readers",
         "_slicer",
         "_slices",
@@ -144,7 +145,8 @@ class Evaluator:
         notes: dict[str, Any] = {
             k: self._options[k] for k in ("positive", "threshold") if k in self._options
         }
-        self._question = Question(plan, self._intake, undefined, notes)
+        self._question = Question(plan, self._intake, undefined, notes, names)
+        self._scores_only = not plan.keeps & {"confusion", "succession"}
         self._timeline: Timeline | None = self._window_spec.timeline()
         self._slices: dict[SliceKey, Window] = {}
         self._use(self._window_spec.open(plan, self._timeline))
@@ -193,11 +195,22 @@ class Evaluator:
             InputError: A bad value; nothing was counted.
         """
         event = self._intake.event(y_true, y_pred, score, proba, weight)
+        if self._scores_only and event[2] is None:
+            raise self._score_missing()
         tally = self._plain
         if tally is not None:
             tally.update(*event)
         else:
             self._place(event, event_time, slices)
+
+    def _score_missing(self) -> InputError:
+        given = "score=" if self.task == "binary" else "proba="
+        return InputError(
+            given.rstrip("="),
+            expected="a score, since only metrics of scores are kept",
+            got="labels only",
+            remedy=f"pass {given}, or add metrics of labels to metrics=",
+        )
 
     def _place(self, event: EventFields, event_time: object, slices: object) -> None:
         """Count an event in the total and in its slices, unless it comes too late."""
@@ -251,6 +264,8 @@ class Evaluator:
         batch = self._intake.batch(y_true, y_pred, score, proba, weight)
         if not len(batch):
             return
+        if self._scores_only and batch.score is None:
+            raise self._score_missing()
         self._window_spec.check_weight(batch.weight)
         moments = None
         if self._window_spec.needs_time:

@@ -6,9 +6,9 @@ pane, a slice its own. What it keeps follows from its :class:`Plan`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -188,6 +188,7 @@ class Tally:
     """
 
     __slots__ = (
+        "_make",
         "_moments",
         "_probability",
         "class_probability",
@@ -349,22 +350,28 @@ class Tally:
         return new
 
     @classmethod
-    def weighted_sum(cls, plan: Plan, parts: Sequence[tuple[Tally, int]], unit: int) -> Tally:
-        """The tally of all parts' events, their weights times ``factor / unit``.
+    def later(cls, plan: Plan, make: Callable[[str], Any]) -> Tally:
+        """A tally for reading, whose states are made when they are first asked for.
 
         Args:
-            parts: Pairs of a tally and its factor, a positive int.
-            unit: A positive int.
-
-        Every weight is rounded once, from exact integers, so the result
-        depends on the events alone and not on the order they came in.
+            plan: What it keeps.
+            make: From the name of a state to the state.
         """
-        new = cls(plan)
-        for name in sorted(plan.keeps):
-            states = [(getattr(tally, name), factor) for tally, factor in parts]
-            state = type(getattr(new, name)).weighted_sum(states, unit)
-            setattr(new, "_" + name if name in ("probability", "moments") else name, state)
+        new = cls.__new__(cls)
+        new.plan = plan
+        new._make = make
         return new
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """A state that :meth:`later` has put off; Python calls this for unset slots only."""
+            state = name.removeprefix("_")
+            if state == "make" or state not in STATE_NAMES[self.plan.task] + _PUT_OFF:
+                raise AttributeError(name)
+            value = self._make(state) if state in self.plan.keeps else None
+            setattr(self, name, value)
+            return value
 
     def support(self, state: str) -> Weight:
         """The weight of the events that a state has seen."""

@@ -46,12 +46,14 @@ class Question:
         intake: Knows the labels' names.
         undefined: The number that stands in for an undefined value, or None.
         notes: What reports say that their numbers rest on.
+        names: The metrics that the evaluator was told to keep, or None.
     """
 
     plan: Plan
     intake: BinaryIntake | ClassIntake
     undefined: float | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
+    names: Sequence[str] | None = None
     readers: dict[str, Callable[[Tally], float]] = field(default_factory=dict)
     """Metrics without parameters as functions of a tally, as they were first asked."""
 
@@ -169,14 +171,16 @@ class View:
         """The values of many metrics at once, with reasons and support.
 
         Args:
-            metrics: Names, or None for the default ones that the evaluator
-                was fed for.
+            metrics: Names; or None for those that the evaluator was told to
+                keep, else the default ones of what it was fed.
 
         Raises:
             MetricError: A metric was named that this evaluator cannot answer.
         """
         question = self._question
         tally = self._window.current()
+        if metrics is None and question.names is not None:
+            metrics = question.names
         if metrics is None:
             rows = [m for m in shown_metrics(question.plan.task) if self._can_answer(m, tally)]
         else:

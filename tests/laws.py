@@ -448,7 +448,8 @@ def _damage_here(value: Any, data: st.DataObject) -> Any:
         if value.pop(key, None) is None:
             value[key] = data.draw(_JUNK, label="junk")
         return value
-    if isinstance(value, (list, np.ndarray)) and np.ndim(value) == 1 and len(value):
+    flat = isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    if flat and len(value):
         return _damage_sequence(value, data)
     if isinstance(value, (int, float)):
         # 0.5 cannot be added to an int that no float reaches.

@@ -262,7 +262,7 @@ def test_help_version_and_metrics(run: Command) -> None:
     assert "| roc_auc | binary | 0 … 1 | higher |" in run("metrics", "--format", "markdown").out
 
 
-def test_the_version_is_told_without_loading_what_is_not_needed() -> None:
+def test_start_up_loads_no_optional_package() -> None:
     """Start-up: neither pandas nor scikit-learn nor pyarrow are for every command."""
     code = (
         "import sys, streameval.cli as cli; cli.main(['metrics']); "

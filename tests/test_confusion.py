@@ -331,7 +331,8 @@ def test_what_is_no_weight_is_refused(weight: Any) -> None:
         assert counts == before
 
 
-def test_sums_pass_int64_without_a_trace() -> None:
+def test_sums_pass_int64_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_counts, "_LIMB_EVENTS", 7)
     counts = ConfusionCounts()
     big = [2**53, 2**53 - 1, 1] * 800
     counts.update_many(["a"] * 2400, ["a", "b", "b"] * 800, big)
@@ -377,6 +378,28 @@ def test_one_fraction_turns_the_state_to_floats_for_good() -> None:
     assert counts.exact
 
 
+def test_float_readings_follow_every_event() -> None:
+    counts = fed([("a", "a", 0.5), ("b", "a", 1)])
+
+    def readings() -> list[Any]:
+        squared = counts.sums.true_squared
+        return [counts.total, counts.true_count("a"), counts.predicted_count("b"), squared]
+
+    assert readings() == [1.5, 0.5, 0, 0.5**2 + 1]
+    counts.update("a", "a")
+    assert readings() == [2.5, 1.5, 0, 1.5**2 + 1]
+    counts.update("a", "a", 0.5)
+    assert readings() == [3.0, 2.0, 0, 2.0**2 + 1]
+    counts.update("a", "b", 2)
+    assert readings() == [5.0, 4.0, 2.0, 4.0**2 + 1]
+    counts.update_many(["b"], ["b"], [0.25])
+    assert readings() == [5.25, 4.0, 2.25, 4.0**2 + 1.25**2]
+    counts.add_cells([("a", "b", 1)])
+    assert readings() == [6.25, 5.0, 3.25, 5.0**2 + 1.25**2]
+    counts.merge(counts)
+    assert readings() == [12.5, 10.0, 6.5, 10.0**2 + 2.5**2]
+
+
 def test_a_revert_of_what_never_came_changes_nothing() -> None:
     counts = fed([("a", "b", 2), ("b", "b", 1)])
     before = counts.copy()
@@ -410,8 +433,10 @@ def test_columns_of_every_kind(kind: str, values: list[Any]) -> None:
     counts = ConfusionCounts()
     counts.update_many(COLUMNS[kind](values), COLUMNS[kind](shifted))
     counts.update_many(values, COLUMNS[kind](shifted), COLUMNS[kind]([2, 1, 1, 1]))
-    want = fed([*((i, j, 1) for i, j in zip(values, shifted, strict=True))] * 2)
+    counts.update_many(COLUMNS[kind](values), COLUMNS[kind](shifted), np.array([1, 1, 1, 3]))
+    want = fed([*((i, j, 1) for i, j in zip(values, shifted, strict=True))] * 3)
     want.update(values[0], shifted[0])
+    want.update(values[3], shifted[3], 2)
     assert counts == want
 
 

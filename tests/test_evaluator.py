@@ -207,6 +207,15 @@ def test_asked_for_what_was_not_fed() -> None:
         se.Evaluator(task="multiclass")["f1"]
 
 
+def test_an_event_that_brings_nothing_that_is_kept_is_refused() -> None:
+    ev = se.Evaluator(metrics=["roc_auc"])
+    for call in (lambda: ev.update(1, 1), lambda: ev.update_many([1, 0], [1, 1])):
+        with pytest.raises(se.InputError, match="only metrics of scores are kept, got labels only"):
+            call()
+    ev.update(1, score=0.5)
+    assert [row.metric for row in ev.report()] == ["roc_auc"]
+
+
 def test_undefined_says_why_in_the_users_words() -> None:
     ev = se.Evaluator(positive="spam")
     ev.update("ham", "ham")

@@ -63,6 +63,8 @@ def test_a_short_read_is_not_the_end() -> None:
 )
 def test_a_byte_order_mark_is_dropped_at_the_start_only(data: bytes, lines: list[bytes]) -> None:
     assert [block.data for block in line_blocks(io.BytesIO(data))] == lines
+    blocks = list(line_blocks(io.BytesIO(b"{}\n\xef\xbb\xbf\n"), block_bytes=3))
+    assert blocks[1].data.startswith(b"\xef\xbb\xbf")
 
 
 def test_a_line_of_fifty_megabytes_is_never_held() -> None:

@@ -65,6 +65,13 @@ def test_lines_are_those_where_rows_begin() -> None:
     assert [(r.line, r.got) for r in bad(chunks)] == [(8, "the text 'x'"), (9, "the text 'y'")]
 
 
+def test_a_blank_line_under_one_column_is_no_record() -> None:
+    chunks = read("label\n1\n\n0\n", LABEL)
+    assert not bad(chunks)
+    assert values(chunks, "label") == [1, 0]
+    assert lines(chunks) == [2, 4]
+
+
 def test_lines_are_right_when_a_quote_comes_late() -> None:
     plain = "1,a,1\n" * 400_000  # two blocks without a quote
     data = "label,x,score\n" + plain + '1,"q\nr",1\n1,s,bad\n' + plain
@@ -127,6 +134,7 @@ FAULTS = [
     ("1_0,1", "label: expected an integer label, as the type of the labels is int, got '1_0'"),
     ('1,"0.5"x', "record: expected a comma after the closing quote, got other text; double a"),
     ("1,0.5\r1,0.5", "record: expected lines that end with a newline, got a carriage return"),
+    ("1," + "x" * 200_000, "expected a field of at most 131,072 characters, got a longer"),
     ('1,"' + "x" * 200_000 + '"', "expected a field of at most 131,072 characters, got a longer"),
 ]
 

@@ -122,14 +122,16 @@ def test_parquet_from_a_pipe(tmp_path: Path) -> None:
     assert chunk.source == "<stdin>"
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign"])
+@pytest.mark.parametrize("damage", ["cut", "checksum", "stream", "foreign"])
 def test_damaged_gzip(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "a.jsonl.gz"
     data = bytearray(gzip.compress(b'{"y": 1}\n' * 1000))
     if damage == "cut":
         del data[-12:]
-    elif damage == "flipped":
+    elif damage == "checksum":
         data[-6] ^= 1
+    elif damage == "stream":
+        data[10] = 0xFF  # a kind of block that does not exist
     else:
         data[:] = b'{"y": 1}\n'
     path.write_bytes(data)

@@ -240,7 +240,7 @@ def act(ranked, literal, name, value, more):
             literal.weights[score] += weight
     elif name == "remove" and literal.weights:
         score = sorted(literal.weights)[value % len(literal.weights)]
-        weight = literal.weights[score] if more else 1
+        weight = min(literal.weights[score], 2**53) if more else 1
         ranked.remove(score, weight)
         literal.weights[score] -= weight
         literal.weights += Counter()  # drops scores of weight 0

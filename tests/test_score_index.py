@@ -453,7 +453,7 @@ def test_a_damaged_weight_is_refused(bad):
     index.update(True, 0.9, 0.5)
     state = index.to_state()
     state["positives"][0] = bad
-    with pytest.raises(StateError, match="index.positives"):
+    with pytest.raises(StateError, match=r"index\.positives"):
         PortableScoreIndex.from_state(state)
 
 

@@ -179,6 +179,10 @@ cdef class NativeScoreIndex:
             self.update(positive, score)
 
     # One thread at a time -------------------------------------------------
+    #
+    # The interpreter's lock serves for single events. A bulk operation lets go of
+    # it and marks the index busy. Whoever touches the tree calls _wait right
+    # before: between the two no Python code may run, or threads could change.
 
     cdef int _wait(self) except -1:
         """Wait until no other thread is in a bulk operation on this index."""
@@ -255,14 +259,22 @@ cdef class NativeScoreIndex:
         >>> NativeScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)]).groups()
         ScoreGroups(scores=array([0.5, 0.7]), positives=array([1, 1]), negatives=array([1, 0]))
         """
-        self._wait()
-        if self._portable is not None:
-            return self._portable.groups()
-        cdef size_t size = self._tree.distinct()
-        columns = np.empty(size), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
-        cdef double[::1] scores = columns[0]
-        cdef int64_t[::1] positives = columns[1]
-        cdef int64_t[::1] negatives = columns[2]
+        cdef size_t size
+        cdef double[::1] scores
+        cdef int64_t[::1] positives, negatives
+        while True:
+            self._wait()
+            if self._portable is not None:
+                return self._portable.groups()
+            size = self._tree.distinct()
+            columns = (
+                np.empty(size), np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64)
+            )
+            scores, positives, negatives = columns
+            self._wait()
+            if self._portable is None and self._tree.distinct() == size:
+                break
+            # Another thread counted while the arrays were made.
         if size:
             self._begin()
             try:
@@ -276,8 +288,9 @@ cdef class NativeScoreIndex:
 
     def __sizeof__(self):
         """Bytes held, the tree included; O(n / 200)."""
+        shell = object.__sizeof__(self)
         self._wait()
-        return object.__sizeof__(self) + self._tree.bytes()
+        return shell + self._tree.bytes()
 
     # One event ------------------------------------------------------------
 
@@ -323,19 +336,20 @@ cdef class NativeScoreIndex:
         return self._tree.positives() if positive else self._tree.negatives()
 
     cdef object _update_checked(self, positive, score, weight):
+        if self._portable is None:
+            positive = canonical_positive(positive)
+            score = canonical_score(score)
+            weight = canonical_weight(weight)
+            if type(weight) is float:
+                self._hand_over()
+            else:
+                self._wait()
+                check_total(self._tree_total(positive), weight)
         self._wait()
-        if self._portable is not None:
+        if self._portable is None:
+            self._tree.insert(positive, score, weight)
+        else:
             self._portable.update(positive, score, weight)
-            return
-        positive = canonical_positive(positive)
-        score = canonical_score(score)
-        weight = canonical_weight(weight)
-        if type(weight) is float:
-            self._hand_over()
-            self._portable.update(positive, score, weight)
-            return
-        check_total(self._tree_total(positive), weight)
-        self._tree.insert(positive, score, weight)
 
     def revert(self, positive, score, weight=1):
         """Take one event back, exactly.
@@ -368,14 +382,14 @@ cdef class NativeScoreIndex:
         self._revert_checked(positive, score, weight)
 
     cdef object _revert_checked(self, positive, score, weight):
+        if self._portable is None:
+            positive = canonical_positive(positive)
+            score = canonical_score(score)
+            weight = removable_weight(weight, True)
         self._wait()
         if self._portable is not None:
             self._portable.revert(positive, score, weight)
-            return
-        positive = canonical_positive(positive)
-        score = canonical_score(score)
-        weight = removable_weight(weight, True)
-        if not self._tree.remove(positive, score, weight):
+        elif not self._tree.remove(positive, score, weight):
             raise never_came("score", score)
 
     # Many events ----------------------------------------------------------
@@ -396,7 +410,6 @@ cdef class NativeScoreIndex:
         >>> index.twice_wins, index.negatives
         (4, 2)
         """
-        self._wait()
         if self._portable is not None:
             self._portable.update_many(positive, score, weight)
             return
@@ -421,39 +434,33 @@ cdef class NativeScoreIndex:
     cdef object _add_runs(self, tuple runs):
         """Count sorted columns: (negative scores, weights), (positive scores, weights)."""
         (low, low_weights), (high, high_weights) = runs
-        for total, scores, weights in (
-            (self._tree.positives(), high, high_weights),
-            (self._tree.negatives(), low, low_weights),
-        ):
-            check_total(total, len(scores) if weights is None else exact_sum(weights))
         cdef Run negatives = _run(low, low_weights)
         cdef Run positives = _run(high, high_weights)
         cdef size_t count = negatives.size + positives.size
         if count == 0:
             return
-        cdef _Tree fresh, merged
-        # A second look: sorting let other threads run.
+        cdef _Tree fresh = _Tree(), merged = _Tree()
+        self._wait()
+        for total, scores, weights in (
+            (self._tree.positives(), high, high_weights),
+            (self._tree.negatives(), low, low_weights),
+        ):
+            check_total(total, len(scores) if weights is None else exact_sum(weights))
         self._wait()
         if self._portable is not None:
             raise RuntimeError("two threads changed one index at the same time")
         cdef size_t distinct = self._tree.distinct()
         self._begin()
         try:
-            if distinct == 0:
-                fresh = _Tree()
-                with nogil:
-                    build(fresh.tree[0], negatives, positives)
-                self._tree.swap(fresh.tree[0])
-            elif count * _ONE_BY_ONE < distinct:
-                with nogil:
+            with nogil:
+                if distinct == 0:
+                    build(self._tree[0], negatives, positives)
+                elif count * _ONE_BY_ONE < distinct:
                     insert_runs(self._tree[0], negatives, positives)
-            else:
-                fresh = _Tree()
-                merged = _Tree()
-                with nogil:
+                else:
                     build(fresh.tree[0], negatives, positives)
                     merge_trees(merged.tree[0], self._tree[0], fresh.tree[0])
-                self._tree.swap(merged.tree[0])
+                    self._tree.swap(merged.tree[0])
         finally:
             self._end()
 
@@ -480,35 +487,41 @@ cdef class NativeScoreIndex:
         self._merge(other)
 
     cdef object _merge(self, NativeScoreIndex other):
-        # Both have to be free at one moment; waiting for one lets the other go.
-        while self._busy or other._busy:
-            self._wait()
-            other._wait()
         if self._portable is None and other._portable is not None:
             self._hand_over()
         if self._portable is not None:
             self._portable.merge(other._as_portable())
             return
+        cdef _Tree merged = _Tree()
+        self._wait_for_both(other)
         check_total(self._tree.positives(), other._tree.positives())
         check_total(self._tree.negatives(), other._tree.negatives())
+        self._wait_for_both(other)
+        if self._portable is not None or other._portable is not None:
+            raise RuntimeError("two threads changed one index at the same time")
         cdef size_t mine = self._tree.distinct(), theirs = other._tree.distinct()
         if theirs == 0:
             return
-        cdef _Tree merged
         self._begin()
         other._begin()
         try:
-            if theirs * _ONE_BY_ONE < mine:
-                with nogil:
+            with nogil:
+                if theirs * _ONE_BY_ONE < mine:
                     insert_groups(self._tree[0], other._tree[0])
-            else:
-                merged = _Tree()
-                with nogil:
+                else:
                     merge_trees(merged.tree[0], self._tree[0], other._tree[0])
-                self._tree.swap(merged.tree[0])
+                    self._tree.swap(merged.tree[0])
         finally:
             other._end()
             self._end()
+
+    cdef int _wait_for_both(self, NativeScoreIndex other) except -1:
+        # Both have to be free at one moment, and nobody holds one while waiting
+        # for the other: a.merge(b) beside b.merge(a) cannot lock up.
+        while self._busy or other._busy:
+            self._wait()
+            other._wait()
+        return 0
 
     # Float weights --------------------------------------------------------
 
@@ -521,8 +534,9 @@ cdef class NativeScoreIndex:
     cdef object _hand_over(self):
         """Let the portable index serve from now on: a float sum has to be derived at each
         read whatever the structure, so there is nothing to gain from a second one."""
-        portable = self._as_portable()
         cdef _Tree empty = _Tree()
+        portable = self._as_portable()
+        self._wait()
         self._tree.swap(empty.tree[0])
         self._portable = portable
         self._plain = False
@@ -552,8 +566,7 @@ cdef class NativeScoreIndex:
         return self.copy()
 
     def to_state(self):
-        """The content as plain values, the same whatever order it came in."""
-        self._wait()
+        """The content as plain values, the same whatever order it came in; O(n)."""
         if self._portable is not None:
             return self._portable.to_state()
         return groups_to_state(self.groups(), True)

@@ -1,0 +1,102 @@
+"""The compiled score index, built when it can be and left out when it cannot.
+
+Everything else about the package is in pyproject.toml. Without a C++ compiler
+(or without Cython) the install succeeds all the same and the portable index
+serves; ``streameval.backend()`` tells which one runs.
+
+Environment:
+    STREAMEVAL_NATIVE=skip: do not try to build it.
+    STREAMEVAL_NATIVE=require: fail when it cannot be built (for building wheels).
+    STREAMEVAL_SANITIZE=1: build with the address and undefined-behaviour sanitisers.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+NATIVE = Path("streameval", "native")
+WISH = os.environ.get("STREAMEVAL_NATIVE", "")
+REQUIRED = WISH == "require"
+
+
+def _warn(reason: object) -> None:
+    print(
+        f"streameval: the compiled score index is left out ({reason}); "
+        "the portable one will serve, with the same results but slower",
+        file=sys.stderr,
+    )
+
+
+def _compile_flags() -> tuple[list[str], list[str]]:
+    if sys.platform == "win32":
+        return ["/O2", "/std:c++17", "/EHsc"], []
+    # No -march=native: a wheel runs on other machines than the one that built it.
+    # No -ffast-math: the index relies on x + 0.0 turning -0.0 into 0.0.
+    flags = ["-O3", "-std=c++17", "-g0", "-fvisibility=hidden"]
+    if os.environ.get("STREAMEVAL_SANITIZE"):
+        sanitisers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+        return ["-O1", "-g", "-std=c++17", "-fno-omit-frame-pointer", *sanitisers], sanitisers
+    return flags, []
+
+
+def _extensions() -> list[Extension]:
+    if WISH == "skip":
+        return []
+    try:
+        from Cython.Build import cythonize
+    except ImportError as error:
+        if REQUIRED:
+            raise
+        _warn(error)
+        return []
+    compile_flags, link_flags = _compile_flags()
+    extension = Extension(
+        "streameval.native.native_index",
+        sources=[str(NATIVE / "native_index.pyx")],
+        depends=[str(path) for path in sorted(NATIVE.glob("*.hpp"))],
+        include_dirs=[str(NATIVE)],
+        language="c++",
+        extra_compile_args=compile_flags,
+        extra_link_args=link_flags,
+        optional=not REQUIRED,
+    )
+    try:
+        built: list[Extension] = cythonize(
+            [extension],
+            # The generated C++ is not kept beside the source, where it would be packed.
+            build_dir="build/cython",
+            force=bool(os.environ.get("STREAMEVAL_SANITIZE")),
+        )
+    except Exception as error:
+        if REQUIRED:
+            raise
+        _warn(error)
+        return []
+    return built
+
+
+class OptionalBuild(build_ext):
+    """A build whose failure leaves the extension out, whatever the failure is.
+
+    ``optional=True`` covers a compiler that says no. It does not cover a
+    platform whose compiler cannot even be looked up, nor the copy of the
+    missing library back into the source tree by an editable install.
+    """
+
+    def run(self) -> None:
+        if REQUIRED:
+            super().run()
+            return
+        try:
+            super().run()
+        except Exception as error:
+            _warn(error)
+            self.extensions = []
+
+
+setup(ext_modules=_extensions(), cmdclass={"build_ext": OptionalBuild})
