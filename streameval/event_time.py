@@ -13,11 +13,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streameval.errors import InputError, shown
 from streameval.events import IntArray, check_same_length
 
 __all__ = [
+    "EARLIEST",
+    "LATEST",
     "TIME_UNITS",
     "duration",
     "duration_text",
@@ -42,7 +45,7 @@ TIME_UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
 """Units in which numeric event times may be declared; microseconds in each, ns apart."""
 
 # Years 0001 to 9999: what datetime can show.
-_EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -64,7 +67,7 @@ def duration(value: object, field: str = "duration", *, zero: bool = False) -> i
         whole, _, fraction = match[1].partition(".")
         micro = int(whole) * 1_000_000 + int(fraction.ljust(6, "0") if fraction else 0)
         amount = micro * _UNITS[match[2]] // 1_000_000
-    if amount < 0 or (amount == 0 and not zero) or amount > _LATEST:
+    if amount < 0 or (amount == 0 and not zero) or amount > LATEST:
         raise InputError(
             field,
             expected='a duration such as "90s", "5m", "1h" or "7d", or a timedelta',
@@ -89,11 +92,12 @@ def duration_text(amount: int) -> str:
 
 
 def iso_time(moment: int) -> str:
-    """A time in microseconds as ISO 8601, UTC.
+    """A time in microseconds as ISO 8601, UTC; one before year 1 or after 9999 as its border.
 
     >>> iso_time(0)
     '1970-01-01T00:00:00Z'
     """
+    moment = min(max(moment, EARLIEST), LATEST)
     return (_EPOCH + timedelta(microseconds=moment)).isoformat().replace("+00:00", "Z")
 
 
@@ -147,7 +151,7 @@ def event_time(
             )
         if math.isfinite(value):
             moment = _from_number(value, unit)
-    if moment is None or not _EARLIEST <= moment <= _LATEST:
+    if moment is None or not EARLIEST <= moment <= LATEST:
         raise InputError(field, expected=expected, got=shown(value), position=position)
     return moment
 
@@ -186,19 +190,45 @@ def event_times(
         raise InputError(field, expected="a column of event times", got=shown(column))
     check_same_length(length, len(array), field)
     if isinstance(array, np.ndarray):
-        if array.dtype.kind == "M":
-            bad = np.isnat(array)
-            if bad.any():
-                event_time(None, unit, field, int(np.argmax(bad)))
-            moments: IntArray = array.astype("datetime64[us]").astype(np.int64)
-            return moments
-        if array.dtype.kind in "iu" and unit in TIME_UNITS and len(array):
-            scale = TIME_UNITS[unit]
-            low, high = int(array.min()), int(array.max())
-            if _EARLIEST <= low * max(scale, 1) and high * max(scale, 1) <= _LATEST:
-                whole = array.astype(np.int64)
-                return whole * scale if scale else whole // 1_000
+        whole = _whole_column(array, unit, field)
+        if whole is not None:
+            return whole
         array = array.tolist() if array.dtype.kind != "O" else list(array)
     return np.asarray(
         [event_time(value, unit, field, n) for n, value in enumerate(array)], dtype=np.int64
     )
+
+
+def _whole_column(array: npt.NDArray[Any], unit: str | None, field: str) -> IntArray | None:
+    """A typed column at once; None where each value has to be looked at, or refused."""
+    moments: IntArray
+    if array.dtype.kind == "M":
+        years = array.astype("datetime64[Y]").astype(np.int64) + 1970
+        # False for NaT as well, which is the smallest integer.
+        good = (years >= 1) & (years <= 9999)
+        if not good.all():
+            position = int(np.argmin(good))
+            raise InputError(
+                field,
+                expected="a time in the years 1 to 9999",
+                got=str(array[position]),
+                position=position,
+            )
+        moments = array.astype("datetime64[us]").astype(np.int64)
+        return moments
+    if unit is None or not len(array):
+        return None
+    scale = TIME_UNITS[unit]
+    if array.dtype.kind in "iu":
+        low, high = int(array.min()), int(array.max())
+        if scale == 0:
+            return array.astype(np.int64) // 1_000 if high < 2**63 else None
+        if EARLIEST <= low * scale and high * scale <= LATEST:
+            return array.astype(np.int64) * scale
+    elif array.dtype == np.float64:
+        # numpy rounds and floors as Python does, halves to even.
+        moved = np.floor(array / 1_000) if scale == 0 else np.rint(array * scale)
+        if ((moved >= EARLIEST) & (moved <= LATEST)).all():
+            moments = moved.astype(np.int64)
+            return moments
+    return None

@@ -228,19 +228,20 @@ class Tally:
 
     def update(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
         """Count one validated event (the fields of :class:`Event`)."""
-        if y_pred is not None and self.confusion is not None:
-            self.confusion.update(y_true, y_pred, weight)
         if score is not None:
+            # First the two that can refuse: theirs is a most weight that they hold.
             if self.index is not None:
                 self.index.update(y_true, score, weight)
+            if self.class_scores is not None:
+                self.class_scores.update(y_true, score, weight)
             if self._probability is not None:
                 self._probability.update(y_true, score, weight)
             if self._moments is not None:
                 self._moments.update(y_true, score, weight)
             if self.class_probability is not None:
                 self.class_probability.update(y_true, score, weight)
-            if self.class_scores is not None:
-                self.class_scores.update(y_true, score, weight)
+        if y_pred is not None and self.confusion is not None:
+            self.confusion.update(y_true, y_pred, weight)
         if self.succession is not None:
             self.succession.update(y_true)
 
@@ -261,13 +262,19 @@ class Tally:
             )
         self._remove(y_true, y_pred, score, weight)
 
-    def evict_oldest(self, oldest: Event, following: Event | None) -> None:
+    def evict(self, oldest: tuple[Any, ...], following: tuple[Any, ...] | None) -> None:
         """Take the oldest event out of a window; ``following`` came right after it."""
         self._remove(*oldest)
         if self.succession is not None:
-            self.succession.forget_oldest(
-                oldest.y_true, None if following is None else following.y_true
-            )
+            self.succession.forget_oldest(oldest[0], None if following is None else following[0])
+
+    def take_out(self, event: tuple[Any, ...], others: Iterable[Label]) -> None:
+        """:meth:`revert` where the true labels of all other events are known in their order."""
+        self._remove(*event)
+        if self.succession is not None:
+            self.succession = Succession()
+            for label in others:
+                self.succession.update(label)
 
     def _remove(self, y_true: Any, y_pred: Any, score: Any, weight: Any) -> None:
         done: list[Any] = []
@@ -297,6 +304,13 @@ class Tally:
         if not len(batch):
             return
         binary = self.plan.task == "binary"
+        if batch.score is not None:
+            if binary:
+                for state in (self.index, self._probability, self._moments):
+                    if state is not None:
+                        state.update_many(batch.y_true, batch.score, batch.weight)
+            else:
+                self._add_probabilities(batch)
         if batch.y_pred is not None and self.confusion is not None:
             if binary:
                 self.confusion.update_many(batch.y_true, batch.y_pred, batch.weight)
@@ -307,19 +321,12 @@ class Tally:
                     LabelColumn(labels, batch.y_pred),
                     batch.weight,
                 )
-        if batch.score is not None:
-            if binary:
-                for state in (self.index, self._probability, self._moments):
-                    if state is not None:
-                        state.update_many(batch.y_true, batch.score, batch.weight)
-            else:
-                self._add_probabilities(batch)
         if self.succession is not None:
             self.succession.update_many(batch.true_labels())
 
     def _add_probabilities(self, batch: Batch) -> None:
         assert batch.score is not None
-        for state in (self.class_probability, self.class_scores):
+        for state in (self.class_scores, self.class_probability):
             if state is None:
                 continue
             if batch.named is None:
@@ -366,9 +373,9 @@ class Tally:
 
         def __getattr__(self, name):
             """A state that :meth:`later` has put off; Python calls this for unset slots only."""
-            state = name.removeprefix("_")
-            if state == "make" or state not in STATE_NAMES[self.plan.task] + _PUT_OFF:
+            if name == "_make" or name not in Tally.__slots__:
                 raise AttributeError(name)
+            state = name.removeprefix("_")
             value = self._make(state) if state in self.plan.keeps else None
             setattr(self, name, value)
             return value

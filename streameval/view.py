@@ -46,14 +46,14 @@ class Question:
         intake: Knows the labels' names.
         undefined: The number that stands in for an undefined value, or None.
         notes: What reports say that their numbers rest on.
-        names: The metrics that the evaluator was told to keep, or None.
+        kept: The metrics that the evaluator was told to keep, or None.
     """
 
     plan: Plan
     intake: BinaryIntake | ClassIntake
     undefined: float | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
-    names: Sequence[str] | None = None
+    kept: Sequence[str] | None = None
     readers: dict[str, Callable[[Tally], float]] = field(default_factory=dict)
     """Metrics without parameters as functions of a tally, as they were first asked."""
 
@@ -179,8 +179,8 @@ class View:
         """
         question = self._question
         tally = self._window.current()
-        if metrics is None and question.names is not None:
-            metrics = question.names
+        if metrics is None and question.kept is not None:
+            metrics = question.kept
         if metrics is None:
             rows = [m for m in shown_metrics(question.plan.task) if self._can_answer(m, tally)]
         else:

@@ -195,6 +195,29 @@ def test_fractions_make_floats_and_end_revert() -> None:
         scores.revert("a", {"a": 0.75, "b": 0.25})
 
 
+def test_float_wins_are_those_of_all_events_at_every_read() -> None:
+    kept, events = ClassScores(), []
+    rng = np.random.default_rng(16)
+    for weight in (0.5, 1, 0.25, 2.5, 3, 0.5, 1):
+        p = float(rng.choice([0.25, 0.5, 0.75]))
+        events.append((str(rng.choice(["a", "b"])), {"a": p, "b": 1 - p}, weight))
+        kept.update(*events[-1])
+        fresh = ClassScores()
+        for event in events:
+            fresh.update(*event)
+        for pair in ("ab", "ba"):
+            assert kept.pair_wins(*pair) == fresh.pair_wins(*pair)
+
+
+def test_an_event_takes_its_zeros_with_it() -> None:
+    scores = ClassScores()
+    scores.update("a", {"a": 0.5, "d": 0.5})
+    scores.update("a", {"b": 0.5, "d": 0.5})
+    # Each score was seen, but no event of class a gave column d 0.
+    with pytest.raises(InputError, match="proba: expected an event that was counted before"):
+        scores.revert("a", {"a": 0.5, "b": 0.5})
+
+
 def test_rounded_float_weights_leave_no_ghost_zeros() -> None:
     rng = np.random.default_rng(15)
     weight = rng.random(500)

@@ -14,6 +14,14 @@
 
 #include "leaf_pool.hpp"
 
+// Tests build with nodes so small that a hundred scores make a tall tree.
+#if !defined(STREAMEVAL_LEAF_SIZE)
+#define STREAMEVAL_LEAF_SIZE 256
+#endif
+#if !defined(STREAMEVAL_INNER_SIZE)
+#define STREAMEVAL_INNER_SIZE 64
+#endif
+
 namespace streameval {
 
 // What a node knows of the events below it. A value with + and -, so that a
@@ -103,8 +111,8 @@ class Leaf {
     }
 
   public:
-    static constexpr int kMaxSize = 256;
-    static constexpr int kStep = 64;  // capacities above it are its multiples
+    static constexpr int kMaxSize = STREAMEVAL_LEAF_SIZE;
+    static constexpr int kStep = kMaxSize / 4;  // capacities above it are its multiples
 
     int size() const { return size_; }
     int capacity() const { return capacity_; }
@@ -268,7 +276,7 @@ class Leaf {
     }
 };
 
-static_assert(Leaf::kMaxSize / Leaf::kStep == 4 && LeafPool::kKinds == 21,
+static_assert(Leaf::kMaxSize <= 256 && LeafPool::kKinds == 21,
               "a kind for each capacity (8, 16, 32, 64, 128, 192, 256) and width");
 static_assert(sizeof(Leaf) == 8, "scores follow the header and must be aligned");
 

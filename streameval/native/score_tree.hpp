@@ -24,7 +24,7 @@ template <class Pair>
 class TreeBuilder;
 
 struct Inner {
-    static constexpr int kMaxSize = 64;
+    static constexpr int kMaxSize = STREAMEVAL_INNER_SIZE;
 
     int size = 0;
     // Keys of child i are >= fences[i] and < fences[i + 1]; fences[0] is not read.
@@ -151,7 +151,8 @@ class ScoreTree {
         leaf->erase(at);
         --distinct_;
         // Looking at a neighbour costs a cache miss: only now and then.
-        if (leaf->size() <= Leaf::kMaxSize / 2 && leaf->size() % 16 == 0) close_gaps(path);
+        if (leaf->size() <= Leaf::kMaxSize / 2 && leaf->size() % (Leaf::kMaxSize / 16) == 0)
+            close_gaps(path);
         return true;
     }
 

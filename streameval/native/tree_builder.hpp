@@ -77,7 +77,7 @@ class TreeBuilder {
         std::copy(weights + count, weights + size, weights);
         size -= count;
         // Leaves of different fill do not all split in one burst later on.
-        target_ = kLeast + (target_ - kLeast + 24) % (kBlock - kLeast);
+        target_ = kLeast + (target_ - kLeast + kStride) % (kBlock - kLeast);
     }
 
     // Gives everything to a tree, whose content is replaced.
@@ -100,8 +100,9 @@ class TreeBuilder {
     }
 
   private:
-    static constexpr int kLeast = 176;
-    static constexpr std::size_t kChildren = 48;
+    static constexpr int kLeast = kBlock * 11 / 16;
+    static constexpr int kStride = kBlock * 3 / 32;
+    static constexpr std::size_t kChildren = Inner::kMaxSize * 3 / 4;
 
     struct Made {
         double first;

@@ -12,8 +12,9 @@ namespace streameval {
 // Where a full node is cut. An insertion at its end is the sign of an ascending
 // stream, which would leave every node half empty behind it; likewise in front.
 inline int cut_of(int size, int insertion) {
-    if (insertion == size) return size - size / 16;
-    if (insertion == 0) return size / 16;
+    const int few = size < 16 ? 1 : size / 16;
+    if (insertion == size) return size - few;
+    if (insertion == 0) return few;
     return size / 2;
 }
 

@@ -168,6 +168,8 @@ class ClassScores:
         self._make_room((y_true, *proba), weight)
         if type(weight) is float:
             self._promote()
+        if not scores.exact:
+            self._wins.forget()  # wins of floats are derived anew, in one order of summing
         # Sorted in at once only where somebody asks often; queued, it costs a tenth.
         often = bool(self._wins)
         if often:

@@ -258,9 +258,7 @@ class ProbabilitySums:
         if not isinstance(other, ProbabilitySums):
             raise StateError(f"merge: expected ProbabilitySums, got {shown(other)}")
         self._sums.merge(other._sums)
-        self._outside += other._outside
-        if not self.exact:
-            self._outside = float(self._outside)
+        self._outside += other._outside  # float from here if either was
 
     def _promote(self) -> None:
         self._sums.promote()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.window import EventFields
+from streameval.windows.window import EventFields, Undo
 
 __all__ = ["Cumulative", "CumulativeWindow"]
 
@@ -24,6 +25,11 @@ class Cumulative:
     def needs_time(self) -> bool:
         """Event times are not looked at."""
         return False
+
+    @property
+    def keeps_order(self) -> bool:
+        """Events count in the order in which they come."""
+        return True
 
     def check_weight(self, weight: object) -> None:
         """Any weight will do."""
@@ -62,17 +68,25 @@ class CumulativeWindow:
         """Count a validated batch."""
         self._tally.update_many(batch)
 
-    def remove(self, event: EventFields, event_time: int | None) -> None:
+    def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
         self._tally.revert(*event)
+        return functools.partial(self._tally.update, *event)
 
     def current(self) -> Tally:
         """The tally of all events; for reading only."""
         return self._tally
 
+    def check_merge(self, other: CumulativeWindow) -> None:
+        """Any two can be merged."""
+
     def merge(self, other: CumulativeWindow) -> None:
         """Add another shard's events."""
         self._tally.merge(other._tally)
+
+    def retained(self) -> dict[str, Any]:
+        """No events as such, only what the tally sums up."""
+        return {}
 
     def to_state(self) -> dict[str, Any]:
         """The tally's plain data."""

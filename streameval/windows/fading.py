@@ -12,7 +12,9 @@ epochs of more than 64 half-lives ago weigh less than 2**-64 and are dropped.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -20,10 +22,12 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
-from streameval.event_time import duration, time_missing
+from streameval.event_time import EARLIEST, LATEST, duration, time_missing
 from streameval.events import FloatArray, IntArray, Weight
+from streameval.states.weighted_sum import weighted_sum
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.window import EventFields
+from streameval.windows.grouping import grouped
+from streameval.windows.window import EventFields, Undo
 
 __all__ = ["Fading", "FadingTimeline", "FadingWindow"]
 
@@ -66,12 +70,14 @@ _COARSE_ARRAY, _MIDDLE_ARRAY, _FINE_ARRAY = map(np.asarray, (_COARSE, _MIDDLE, _
 def units(phase: int, half_life: int) -> int:
     """Whole units that an event weighs ``phase`` after the start of its epoch.
 
-    ``round(2 ** (31 + phase / half_life))``, the same on every machine.
+    ``2 ** (31 + phase / half_life)`` to the nearest but one, and the same on
+    every machine.
 
     >>> units(0, 100) == 2**31, units(50, 100) == round(2**31.5)
     (True, True)
     """
-    steps = int(phase / half_life * 2.0 ** (3 * _STEP_BITS))
+    # As numpy divides a column of integers, and not as Python divides two.
+    steps = int(float(phase) / float(half_life) * 2.0 ** (3 * _STEP_BITS))
     power = (
         _COARSE[steps >> 24] * _MIDDLE[(steps >> 12) & (_STEPS - 1)] * _FINE[steps & (_STEPS - 1)]
     )
@@ -100,7 +106,14 @@ class Fading:
 
     Weights are rounded to one part in 2**32, so metrics agree with exact
     powers of two to 1e-9. Windows by event time merge across shards; windows
-    by event count do not, because shards have no common count.
+    by event count do not, because shards have no common count. An event's own
+    ``weight`` may be 2**20 at most, and a half-life may hold 2**30 events of
+    weight 1 of each class (2**30 / K of a multi-class task with K classes
+    whose probabilities are kept).
+
+    Cost:
+        An event: that of its states. A read after an event: O(content of the
+        states that the metric needs, over 64 half-lives).
 
     >>> Fading("6h").needs_time, Fading(1000).needs_time
     (True, False)
@@ -121,12 +134,21 @@ class Fading:
                 )
         else:
             span = duration(self.half_life, "Fading(half_life)")
+            if span > 2**52:
+                raise InputError(
+                    "Fading(half_life)", expected="at most 142 years", got=shown(self.half_life)
+                )
         object.__setattr__(self, "span", span)
 
     @property
     def needs_time(self) -> bool:
         """Whether every event must bring its event time."""
         return not isinstance(self.half_life, int)
+
+    @property
+    def keeps_order(self) -> bool:
+        """Only when events happened is known, and that to the half-life."""
+        return False
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
         """Raise InputError for a weight above 2**20."""
@@ -159,7 +181,7 @@ class Fading:
             if before is not None and number <= before:
                 raise StateError(f"window.epochs: expected ascending ones, got {number} late")
             before = number
-            window._epochs[number] = Tally.from_state(item["tally"], plan)
+            window._epochs[number] = _Epoch(Tally.from_state(item["tally"], plan))
         return window
 
     def to_options(self) -> dict[str, Any]:
@@ -224,11 +246,6 @@ class FadingTimeline:
     def merge(self, other: FadingTimeline) -> None:
         """Know the other's latest moment and counts."""
         if other.latest is not None:
-            if self.latest is not None and not self.spec.needs_time:
-                raise StateError(
-                    "Fading windows by event count cannot be merged: two streams have no "
-                    "common count; give the half-life as a duration of event time"
-                )
             self.latest = other.latest if self.latest is None else max(self.latest, other.latest)
         self.faded_out += other.faded_out
 
@@ -241,11 +258,40 @@ class FadingTimeline:
         if not isinstance(data, dict) or set(data) != {"latest", "faded_out"}:
             raise StateError(f"timeline: expected latest and faded_out, got {shown(data)}")
         latest, faded_out = data["latest"], data["faded_out"]
-        if latest is not None and not (type(latest) is int and -(2**62) < latest < 2**62):
+        low, high = (EARLIEST, LATEST) if self.spec.needs_time else (0, 2**62)
+        if latest is not None and not (type(latest) is int and low <= latest <= high):
             raise StateError(f"timeline.latest: expected a whole number, got {shown(latest)}")
         if type(faded_out) is not int or not 0 <= faded_out < 2**62:
             raise StateError(f"timeline.faded_out: expected a count, got {shown(faded_out)}")
         self.latest, self.faded_out = latest, faded_out
+
+
+class _Epoch:
+    """The tally of one half-life, in whole units, and its written forms as they were last read."""
+
+    __slots__ = ("_forms", "_tally")
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._forms: dict[str, dict[str, Any]] = {}
+
+    @property
+    def tally(self) -> Tally:
+        """For reading."""
+        return self._tally
+
+    def changing(self) -> Tally:
+        """The tally to change."""
+        if self._forms:
+            self._forms = {}
+        return self._tally
+
+    def form(self, name: str) -> dict[str, Any]:
+        """A state's written form; epochs of the past are written once."""
+        form = self._forms.get(name)
+        if form is None:
+            form = self._forms[name] = getattr(self._tally, name).to_state()
+        return form
 
 
 class FadingWindow:
@@ -257,7 +303,7 @@ class FadingWindow:
         self._spec = spec
         self._plan = plan
         self._timeline = timeline
-        self._epochs: dict[int, Tally] = {}
+        self._epochs: dict[int, _Epoch] = {}
         self._current: tuple[int | None, Tally] | None = None
         self._settled_at: int | None = None
 
@@ -268,11 +314,16 @@ class FadingWindow:
             for number in [n for n in self._epochs if not self._timeline.keeps(n)]:
                 del self._epochs[number]
 
-    def _epoch(self, number: int) -> Tally:
-        tally = self._epochs.get(number)
-        if tally is None:
-            tally = self._epochs[number] = Tally(self._plan)
-        return tally
+    def _changing(self, number: int) -> Tally:
+        epoch = self._epochs.get(number)
+        if epoch is None:
+            epoch = self._epochs[number] = _Epoch(Tally(self._plan))
+        self._current = None
+        return epoch.changing()
+
+    def _drop_empty(self, number: int) -> None:
+        if self._epochs[number].tally == Tally(self._plan):
+            del self._epochs[number]
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one admitted event with the weight of its moment."""
@@ -280,8 +331,12 @@ class FadingWindow:
         self._settle()
         number, phase = divmod(event_time, self._spec.span)
         true, predicted, score, weight = event
-        self._epoch(number).update(true, predicted, score, weight * units(phase, self._spec.span))
-        self._current = None
+        whole = weight * units(phase, self._spec.span)
+        try:
+            self._changing(number).update(true, predicted, score, whole)
+        except InputError:
+            self._drop_empty(number)
+            raise
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
         """Count an admitted batch, each event with the weight of its moment."""
@@ -292,14 +347,14 @@ class FadingWindow:
         weight = units_many(event_times - numbers * span, span)
         whole = weight if batch.weight is None else weight * batch.weight
         batch = batch.weighted(whole)
-        for number in np.unique(numbers).tolist():
+        for number, rows in grouped(numbers):
             if self._timeline.keeps(number):
-                self._epoch(number).update_many(batch.take(np.flatnonzero(numbers == number)))
-        self._current = None
+                self._changing(number).update_many(batch if rows is None else batch.take(rows))
 
-    def remove(self, event: EventFields, event_time: int | None) -> None:
+    def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
         assert event_time is not None
+        self._settle()
         number, phase = divmod(event_time, self._spec.span)
         if number not in self._epochs:
             raise InputError(
@@ -308,55 +363,78 @@ class FadingWindow:
                 got="one that never came or has faded out",
             )
         true, predicted, score, weight = event
-        tally = self._epochs[number]
-        tally.revert(true, predicted, score, weight * units(phase, self._spec.span))
-        if tally == Tally(self._plan):
-            del self._epochs[number]
-        self._current = None
+        whole = weight * units(phase, self._spec.span)
+        self._changing(number).revert(true, predicted, score, whole)
+        self._drop_empty(number)
+        return functools.partial(self.add, event, event_time)
 
     def current(self) -> Tally:
         """The weighted sum of the epochs, an event of the latest moment weighing 1.
 
-        Cost:
-            O(all states' size); kept until the next event.
+        A state is summed when it is first read, and kept until the next event.
         """
         latest = self._timeline.latest
         if self._current is None or self._current[0] != latest:
             self._settle()
-            total = Tally(self._plan)
             if self._epochs and latest is not None:
-                numbers = sorted(self._epochs)
-                oldest = numbers[0]
-                newest, phase = divmod(latest, self._spec.span)
-                unit = units(phase, self._spec.span) << (newest - oldest)
-                total = Tally.weighted_sum(
-                    self._plan, [(self._epochs[n], 1 << (n - oldest)) for n in numbers], unit
-                )
+                total = Tally.later(self._plan, self._sums(latest))
+            else:
+                total = Tally(self._plan)
             self._current = (latest, total)
         return self._current[1]
+
+    def _sums(self, latest: int) -> Callable[[str], Any]:
+        numbers = sorted(self._epochs)
+        oldest = numbers[0]
+        newest, phase = divmod(latest, self._spec.span)
+        unit = units(phase, self._spec.span) << (newest - oldest)
+        parts = [(self._epochs[number], 1 << (number - oldest)) for number in numbers]
+
+        def state(name: str) -> Any:
+            kind = type(getattr(parts[0][0].tally, name))
+            forms = [(epoch.form(name), factor) for epoch, factor in parts]
+            return kind.from_state(weighted_sum(name, forms, unit))
+
+        return state
+
+    def check_merge(self, other: FadingWindow) -> None:
+        """Windows by event count are refused, unless one of the two is empty."""
+        if (
+            not self._spec.needs_time
+            and self._timeline.latest is not None
+            and other._timeline.latest is not None
+        ):
+            raise StateError(
+                "Fading windows by event count cannot be merged: two streams have no "
+                "common count; give the half-life as a duration of event time"
+            )
 
     def merge(self, other: FadingWindow) -> None:
         """Add another shard's epochs; the timelines are merged before."""
         for number in sorted(other._epochs):
             if self._timeline.keeps(number):
-                self._epoch(number).merge(other._epochs[number])
-        self._current = None
+                self._changing(number).merge(other._epochs[number].tally)
         self._settle()
+
+    def retained(self) -> dict[str, Any]:
+        """Half-lives that hold events, and the most there can be."""
+        self._settle()
+        return {"half_lives": len(self._epochs), "half_lives_at_most": EPOCHS}
 
     def to_state(self) -> dict[str, Any]:
         """The remembered epochs in order."""
         self._settle()
         return {
             "epochs": [
-                {"epoch": number, "tally": self._epochs[number].to_state()}
+                {"epoch": number, "tally": self._epochs[number].tally.to_state()}
                 for number in sorted(self._epochs)
             ]
         }
 
     def _check(self) -> None:
-        for number, tally in self._epochs.items():
+        for number, epoch in self._epochs.items():
             assert self._timeline.keeps(number)
-            tally._check()
+            epoch.tally._check()
 
 
 def _too_heavy(weight: object, position: int | None) -> InputError:

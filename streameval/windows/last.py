@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
 from streameval.events import FloatArray, IntArray, Weight
-from streameval.tally import Batch, Event, Plan, Tally
+from streameval.states.portable_index import PortableScoreIndex
+from streameval.states.rolling_index import RollingScoreIndex
+from streameval.states.score_index import backend
+from streameval.tally import Batch, Plan, Tally
 from streameval.windows.ring_state import events_from_state, events_to_state
-from streameval.windows.window import EventFields
+from streameval.windows.window import EventFields, Undo
 
 __all__ = ["Last", "LastWindow"]
 
 MAX_EVENTS = 100_000_000
 """Largest window: its events are all kept."""
+
+_ROLLING_MOST = 1_000_000
+"""Largest window whose portable score index is made of lists rather than of arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +41,14 @@ class Last:
         n: How many events, from 1 to 100,000,000; all of them are kept.
 
     Cost:
-        O(log n) an event for scores, O(1) for labels; memory for n events.
+        O(log n) an event for scores, O(1) for labels; memory for n events,
+        about 150 bytes each with its score.
+
+    >>> from streameval import Evaluator
+    >>> ev = Evaluator(task="multiclass", window=Last(2))
+    >>> ev.update_many(["a", "a", "b"], ["b", "a", "b"])
+    >>> ev["accuracy"]
+    1.0
     """
 
     n: int
@@ -48,6 +63,11 @@ class Last:
     def needs_time(self) -> bool:
         """Event times are not looked at."""
         return False
+
+    @property
+    def keeps_order(self) -> bool:
+        """The events inside are known in their order."""
+        return True
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
         """Raise InputError for a weight that is not whole."""
@@ -86,85 +106,137 @@ class Last:
 class LastWindow:
     """A ring of the events inside, oldest first, and their tally."""
 
-    __slots__ = ("_n", "_plan", "_ring", "_tally")
+    __slots__ = ("_n", "_ordered", "_plan", "_ring", "_tally")
 
     def __init__(self, n: int, plan: Plan) -> None:
         self._n = n
         self._plan = plan
+        self._ordered = "succession" in plan.keeps
         self._ring: deque[EventFields] = deque()
-        self._tally = Tally(plan)
+        self._tally = self._new_tally()
 
-    def __len__(self) -> int:
-        return len(self._ring)
+    def _new_tally(self) -> Tally:
+        tally = Tally(self._plan)
+        if tally.index is not None and backend() == "portable" and self._n <= _ROLLING_MOST:
+            # Answers every question that metrics ask of a score index.
+            tally.index = cast(PortableScoreIndex, RollingScoreIndex(self._n))
+        return tally
+
+    def _take_weights(self) -> None:
+        """Use an index of weighted scores from now on, because one came."""
+        index = self._tally.index
+        if isinstance(index, RollingScoreIndex):
+            self._tally.index = PortableScoreIndex.from_state(index.to_state())
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one event and forget the oldest when there are more than n."""
         ring = self._ring
-        self._tally.update(*event)
-        ring.append(event)
-        if len(ring) > self._n:
+        if event[3] != 1:
+            self._take_weights()
+        if len(ring) < self._n:
+            self._tally.update(*event)
+            ring.append(event)
+            return
+        # One out, the same in: of labels alone that is the commonest case.
+        if event != ring[0] or self._ordered:
+            self._tally.update(*event)
+            ring.append(event)
             self._evict()
+        else:
+            ring.rotate(-1)
 
     def _evict(self) -> None:
         ring = self._ring
         oldest = ring.popleft()
-        if self._tally.succession is None:
-            self._tally.revert(*oldest)
+        if self._ordered:
+            self._tally.evict(oldest, ring[0] if ring else None)
         else:
-            self._tally.evict_oldest(Event(*oldest), Event(*ring[0]) if ring else None)
+            self._tally.revert(*oldest)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
         """Count a batch; events that would fall out again are never counted."""
-        if len(batch) > self._n:
-            batch = batch.take(slice(len(batch) - self._n, None))
+        n = self._n
+        if len(batch) > n:
+            batch = batch.take(slice(len(batch) - n, None))
         events = [tuple(event) for event in batch.events()]
-        leaving = len(self._ring) + len(events) - self._n
-        if 2 * leaving > self._n:
+        leaving = len(self._ring) + len(events) - n
+        tally, ring = self._tally, self._ring
+        weighted = batch.weight is not None
+        if 2 * leaving > n:
             # Most of the window changes: counting it anew costs less than taking out.
-            kept = list(islice(self._ring, leaving, None))
-            self._tally = Tally(self._plan)
-            self._ring = deque()
-            for event in kept:
-                self._tally.update(*event)
-            self._ring.extend(kept)
-        self._tally.update_many(batch)
+            kept = list(islice(ring, leaving, None))
+            weighted = weighted or any(event[3] != 1 for event in kept)
+            self._tally, self._ring = self._new_tally(), deque(kept)
+            if weighted:
+                self._take_weights()
+            try:
+                for event in kept:
+                    self._tally.update(*event)
+                self._tally.update_many(batch)
+            except InputError:
+                self._tally, self._ring = tally, ring
+                raise
+        else:
+            if weighted:
+                self._take_weights()
+            tally.update_many(batch)
         self._ring.extend(events)  # type: ignore[arg-type]
-        while len(self._ring) > self._n:
+        while len(self._ring) > n:
             self._evict()
 
-    def remove(self, event: EventFields, event_time: int | None) -> None:
-        """Undo the newest event inside that equals this one.
+    def remove(self, event: EventFields, event_time: int | None) -> Undo:
+        """Undo the newest event inside that equals this one; the others keep their order.
 
         Raises:
             InputError: It is not inside (any more).
+
+        Cost:
+            O(n).
         """
         ring = self._ring
-        for back in range(1, len(ring) + 1):
-            if ring[-back] == event:
-                self._tally.revert(*event)
-                del ring[-back]
-                return
+        for back, other in enumerate(reversed(ring), 1):
+            if other == event:
+                place = len(ring) - back
+                del ring[place]
+                self._tally.take_out(event, self._labels())
+                return functools.partial(self._put_back, event, place)
         raise InputError(
             "revert",
             expected=f"an event among the last {self._n}",
             got="one that never came or has left the window",
         )
 
+    def _put_back(self, event: EventFields, place: int) -> None:
+        self._ring.insert(place, event)
+        self._tally.update(*event)
+        if self._ordered:
+            # Counted as the newest, which it need not be.
+            self._tally.take_out((event[0], None, None, 1), self._labels())
+
+    def _labels(self) -> Iterable[Any]:
+        return (event[0] for event in self._ring) if self._ordered else ()
+
     def current(self) -> Tally:
         """The tally of the events inside; for reading only."""
         return self._tally
 
-    def merge(self, other: LastWindow) -> None:
+    def check_merge(self, other: LastWindow) -> None:
         """Refused, unless one of the two is empty: shards have no common order."""
-        if not len(other):
-            return
-        if len(self._ring):
+        if self._ring and other._ring:
             raise StateError(
                 f"Last({self._n}) windows cannot be merged: which events are the last of two "
                 "streams is not known; use Panes(...) or Fading(...), which go by event time"
             )
+
+    def merge(self, other: LastWindow) -> None:
+        """Take over the other's events where there are none here."""
+        self.check_merge(other)
         for event in other._ring:
             self.add(event, None)
+
+    def retained(self) -> dict[str, Any]:
+        """How many events are inside, and the most that are."""
+        return {"events": len(self._ring), "events_at_most": self._n}
 
     def to_state(self) -> dict[str, Any]:
         """The events inside, oldest first."""
@@ -176,7 +248,8 @@ class LastWindow:
         fresh = Tally(self._plan)
         for event in self._ring:
             fresh.update(*event)
-        assert fresh.to_state().keys() == self._tally.to_state().keys()
+        held, expected = self._tally.to_state(), fresh.to_state()
+        assert repr(held) == repr(expected)
 
 
 def _fraction(weight: object, position: int | None) -> InputError:

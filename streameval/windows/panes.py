@@ -7,6 +7,7 @@ ever subtracted: what is old is dropped pane by pane.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -14,13 +15,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
-from streameval.event_time import duration, duration_text, time_missing
+from streameval.event_time import (
+    EARLIEST,
+    LATEST,
+    duration,
+    duration_text,
+    iso_time,
+    time_missing,
+)
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
 from streameval.windows.frozen import freeze, thaw
-from streameval.windows.window import EventFields
+from streameval.windows.grouping import grouped
+from streameval.windows.window import EventFields, Undo
 
-__all__ = ["PaneTimeline", "Panes", "PanesWindow"]
+__all__ = ["PaneRow", "PaneTimeline", "Panes", "PanesWindow"]
+
+MAX_PANES = 100_000
+"""Most panes that a window may retain: a guard against a pane of a microsecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,12 @@ class Panes:
         lateness: How long a pane still takes events after its end.
         retain: For how long panes are kept for :meth:`~streameval.Evaluator.series`;
             at least (and when left out) ``length + lateness``.
+
+    Cost:
+        An event: that of its states, twice once the window has been read. A
+        read after time has moved on to another pane: a merge of all panes.
+        Memory: the states of at most :attr:`retained` panes a slice; panes
+        that take no more events are kept as compact bytes.
 
     >>> Panes("1h", pane="5m", lateness="10m").panes
     12
@@ -74,6 +92,12 @@ class Panes:
                     got=duration_text(asked),
                 )
             retain = asked
+        if retain // pane > MAX_PANES:
+            raise InputError(
+                "Panes(pane)",
+                expected=f"panes so long that at most {MAX_PANES} are retained",
+                got=f"{duration_text(pane)} for {duration_text(retain)}",
+            )
         for name, value in (
             ("length", length),
             ("pane", pane),
@@ -96,6 +120,11 @@ class Panes:
     def needs_time(self) -> bool:
         """Every event must bring its event time."""
         return True
+
+    @property
+    def keeps_order(self) -> bool:
+        """Inside a pane nobody knows which event came first."""
+        return False
 
     def check_weight(self, weight: object) -> None:
         """Any weight will do."""
@@ -249,9 +278,8 @@ class PaneTimeline:
         if not isinstance(data, dict) or set(data) != {"latest", *self.counts()}:
             raise StateError(f"timeline: expected {['latest', *self.counts()]}, got {shown(data)}")
         for name, value in data.items():
-            bound = 2**62
             good = type(value) is int and (
-                -bound < value < bound if name == "latest" else 0 <= value < bound
+                EARLIEST <= value <= LATEST if name == "latest" else 0 <= value < 2**62
             )
             if not good and not (name == "latest" and value is None):
                 raise StateError(f"timeline.{name}: expected a whole number, got {shown(value)}")
@@ -297,12 +325,20 @@ class PanesWindow:
         tally = self._panes[number]
         return thaw(tally, self._plan) if isinstance(tally, bytes) else tally
 
+    def _drop_empty(self, number: int) -> None:
+        if self._live(number) == Tally(self._plan):
+            del self._panes[number]
+
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one admitted event in its pane."""
         assert event_time is not None
         self._settle()
         number = event_time // self._spec.pane_us
-        self._live(number).update(*event)
+        try:
+            self._live(number).update(*event)
+        except InputError:
+            self._drop_empty(number)
+            raise
         if self._merged is not None and self._inside(number):
             self._merged.update(*event)
 
@@ -310,18 +346,18 @@ class PanesWindow:
         """Count an admitted batch, each event in its pane."""
         assert event_times is not None
         self._settle()
-        numbers = event_times // self._spec.pane_us
-        oldest = self._timeline.oldest_kept
-        for number in np.unique(numbers).tolist():
-            # A batch may span more than is retained: what is old by its end is not kept.
-            if oldest is None or number >= oldest:
-                rows = np.flatnonzero(numbers == number)
-                self._live(number).update_many(batch.take(rows))
         self._merged = None
+        for number, rows in grouped(event_times // self._spec.pane_us):
+            # A batch may span more than is retained: what is old by its end is not kept.
+            if self._timeline.keeps(number):
+                self._live(number).update_many(batch if rows is None else batch.take(rows))
         self._settle(force=True)
 
-    def remove(self, event: EventFields, event_time: int | None) -> None:
-        """Undo one earlier event in its own pane, or raise InputError and change nothing."""
+    def remove(self, event: EventFields, event_time: int | None) -> Undo:
+        """Undo one earlier event in its own pane, or raise InputError and change nothing.
+
+        The watermark and the counts of arrivals stay: they tell what came.
+        """
         assert event_time is not None
         self._settle()
         number = event_time // self._spec.pane_us
@@ -334,8 +370,8 @@ class PanesWindow:
         self._live(number).revert(*event)
         if self._merged is not None and self._inside(number):
             self._merged.revert(*event)
-        if not self._panes[number] or self._read(number) == Tally(self._plan):
-            del self._panes[number]
+        self._drop_empty(number)
+        return functools.partial(self.add, event, event_time)
 
     def _inside(self, number: int) -> bool:
         newest = self._merged_at
@@ -387,15 +423,26 @@ class PanesWindow:
             for number in range(min(self._panes), newest + 1)
         ]
 
-    def memory(self) -> dict[str, int]:
-        """Panes kept, the most there can be, and the bytes of the frozen ones."""
+    def retained(self) -> dict[str, Any]:
+        """Panes that hold events, the most there can be, and the time from which on they are kept.
+
+        ``panes_frozen`` of them take no more events and are held as
+        ``frozen_bytes`` in all.
+        """
+        self._settle()
         frozen = [pane for pane in self._panes.values() if isinstance(pane, bytes)]
+        oldest = self._timeline.oldest_kept
+        since = None if oldest is None else iso_time(oldest * self._spec.pane_us)
         return {
             "panes": len(self._panes),
             "panes_at_most": self._spec.retained,
             "panes_frozen": len(frozen),
             "frozen_bytes": sum(map(len, frozen)),
+            "since": since,
         }
+
+    def check_merge(self, other: PanesWindow) -> None:
+        """Any two can be merged."""
 
     def merge(self, other: PanesWindow) -> None:
         """Add another shard's panes, pane by pane; the timelines are merged before."""

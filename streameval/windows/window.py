@@ -8,15 +8,19 @@ the stream's, not a slice's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, Self
 
 from streameval.events import FloatArray, IntArray, Label, Weight
 from streameval.tally import Batch, Plan, Tally
 
-__all__ = ["EventFields", "Timeline", "Window", "WindowSpec"]
+__all__ = ["EventFields", "Timeline", "Undo", "Window", "WindowSpec"]
 
 EventFields = tuple[Label, Label | None, Any, Weight]
 """What :meth:`streameval.tally.Tally.update` takes: true, predicted, score, weight."""
+
+Undo = Callable[[], None]
+"""Puts back what was taken out, to the bit."""
 
 
 class Timeline(Protocol):
@@ -68,7 +72,7 @@ class Window(Protocol):
         """Count a validated batch, in its order."""
         ...
 
-    def remove(self, event: EventFields, event_time: int | None) -> None:
+    def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
         ...
 
@@ -76,8 +80,16 @@ class Window(Protocol):
         """The tally of the events inside now; for reading only."""
         ...
 
+    def check_merge(self, other: Self) -> None:
+        """Raise StateError, with the reason, where the two cannot be merged."""
+        ...
+
     def merge(self, other: Self) -> None:
         """Add another shard's events; the operand is unchanged."""
+        ...
+
+    def retained(self) -> dict[str, Any]:
+        """What is kept, and the most that ever is, under names that tell the unit."""
         ...
 
     def to_state(self) -> dict[str, Any]:
@@ -88,11 +100,20 @@ class Window(Protocol):
 
 
 class WindowSpec(Protocol):
-    """What a user passes as ``window=``."""
+    """What a user passes as ``window=``.
+
+    A window is only ever opened with a timeline of its own specification;
+    which class that is, is between the two (hence ``Any``).
+    """
 
     @property
     def needs_time(self) -> bool:
         """Whether every event must bring its ``event_time``."""
+        ...
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the events inside are in the order in which they came."""
         ...
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
@@ -103,11 +124,11 @@ class WindowSpec(Protocol):
         """A new timeline, or None where event time does not matter."""
         ...
 
-    def open(self, plan: Plan, timeline: Timeline | None) -> Any:
+    def open(self, plan: Plan, timeline: Any) -> Window:
         """A new empty window."""
         ...
 
-    def restore(self, data: dict[str, Any], plan: Plan, timeline: Timeline | None) -> Any:
+    def restore(self, data: dict[str, Any], plan: Plan, timeline: Any) -> Window:
         """The window of a saved state; raises StateError."""
         ...
 
