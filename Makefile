@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-quick clean
+.PHONY: help demo test test-portable static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -31,11 +31,15 @@ demo: $(VENV)/.stamp-demo  ## replay real streams through online models and eval
 test: $(VENV)/.stamp-demo-test  ## the whole test suite
 	$(BIN)/python -m pytest -n 2 -q
 
-check: $(VENV)/.stamp-check-demo-test  ## linters, types and tests
+test-portable: $(VENV)/.stamp-demo-test  ## the same on the score index without compiled code
+	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest -n 2 -q
+
+static: $(VENV)/.stamp-check-demo-test  ## linters and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 -q
+
+check: static test  ## linters, types and tests
 
 bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedcontainers; writes benchmarks/results.md
 	$(BIN)/python -m benchmarks.run

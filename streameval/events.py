@@ -141,7 +141,7 @@ def canonical_weight(value: object, field: str = "weight", position: int | None 
         expected=f"a weight above 0 and at most {MAX_WEIGHT}",
         got=shown(value),
         position=position,
-        remedy="leave events of weight 0 out" if value == 0 else "",
+        remedy="leave events of weight 0 out" if number == 0 else "",
     )
 
 

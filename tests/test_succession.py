@@ -40,7 +40,11 @@ def spec(name: str, labels: Any) -> StateSpec:
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("spec", [spec("words", LABELS), spec("numbers", NUMBERS)], ids=lambda value: getattr(value, "name", value))
+@pytest.mark.parametrize(
+    "spec",
+    [spec("words", LABELS), spec("numbers", NUMBERS)],
+    ids=lambda value: getattr(value, "name", value),
+)
 def test_succession_keeps_the_law(spec: StateSpec, law: str) -> None:
     check_law(spec, law)
 
