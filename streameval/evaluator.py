@@ -8,24 +8,23 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-import numpy as np
-
-from streameval.errors import InputError, MetricError, StateError, shown
 from streameval import event_time as clock
-from streameval.events import IntArray, Label, Weight
+from streameval.errors import InputError, MetricError, StateError, shown
+from streameval.events import Label, Weight
 from streameval.intake import BinaryIntake, ClassIntake
 from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.registry import find
+from streameval.places import Places
 from streameval.report import ClassificationReport, Report, SeriesRow
 from streameval.slice_report import SliceReport, slice_report
-from streameval.slices import SliceKey, Slicer, slice_name, slice_order
+from streameval.slices import SliceKey, Slicer
 from streameval.state_file import pack, read_file, unpack, write_atomically
 from streameval.states.confusion import ConfusionCounts
-from streameval.tally import Batch, Plan, Tally, Task
+from streameval.tally import Plan, Tally, Task
 from streameval.view import Question, View
 from streameval.windows import window_spec
 from streameval.windows.cumulative import Cumulative, CumulativeWindow
-from streameval.windows.window import EventFields, Timeline, Window, WindowSpec
+from streameval.windows.window import WindowSpec
 
 __all__ = ["Evaluator", "from_bytes", "load", "merge"]
 
@@ -76,17 +75,14 @@ class Evaluator:
     __slots__ = (
         "_intake",
         "_options",
+        "_places",
         "_plain",
         "_question",
-        "_scores_only",
         "_readers",
+        "_scores_only",
         "_slicer",
-        "_slices",
-        "_time_unit",
-        "_timeline",
+        "_straight",
         "_total",
-        "_window",
-        "_window_spec",
     )
 
     def __init__(
@@ -120,14 +116,21 @@ class Evaluator:
         self._intake: BinaryIntake | ClassIntake = (
             BinaryIntake(positive, threshold, labels) if task == "binary" else ClassIntake(labels)
         )
-        self._window_spec: WindowSpec = Cumulative() if window is None else window
+        spec: WindowSpec = Cumulative() if window is None else window
+        if "succession" in plan.keeps and not spec.keeps_order:
+            raise InputError(
+                "temporal",
+                expected="a window that knows the order of its events: Last(n), or none",
+                got=type(spec).__name__,
+                remedy="leave out temporal= and kappa_temporal",
+            )
         self._options: dict[str, Any] = {
             "task": task,
             "metrics": names,
             "bins": bins,
             "temporal": "succession" in plan.keeps,
             "undefined": None if undefined is None else float(undefined),
-            "window": self._window_spec.to_options(),
+            "window": spec.to_options(),
         }
         if isinstance(self._intake, BinaryIntake):
             self._options["positive"] = self._intake.positive
@@ -137,7 +140,6 @@ class Evaluator:
             self._options["labels"] = list(self._intake.classes) if self._intake.closed else None
         if time_unit is not None and time_unit not in clock.TIME_UNITS:
             raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
-        self._time_unit = time_unit
         self._slicer = Slicer(slices, max_slices)
         self._options["time_unit"] = time_unit
         self._options["slices"] = [list(names) for names in self._slicer.dimensions]
@@ -147,17 +149,17 @@ class Evaluator:
         }
         self._question = Question(plan, self._intake, undefined, notes, names)
         self._scores_only = not plan.keeps & {"confusion", "succession"}
-        self._timeline: Timeline | None = self._window_spec.timeline()
-        self._slices: dict[SliceKey, Window] = {}
-        self._use(self._window_spec.open(plan, self._timeline))
+        self._places = Places(spec, plan, self._slicer, time_unit)
+        self._find_shortcuts()
 
-    def _use(self, window: Window) -> None:
-        """Make this the window of the total."""
-        self._window = window
+    def _find_shortcuts(self) -> None:
+        """Where every event goes to one place, the way there and back is short."""
+        window = self._places.total
         self._total = View(window, self._question)
-        # Where every event goes to one tally for ever, the way there and back is short.
-        whole = isinstance(window, CumulativeWindow) and not self._slicer.dimensions
-        self._plain: Tally | None = window.current() if whole else None
+        alone = self._places.alone
+        self._straight = window.add if alone and not self._scores_only else None
+        plain = alone and isinstance(window, CumulativeWindow)
+        self._plain: Tally | None = window.current() if plain else None
         self._readers: dict[str, Callable[[], float]] = {}
 
     @property
@@ -194,14 +196,24 @@ class Evaluator:
         Raises:
             InputError: A bad value; nothing was counted.
         """
-        event = self._intake.event(y_true, y_pred, score, proba, weight)
-        if self._scores_only and event[2] is None:
-            raise self._score_missing()
-        tally = self._plain
-        if tally is not None:
-            tally.update(*event)
-        else:
-            self._place(event, event_time, slices)
+        straight = self._straight
+        if straight is not None and weight == 1:
+            event = self._intake.event(y_true, y_pred, score, proba, weight)
+            tally = self._plain
+            if tally is not None:
+                tally.update(*event)
+            else:
+                straight(event, None)
+            return
+        known = self._intake.known_so_far()
+        try:
+            event = self._intake.event(y_true, y_pred, score, proba, weight)
+            if self._scores_only and event[2] is None:
+                raise self._score_missing()
+            self._places.add(event, event_time, slices)
+        except InputError:
+            self._intake.forget_since(known)
+            raise
 
     def _score_missing(self) -> InputError:
         given = "score=" if self.task == "binary" else "proba="
@@ -211,34 +223,6 @@ class Evaluator:
             got="labels only",
             remedy=f"pass {given}, or add metrics of labels to metrics=",
         )
-
-    def _place(self, event: EventFields, event_time: object, slices: object) -> None:
-        """Count an event in the total and in its slices, unless it comes too late."""
-        self._window_spec.check_weight(event[3])
-        moment = self._moment(event_time)
-        keys = self._slicer.keys(slices) if self._slicer.dimensions else ()
-        if self._timeline is not None:
-            if moment is None:
-                moment = int(self._timeline.tick(1)[0])
-            if not self._timeline.admit(moment):
-                return
-        self._window.add(event, moment)
-        for key in keys:
-            self._slice(self._slicer.admit(key, self._slices)).add(event, moment)
-
-    def _moment(self, value: object) -> int | None:
-        if not self._window_spec.needs_time:
-            return None
-        if value is None:
-            raise clock.time_missing()
-        return clock.event_time(value, self._time_unit)
-
-    def _slice(self, key: SliceKey) -> Window:
-        window = self._slices.get(key)
-        if window is None:
-            window = self._window_spec.open(self._question.plan, self._timeline)
-            self._slices[key] = window
-        return window
 
     def update_many(
         self,
@@ -261,37 +245,17 @@ class Evaluator:
         Raises:
             InputError: A bad value, with its position; nothing was counted.
         """
-        batch = self._intake.batch(y_true, y_pred, score, proba, weight)
-        if not len(batch):
-            return
-        if self._scores_only and batch.score is None:
-            raise self._score_missing()
-        self._window_spec.check_weight(batch.weight)
-        moments = None
-        if self._window_spec.needs_time:
-            if event_time is None:
-                raise clock.time_missing()
-            moments = clock.event_times(event_time, len(batch), self._time_unit)
-        groups = list(self._slicer.groups(slices, len(batch))) if self._slicer.dimensions else []
-        if self._timeline is None:
-            self._window.add_many(batch, None)
-            for key, rows in groups:
-                self._add_slice(key, batch.take(rows), None)
-        else:
-            if moments is None:
-                moments = self._timeline.tick(len(batch))
-            kept = self._timeline.admit_many(moments)
-            everything = slice(None) if kept is None else kept
-            self._window.add_many(batch.take(everything), moments[everything])
-            for key, rows in groups:
-                if kept is not None:
-                    rows = np.intersect1d(rows, kept, assume_unique=True)
-                if len(rows):
-                    self._add_slice(key, batch.take(rows), moments[rows])
-
-    def _add_slice(self, key: SliceKey, batch: Batch, moments: IntArray | None) -> None:
-        key = self._slicer.admit(key, self._slices, len(batch))
-        self._slice(key).add_many(batch, moments)
+        known = self._intake.known_so_far()
+        try:
+            batch = self._intake.batch(y_true, y_pred, score, proba, weight)
+            if not len(batch):
+                return
+            if self._scores_only and batch.score is None:
+                raise self._score_missing()
+            self._places.add_many(batch, event_time, slices)
+        except InputError:
+            self._intake.forget_since(known)
+            raise
 
     def revert(
         self,
@@ -306,37 +270,16 @@ class Evaluator:
     ) -> None:
         """Undo exactly one earlier event, given as :meth:`update` was.
 
+        In a window of the last n events it must still be inside; in one of
+        event time it is looked for in its own pane or half-life. The watermark
+        and :attr:`arrivals` stay as they are, because they tell what came.
+
         Raises:
             InputError: No such event was counted, or its weight is not
                 whole; nothing was changed.
         """
         event = self._intake.event(y_true, y_pred, score, proba, weight, learn=False)
-        moment = self._moment(event_time)
-        if self._timeline is not None and moment is None:
-            raise InputError(
-                "revert",
-                expected="a window that goes by event time",
-                got="one that fades by the number of events, which this event's is not known",
-            )
-        keys = self._slicer.keys(slices) if self._slicer.dimensions else []
-        windows = [self._window]
-        for key in keys:
-            located = self._slices.get(self._slicer.located(key, self._slices))
-            if located is None:
-                raise InputError(
-                    "revert", expected="an event that was counted", got=f"none in {slice_name(key)}"
-                )
-            windows.append(located)
-        done: list[Window] = []
-        try:
-            for window in windows:
-                window.remove(event, moment)
-                done.append(window)
-        except InputError:
-            # A slice never had it, so as a whole it never came.
-            for window in done:
-                window.add(event, moment)
-            raise
+        self._places.remove(event, event_time, slices)
 
     def __getitem__(self, name: str) -> float:
         read = self._readers.get(name)
@@ -346,18 +289,26 @@ class Evaluator:
                 return value
         # A reason is worded in the user's labels, which only the long way knows.
         value = self._total[name]
-        if read is None and self._plain is not None and value == value:
-            self._shorten(name, self._plain)
+        if read is None and value == value:
+            self._shorten(name)
         return value
 
-    def _shorten(self, name: str, tally: Tally) -> None:
+    def _shorten(self, name: str) -> None:
         """Bind a metric that has been asked once to its state, for when it is asked again."""
         metric = find(name, self.task)
-        state = getattr(tally, metric.state) if metric.state in ("confusion", "index") else None
-        if state is not None and not metric.also:
-            question = self._question
-            function = metric.bind(positive=question.positive, undefined=question.undefined)
-            self._readers[name] = functools.partial(function, state)
+        if metric.also or metric.state not in ("confusion", "index"):
+            return
+        question = self._question
+        function = metric.bind(positive=question.positive, undefined=question.undefined)
+        if self._plain is not None:
+            self._readers[name] = functools.partial(function, getattr(self._plain, metric.state))
+            return
+        # Other windows make new states of the same kind as events come and go.
+        current = self._places.total.current
+        if metric.state == "confusion":
+            self._readers[name] = lambda: function(current().confusion)
+        else:
+            self._readers[name] = lambda: function(current().index)
 
     def value(self, name: str, *, undefined: float | None = None, **params: Any) -> Any:
         """A metric with parameters; see :meth:`streameval.view.View.value`.
@@ -402,17 +353,20 @@ class Evaluator:
 
         >>> ev = Evaluator(task="multiclass", slices=("country",))
         >>> ev.update("a", "a", slices={"country": "PT"})
-        >>> {slice_name(key): view["accuracy"] for key, view in ev.slices().items()}
-        {'country=PT': 1.0}
+        >>> {key: view["accuracy"] for key, view in ev.slices().items()}
+        {(('country', 'PT'),): 1.0}
         """
         return {
-            key: View(self._slices[key], self._question)
-            for key in sorted(self._slices, key=slice_order)
+            key: View(self._places.slices[key], self._question) for key in self._places.in_order()
         }
 
     @property
     def slices_overflowed(self) -> int:
-        """How many times an event went into an ``(other)`` slice for want of room."""
+        """How often something went into an ``(other)`` slice for want of room.
+
+        An event does, once for each dimension that has no room for it; in a
+        merge, a whole slice does.
+        """
         return self._slicer.overflowed
 
     def slice_report(
@@ -453,8 +407,31 @@ class Evaluator:
 
     @property
     def arrivals(self) -> dict[str, int]:
-        """Counts of events by when they came: on time, late and kept, late and dropped."""
-        return {} if self._timeline is None else self._timeline.counts()
+        """Counts of events by when they came: on time, late and kept, late and dropped.
+
+        Empty for windows that do not go by event time.
+
+        >>> from streameval import Panes
+        >>> ev = Evaluator(window=Panes("1h", lateness="10m"), time_unit="s")
+        >>> for time in (3000, 7300, 7100, 3500):
+        ...     ev.update(True, True, event_time=time)
+        >>> ev.arrivals
+        {'on_time': 2, 'late_kept': 1, 'late_dropped': 1}
+        """
+        timeline = self._places.timeline
+        return {} if timeline is None else timeline.counts()
+
+    @property
+    def retained(self) -> dict[str, Any]:
+        """What the window keeps and the most that it ever will, and how many slices there are.
+
+        >>> from streameval import Last
+        >>> ev = Evaluator(window=Last(100))
+        >>> ev.update(True, score=0.9)
+        >>> ev.retained
+        {'events': 1, 'events_at_most': 100}
+        """
+        return self._places.retained()
 
     def merge(self, other: Evaluator) -> None:
         """Add another shard's events; the operand is unchanged.
@@ -473,14 +450,9 @@ class Evaluator:
                 )
         if other is self:
             other = other.copy()
+        self._places.check_merge(other._places)
         self._intake.merge(other._intake)  # type: ignore[arg-type]
-        if self._timeline is not None and other._timeline is not None:
-            self._timeline.merge(other._timeline)
-        self._window.merge(other._window)
-        for key in sorted(other._slices, key=slice_order):
-            window = other._slices[key]
-            self._slice(self._slicer.admit(key, self._slices)).merge(window)
-        self._slicer.overflowed += other._slicer.overflowed
+        self._places.merge(other._places)
 
     def copy(self) -> Self:
         """An independent evaluator of the same events."""
@@ -521,13 +493,7 @@ class Evaluator:
         """Plain canonical data: what :meth:`to_bytes` packs."""
         data: dict[str, Any] = {
             "options": copy.deepcopy(self._options),
-            "window": self._window.to_state(),
-            "timeline": None if self._timeline is None else self._timeline.to_state(),
-            "slices": [
-                {"key": [list(pair) for pair in key], "window": self._slices[key].to_state()}
-                for key in sorted(self._slices, key=slice_order)
-            ],
-            "slices_overflowed": self._slicer.overflowed,
+            **self._places.to_state(),
         }
         if isinstance(self._intake, BinaryIntake):
             data["negative"] = self._intake.negative
@@ -548,36 +514,11 @@ class Evaluator:
                 raise StateError(
                     f"options.{name}: expected {shown(value)}, got {shown(given[name])}"
                 )
-        if new._timeline is not None:
-            new._timeline.restore(_part(data, "timeline"))
-        elif data["timeline"] is not None:
-            raise StateError(f"timeline: expected null, got {shown(data['timeline'])}")
-        plan = new._question.plan
-        new._use(new._window_spec.restore(_part(data, "window"), plan, new._timeline))
-        new._restore_slices(data)
-        tally = new._window.current()
+        new._places.restore(data)
+        new._find_shortcuts()
         if isinstance(new._intake, ClassIntake):
-            new._intake.restore_labels(tally.labels())
+            new._intake.restore_labels(new._places.total.current().labels())
         return new
-
-    def _restore_slices(self, data: dict[str, Any]) -> None:
-        saved, overflowed = data.get("slices"), data.get("slices_overflowed")
-        if not isinstance(saved, list):
-            raise StateError(f"slices: expected a list, got {shown(saved)}")
-        if type(overflowed) is not int or overflowed < 0:
-            raise StateError(f"slices_overflowed: expected a count, got {shown(overflowed)}")
-        self._slicer.overflowed = overflowed
-        for item in saved:
-            if not isinstance(item, dict) or set(item) != {"key", "window"}:
-                raise StateError(f"slices: expected a key and a window, got {shown(item)}")
-            key = self._slicer.key_from_state(item.get("key"))
-            if key in self._slices:
-                raise StateError(f"slices: {shown(slice_name(key))} is there twice")
-            self._slices[key] = self._window_spec.restore(
-                _part(item, "window"), self._question.plan, self._timeline
-            )
-        if sorted(self._slices, key=slice_order) != list(self._slices):
-            raise StateError("slices: expected them sorted")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Evaluator):
@@ -587,8 +528,7 @@ class Evaluator:
     __hash__ = None  # type: ignore[assignment]
 
     def _check(self) -> None:
-        for window in (self._window, *self._slices.values()):
-            window._check()
+        self._places._check()
 
 
 def _part(data: dict[str, Any], key: str) -> dict[str, Any]:

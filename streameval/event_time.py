@@ -160,9 +160,10 @@ def _from_number(value: Any, unit: str) -> int:
     if isinstance(value, (int, np.integer)):
         return int(value) // 1_000 if unit == "ns" else int(value) * TIME_UNITS[unit]
     if unit == "ns":
-        return math.floor(value / 1_000)
+        return int(math.floor(value / 1_000))
     # To the nearest: 0.1 s is 100,000 µs although the float is a little more.
-    return round(float(value) * TIME_UNITS[unit])
+    moment: int = round(float(value) * TIME_UNITS[unit])
+    return moment
 
 
 def time_missing() -> InputError:
@@ -185,10 +186,23 @@ def event_times(
     array = column
     if not isinstance(array, (list, tuple, np.ndarray)):
         to_numpy = getattr(column, "to_numpy", None)
-        array = list(column) if to_numpy is None else to_numpy()  # type: ignore[call-overload]
+        try:
+            array = list(column) if to_numpy is None else to_numpy()  # type: ignore[call-overload]
+        except (TypeError, ValueError):
+            if to_numpy is None:
+                raise InputError(
+                    field, expected="a column of event times", got=shown(column)
+                ) from None
+            # Arrow refuses a copy unless it is asked for one.
+            array = to_numpy(zero_copy_only=False)
     if not isinstance(array, (list, np.ndarray, Sequence)):
         raise InputError(field, expected="a column of event times", got=shown(column))
     check_same_length(length, len(array), field)
+    if isinstance(array, list) and len(kinds := set(map(type, array))) == 1:
+        # A bool is no number here, and a large int no int64.
+        kind = kinds.pop()
+        if kind is float or (kind is int and min(array) >= -(2**63) and max(array) < 2**63):
+            array = np.asarray(array)
     if isinstance(array, np.ndarray):
         whole = _whole_column(array, unit, field)
         if whole is not None:
@@ -223,7 +237,7 @@ def _whole_column(array: npt.NDArray[Any], unit: str | None, field: str) -> IntA
         low, high = int(array.min()), int(array.max())
         if scale == 0:
             return array.astype(np.int64) // 1_000 if high < 2**63 else None
-        if EARLIEST <= low * scale and high * scale <= LATEST:
+        if low * scale >= EARLIEST and high * scale <= LATEST:
             return array.astype(np.int64) * scale
     elif array.dtype == np.float64:
         # numpy rounds and floors as Python does, halves to even.

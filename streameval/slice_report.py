@@ -73,7 +73,7 @@ class SliceReport:
 
 def _plain(row: SliceRow) -> dict[str, Any]:
     return {
-        "slice": {name: value for name, value in row.slice},
+        "slice": dict(row.slice),
         "value": row.value if math.isfinite(row.value) else None,
         "support": row.support,
         **({"reason": row.reason} if row.reason else {}),

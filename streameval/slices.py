@@ -7,6 +7,7 @@ for each dimension, and how many events that were is counted.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -16,18 +17,25 @@ from streameval.errors import InputError, StateError, shown
 from streameval.events import (
     IntArray,
     Label,
+    LabelColumn,
     canonical_label,
     check_same_length,
     label_column,
 )
 
-__all__ = ["OTHER", "SliceKey", "Slicer", "slice_name", "slice_order"]
+__all__ = ["OTHER", "SliceKey", "SliceRows", "Slicer", "other_key", "slice_name", "slice_order"]
 
 OTHER = "(other)"
-"""The value of the slice that takes what comes after ``max_slices``."""
+"""The value of the slice that takes what comes after ``max_slices``.
+
+An event that brings this very value is counted in that slice too.
+"""
 
 SliceKey: TypeAlias = tuple[tuple[str, Label], ...]
 """Pairs of key and value, in the order of the dimension: ``(("country", "PT"),)``."""
+
+SliceRows: TypeAlias = tuple[SliceKey, IntArray]
+"""A slice, and the rows of a batch that belong to it, ascending."""
 
 
 def slice_name(key: SliceKey) -> str:
@@ -68,7 +76,7 @@ class Slicer:
     ['country=PT', 'country=PT, model=7']
     """
 
-    __slots__ = ("dimensions", "max_slices", "names", "overflowed")
+    __slots__ = ("_rank", "dimensions", "max_slices", "names", "opened", "overflowed")
 
     def __init__(self, dimensions: Iterable[str | Iterable[str]], max_slices: int) -> None:
         expected = "names, or tuples of names for combinations"
@@ -89,6 +97,9 @@ class Slicer:
         self.dimensions = tuple(parsed)
         self.names = tuple(dict.fromkeys(name for names in parsed for name in names))
         self.max_slices = max_slices
+        self._rank = {names: n for n, names in enumerate(parsed)}
+        self.opened = 0
+        """Slices that are open, those called ``(other)`` not counted."""
         self.overflowed = 0
         """Assignments of events to an ``(other)`` slice."""
 
@@ -100,10 +111,7 @@ class Slicer:
                 got=shown(slices),
                 position=position,
             )
-        return {
-            name: canonical_label(slices[name], f"slices[{name!r}]", position)
-            for name in self.names
-        }
+        return {name: _slice_value(slices[name], name, position) for name in self.names}
 
     def keys(self, slices: object) -> list[SliceKey]:
         """The event's slices, unknown ones included; raises InputError."""
@@ -111,29 +119,70 @@ class Slicer:
         return [tuple((name, values[name]) for name in names) for names in self.dimensions]
 
     def admit(self, key: SliceKey, known: Mapping[SliceKey, object], count: int = 1) -> SliceKey:
-        """The slice that takes ``count`` events of this key: itself, or ``(other)``."""
-        if key in known:
+        """The slice that takes ``count`` events of this key: itself, or ``(other)``; O(1).
+
+        The caller opens the slice if it is not among the known ones.
+        """
+        # A value "(other)" out of the stream belongs where it says.
+        if key in known or _is_other(key):
             return key
-        if len(known) - self._others(known) < self.max_slices and not _is_other(key):
+        if self.opened < self.max_slices:
+            self.opened += 1
             return key
         self.overflowed += count
-        return tuple((name, OTHER) for name, _ in key)
+        return other_key(key)
 
-    def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> SliceKey:
-        """Where an earlier event of this key was counted."""
-        return key if key in known else tuple((name, OTHER) for name, _ in key)
+    def reopen(self, key: SliceKey) -> None:
+        """Count a slice that a saved state holds."""
+        self.opened += not _is_other(key)
 
-    def _others(self, known: Mapping[SliceKey, object]) -> int:
-        return sum(tuple((name, OTHER) for name in names) in known for names in self.dimensions)
+    def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> list[SliceKey]:
+        """Where an earlier event of this key may have been counted: as a rule one slice.
 
-    def groups(self, slices: object, length: int) -> Iterator[tuple[SliceKey, IntArray]]:
-        """For columns: each slice's key and its rows, in the order of first appearance."""
+        Two after a merge, when one shard had a slice for the key and the other none.
+        """
+        places = dict.fromkeys((key, other_key(key)))
+        return [place for place in places if place in known]
+
+    def assign(
+        self, groups: Iterable[SliceRows], kept: IntArray | None, known: Mapping[SliceKey, object]
+    ) -> list[SliceRows]:
+        """The rows of a batch by the slice that takes them, as if they came one by one.
+
+        Args:
+            groups: What :meth:`groups` gave.
+            kept: Ascending rows that came in time; None: all.
+            known: The slices that are open.
+        """
+        arrived: list[tuple[int, int, SliceKey, IntArray]] = []
+        for key, rows in groups:
+            if kept is not None:
+                rows = np.intersect1d(rows, kept, assume_unique=True)
+            if len(rows):
+                arrived.append((int(rows[0]), len(arrived), key, rows))
+        # Room goes to who comes first; of one event's slices to the first dimension's.
+        arrived.sort(key=lambda group: (group[0], self._rank[_names(group[2])]))
+        taken: dict[SliceKey, list[IntArray]] = {}
+        both = ChainMap(taken, known)  # type: ignore[arg-type]
+        for _, _, key, rows in arrived:
+            taken.setdefault(self.admit(key, both, len(rows)), []).append(rows)
+        return [
+            (key, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts)))
+            for key, parts in taken.items()
+        ]
+
+    def _columns(self, slices: object, length: int) -> dict[str, LabelColumn]:
         if not isinstance(slices, Mapping) or not all(name in slices for name in self.names):
             self._values(slices)
         assert isinstance(slices, Mapping)
-        columns = {name: label_column(slices[name], f"slices[{name!r}]") for name in self.names}
+        columns = {name: _slice_column(slices[name], name) for name in self.names}
         for name, column in columns.items():
             check_same_length(length, len(column.codes), f"slices[{name!r}]")
+        return columns
+
+    def groups(self, slices: object, length: int) -> Iterator[SliceRows]:
+        """For columns: each dimension's slices, with their rows in order; raises InputError."""
+        columns = self._columns(slices, length)
         for names in self.dimensions:
             codes = np.zeros(length, dtype=np.int64)
             for name in names:
@@ -143,8 +192,9 @@ class Slicer:
                 codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
             order = np.argsort(codes, kind="stable")
             borders = np.flatnonzero(np.diff(codes[order])) + 1
-            groups = [rows for rows in np.split(order, borders) if len(rows)]
-            for rows in sorted(groups, key=lambda rows: int(rows[0])):
+            starts = [0, *borders.tolist()]
+            for start, end in zip(starts, [*starts[1:], length], strict=True):
+                rows = order[start:end]
                 first = int(rows[0])
                 yield (
                     tuple(
@@ -168,5 +218,46 @@ class Slicer:
         raise StateError(f"slices: expected a slice of {self.dimensions}, got {shown(pairs)}")
 
 
+def other_key(key: SliceKey) -> SliceKey:
+    """The slice that takes what has no room in this one's dimension.
+
+    >>> other_key((("country", "PT"),))
+    (('country', '(other)'),)
+    """
+    return tuple((name, OTHER) for name, _ in key)
+
+
 def _is_other(key: SliceKey) -> bool:
     return all(value == OTHER for _, value in key)
+
+
+def _names(key: SliceKey) -> tuple[str, ...]:
+    return tuple(name for name, _ in key)
+
+
+def _slice_value(value: object, name: str, position: int | None = None) -> Label:
+    try:
+        return canonical_label(value, f"slices[{name!r}]", position)
+    except InputError as error:
+        raise InputError(
+            error.field,
+            expected="a str, int or bool value",
+            got=error.got,
+            position=position,
+            remedy="put a name in place of what is missing, such as 'unknown'",
+        ) from None
+
+
+def _slice_column(column: object, name: str) -> LabelColumn:
+    """Codes of a slice's values. Unlike labels they may be of two kinds, str beside int."""
+    try:
+        return label_column(column, f"slices[{name!r}]")
+    except InputError as error:
+        if error.position is None:
+            raise
+    values = column.tolist() if isinstance(column, np.ndarray) else list(column)  # type: ignore[call-overload]
+    place: dict[Label, int] = {}
+    codes = [
+        place.setdefault(_slice_value(value, name, n), len(place)) for n, value in enumerate(values)
+    ]
+    return LabelColumn(list(place), np.asarray(codes, dtype=np.int64))

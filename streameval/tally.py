@@ -199,6 +199,8 @@ class Tally:
         "succession",
     )
 
+    _make: Callable[[str], Any]
+
     def __init__(self, plan: Plan) -> None:
         keeps = plan.keeps
         self.plan = plan
@@ -231,13 +233,14 @@ class Tally:
         if score is not None:
             # First the two that can refuse: theirs is a most weight that they hold.
             if self.index is not None:
-                self.index.update(y_true, score, weight)
+                # A bool takes the index's short way, the label 1 or 0 does not.
+                self.index.update(y_true == 1, score, weight)
             if self.class_scores is not None:
                 self.class_scores.update(y_true, score, weight)
             if self._probability is not None:
-                self._probability.update(y_true, score, weight)
+                self._probability.update(y_true == 1, score, weight)
             if self._moments is not None:
-                self._moments.update(y_true, score, weight)
+                self._moments.update(y_true == 1, score, weight)
             if self.class_probability is not None:
                 self.class_probability.update(y_true, score, weight)
         if y_pred is not None and self.confusion is not None:
@@ -263,10 +266,57 @@ class Tally:
         self._remove(y_true, y_pred, score, weight)
 
     def evict(self, oldest: tuple[Any, ...], following: tuple[Any, ...] | None) -> None:
-        """Take the oldest event out of a window; ``following`` came right after it."""
-        self._remove(*oldest)
+        """Take the oldest event, known to be inside, out of a window.
+
+        ``following`` came right after it; None where no other did.
+        """
+        y_true, y_pred, score, weight = oldest
+        if y_pred is not None and self.confusion is not None:
+            self.confusion.revert(y_true, y_pred, weight)
+        if score is not None:
+            if self.index is not None:
+                self.index.revert(y_true == 1, score, weight)
+            if self._probability is not None:
+                self._probability.revert(y_true == 1, score, weight)
+            if self._moments is not None:
+                self._moments.revert(y_true == 1, score, weight)
+            if self.class_probability is not None:
+                self.class_probability.revert(y_true, score, weight)
+            if self.class_scores is not None:
+                self.class_scores.revert(y_true, score, weight)
         if self.succession is not None:
-            self.succession.forget_oldest(oldest[0], None if following is None else following[0])
+            self.succession.forget_oldest(y_true, None if following is None else following[0])
+
+    def replace(self, oldest: tuple[Any, ...], event: tuple[Any, ...]) -> None:
+        """:meth:`update` with an event and :meth:`evict` the oldest, in one go.
+
+        Not for a tally that knows the order of its events.
+        """
+        y_true, y_pred, score, weight = event
+        old_true, old_pred, old_score, old_weight = oldest
+        index = self.index
+        if score is None and old_score is None:
+            pass
+        elif (
+            index is not None
+            and score is not None
+            and old_score is not None
+            and self._probability is None
+            and self._moments is None
+        ):
+            index.update(y_true == 1, score, weight)
+            index.revert(old_true == 1, old_score, old_weight)
+        else:
+            self.update(y_true, y_pred, score, weight)
+            self.evict(oldest, None)
+            return
+        counts = self.confusion
+        # Of labels, what comes is often what goes.
+        if counts is not None and not (
+            y_true == old_true and y_pred == old_pred and weight == old_weight
+        ):
+            counts.update(y_true, y_pred, weight)
+            counts.revert(old_true, old_pred, old_weight)
 
     def take_out(self, event: tuple[Any, ...], others: Iterable[Label]) -> None:
         """:meth:`revert` where the true labels of all other events are known in their order."""

@@ -21,6 +21,7 @@ LAYERS = [
     "windows",
     "intake",
     "slices",
+    "places",
     "report",
     "view",
     "slice_report",

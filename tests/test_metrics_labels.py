@@ -198,6 +198,9 @@ def test_an_undefined_number_may_be_infinite():
     counts = ConfusionCounts.from_matrix([[1, 0], [1, 0]], ["a", "b"])
     assert metrics.precision(counts, average="macro", undefined=math.inf) == math.inf
     assert metrics.precision(counts, average="weighted", undefined=-math.inf) == -math.inf
+    # It stands for classes without a value; here every class has one.
+    assert metrics.recall(counts, average="macro", undefined=math.inf) == 0.5
+    assert metrics.npv(counts, average="macro", undefined=math.inf) == math.inf
 
 
 def test_nan_as_the_undefined_number_means_none():

@@ -276,3 +276,11 @@ def test_damaged_states_are_refused_with_the_field(change: dict[str, Any], messa
 def test_a_state_that_is_no_dictionary_is_refused() -> None:
     with pytest.raises(StateError, match="probability: expected a dictionary, got list"):
         ProbabilitySums.from_state([])  # type: ignore[arg-type]
+
+
+def test_a_float_state_is_refused_what_it_would_write_otherwise() -> None:
+    data = sums_of([True, False], [0.5, 0.25], [0.5, 1], bins=2).to_state()
+    assert ProbabilitySums.from_state(data).to_state() == data
+    for value in (-0.0, math.nan, math.inf, 0):
+        with pytest.raises(StateError, match=r"probability\.outside: expected a finite"):
+            ProbabilitySums.from_state({**data, "outside": value})

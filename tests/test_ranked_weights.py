@@ -160,15 +160,19 @@ def test_a_long_product_beyond_int64_is_exact():
 # --- the delta ----------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(scores, st.integers(-(2**53), 2**53).filter(bool))), scores)
+signed = st.one_of(st.integers(-9, 9), st.integers(-(2**53), 2**53)).filter(bool)
+
+
+@given(st.lists(st.tuples(scores, signed)), scores)
 def test_delta_knows_the_weight_below(changes, asked):
     delta = RankDelta()
     for score, weight in changes:
         delta.change(score, weight)
     assert delta.below(asked) == sum(weight for score, weight in changes if score < asked)
     assert delta.entries == sum(abs(weight).bit_count() for _, weight in changes)
-    twin = delta.copy()
+    twin, below = delta.copy(), delta.below(math.inf)
     twin.change(asked, 3)
+    assert (delta.below(math.inf), twin.below(math.inf)) == (below, below + 3)
     assert twin.weights[asked] - delta.weights.get(asked, 0) == 3
     assert delta.entries == twin.entries - 2
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import re
+from pathlib import Path
 
 import pytest
 from metric_laws import states_of
 
 from streameval import metrics
 from streameval.errors import MetricError
-from streameval.metrics import METRICS, ROWS, compute, find, shown_metrics
+from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
 from streameval.metrics.metric import BOTH, DIRECTIONS, STATES
 
 TASKS = sorted(BOTH)
@@ -143,3 +145,9 @@ def test_one_name_serves_the_states_of_both_tasks():
 def test_binding_without_options_costs_nothing():
     assert find("f1_macro").bind() is metrics.f1_macro
     assert find("f1_micro").bind() is metrics.accuracy
+
+
+def test_the_definitions_page_has_every_name():
+    page = (Path(__file__).parent.parent / "docs" / "definitions.md").read_text("utf-8")
+    named = set(re.findall(r"`(\w+)`", page))
+    assert set(METRICS) | set(CURVES) | set(CUT_POINTS) <= named

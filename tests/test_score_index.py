@@ -406,11 +406,19 @@ def test_weight_beyond_the_limit_is_refused_and_nothing_counted():
         index.update(True, 0.5, 2**53)
     with pytest.raises(InputError, match="add up to at most"):
         index.update_many([False, True], [1.0, 2.0], [1, 2**53])
-    other = PortableScoreIndex([(False, 1.0)])
-    other.merge(index)
-    with pytest.raises(InputError, match="add up to at most"):
-        index.merge(other)
     assert index == before
+    # Whichever class is too heavy, the other one is not counted either.
+    swapped = PortableScoreIndex()
+    swapped.update_many([not positive for positive in columns[0]], *columns[1:])
+    for heavy in (index, swapped):
+        before = heavy.copy()
+        with pytest.raises(InputError, match="add up to at most"):
+            heavy.update_many([False, True], [1.0, 2.0], [2**53, 2**53])
+        other = PortableScoreIndex([(False, 1.0), (True, 1.0)])
+        other.merge(heavy)
+        with pytest.raises(InputError, match="add up to at most"):
+            heavy.merge(other)
+        assert heavy == before
     assert index.twice_wins == 2 * 511 * 2**53
     index._check()
 
@@ -449,9 +457,10 @@ def test_a_damaged_state_says_what_is_wrong(change, message):
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -0.5, -0.0, 1e300])
 def test_a_damaged_weight_is_refused(bad):
-    index = PortableScoreIndex([(True, 0.1)])
+    index = PortableScoreIndex([(False, 0.1)])
     index.update(True, 0.9, 0.5)
     state = index.to_state()
+    assert PortableScoreIndex.from_state(state) == index
     state["positives"][0] = bad
     with pytest.raises(StateError, match=r"index\.positives"):
         PortableScoreIndex.from_state(state)

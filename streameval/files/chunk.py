@@ -13,9 +13,12 @@ import numpy.typing as npt
 
 from streameval.errors import shown
 from streameval.events import MAX_WEIGHT, BoolArray, IntArray
+from streameval.files.times import time_column, time_fault
 
 __all__ = [
     "BadRecord",
+    "EXPECTED",
+    "MISSING",
     "BadRecords",
     "Chunk",
     "Column",
@@ -26,11 +29,13 @@ __all__ = [
     "taken",
 ]
 
-Kind: TypeAlias = Literal["label", "number", "weight", "probabilities"]
+Kind: TypeAlias = Literal["label", "number", "weight", "probabilities", "time", "slice"]
 """What a field is read as.
 
 ``label``: text, an integer or true/false. ``number``: finite. ``weight``: a
-number above 0. ``probabilities``: an object label -> number.
+number above 0. ``probabilities``: an object label -> number. ``time``: ISO 8601
+with an offset, or a number where its unit is declared. ``slice``: as a label;
+in CSV always text.
 """
 
 Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]]
@@ -43,7 +48,15 @@ EXPECTED: Mapping[Kind, str] = {
     "number": "a finite number",
     "weight": f"a weight above 0 and at most {MAX_WEIGHT}",
     "probabilities": "an object label -> probability",
+    "time": "a time: ISO 8601 with an offset, or a number of a declared unit",
+    "slice": "a value to slice by (text, an integer or true/false)",
 }
+
+MISSING: Mapping[Kind, str] = {
+    "label": "this event has no label yet: leave it out",
+    "slice": "put a name in place of what is missing, such as 'unknown'",
+}
+"""What to do about a field that is empty."""
 
 KEPT = 10
 """How many bad records are kept in full; the others are counted."""
@@ -57,10 +70,12 @@ class Wanted:
         path: A column's name; in JSONL and Parquet a dot goes one level down
             (``meta.label``), and ``\\.`` is a dot that belongs to the name.
         kind: What its values are.
+        unit: Of a time that is a number: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
     """
 
     path: str
     kind: Kind
+    unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +150,7 @@ class Chunk:
 
     ``columns[path][n]`` is the value of record n, which began at ``lines[n]``.
     Every number is finite and every weight above 0; every label is a str, an
-    int, a bool or a float.
+    int, a bool or a float; times are numpy ``datetime64`` in UTC.
     """
 
     source: str
@@ -166,18 +181,17 @@ def checked_chunk(
     lines: Lines,
     bad: BadRecords,
 ) -> Chunk:
-    """A chunk without the records whose numbers are not finite or weights not above 0."""
+    """A chunk without the records whose numbers, weights or times are none."""
     refused: BoolArray | None = None
     for want in wanted:
-        if want.kind not in ("number", "weight"):
-            continue
         values = columns[want.path]
-        assert isinstance(values, np.ndarray)
-        if want.kind == "number":
-            wrong = ~np.isfinite(values)
-        else:
-            wrong = ~((values > 0) & (values <= MAX_WEIGHT))  # nan is neither
-        if not wrong.any():
+        wrong = None
+        if want.kind == "time":
+            assert not isinstance(values, dict)
+            columns[want.path], wrong = time_column(values, want.unit)
+        elif want.kind in ("number", "weight"):
+            wrong = _wrong_numbers(values, want.kind)
+        if wrong is None:
             continue
         # A record wrong in two fields is one bad record, for the first of them.
         new = wrong if refused is None else wrong & ~refused
@@ -185,7 +199,8 @@ def checked_chunk(
         found = BadRecords()
         for position in np.flatnonzero(new)[:KEPT].tolist():
             line = int(lines[position])
-            found.add(partial(_bad_number, source, line, want, values[position]))
+            value = values[position]  # type: ignore[index]
+            found.add(partial(_bad_value, source, line, want, value))
         found.count = int(new.sum())
         bad.add_all(found)
     if refused is None:
@@ -197,7 +212,19 @@ def checked_chunk(
     )
 
 
-def _bad_number(source: str, line: int, want: Wanted, value: Any) -> BadRecord:
+def _wrong_numbers(values: Column, kind: Kind) -> BoolArray | None:
+    assert isinstance(values, np.ndarray)
+    if kind == "number":
+        wrong = ~np.isfinite(values)
+    else:
+        wrong = ~((values > 0) & (values <= MAX_WEIGHT))  # nan is neither
+    return wrong if wrong.any() else None
+
+
+def _bad_value(source: str, line: int, want: Wanted, value: Any) -> BadRecord:
+    if want.kind == "time":
+        got, remedy = time_fault(value, want.unit)
+        return BadRecord(source, line, want.path, EXPECTED[want.kind], got, remedy)
     number = float(value)
     remedy = "leave events of weight 0 out" if want.kind == "weight" and number == 0 else ""
     got = str(int(number)) if number.is_integer() and abs(number) < 1e15 else shown(number)

@@ -14,6 +14,7 @@ from streameval.events import BoolArray, FloatArray
 from streameval.files.blocks import Readable
 from streameval.files.chunk import (
     EXPECTED,
+    MISSING,
     BadRecord,
     BadRecords,
     Chunk,
@@ -24,6 +25,7 @@ from streameval.files.chunk import (
 )
 from streameval.files.csv_rows import CsvRows, Rows
 from streameval.files.label_text import LabelType, label_from_text, likely_type
+from streameval.files.times import number_or_text
 
 __all__ = ["LabelTypes", "read_csv"]
 
@@ -140,6 +142,11 @@ def _chunk(
         faults = BadRecords()
         if want.kind == "label":
             column, wrong = _labels(cells, label_types.of(want.path))
+        elif want.kind == "slice":
+            # Never a number: a later "7b" would be refused beside 7.
+            column, wrong = _labels(cells, "str")
+        elif want.kind == "time":
+            column, wrong = list(map(number_or_text, cells)), []
         else:
             column, wrong = _numbers(cells)
         for position in wrong:
@@ -199,6 +206,8 @@ def _numbers(cells: list[str]) -> tuple[FloatArray, list[int]]:
 def _bad_cell(
     source: str, line: int, want: Wanted, text: str, label_types: LabelTypes
 ) -> BadRecord:
+    if want.kind == "slice":
+        return BadRecord(source, line, want.path, EXPECTED["slice"], "nothing", MISSING["slice"])
     if want.kind != "label":
         got = f"the text {shown(text)}" if text else "nothing"
         return BadRecord(source, line, want.path, EXPECTED[want.kind], got)

@@ -19,6 +19,8 @@ _TYPES: dict[Kind, Any] = {
     "number": float,
     "weight": float,
     "probabilities": dict[str, float],
+    "time": int | float | str,
+    "slice": int | str | bool | float,
 }
 
 

@@ -55,8 +55,10 @@ def read_jsonl(stream: Readable, source: str, wanted: Sequence[Wanted]) -> Itera
         columns: dict[str, Column] = {}
         for want in wanted:
             values = list(map(shape.getters[want.path], records))
-            if want.kind == "label":
+            if want.kind in ("label", "slice"):
                 columns[want.path] = pool.column(values)
+            elif want.kind == "time":
+                columns[want.path] = values
             elif want.kind == "probabilities":
                 columns[want.path] = probability_columns(values)
             else:

@@ -13,6 +13,7 @@ from streameval.errors import InputError, MissingExtraError, shown
 from streameval.events import BoolArray
 from streameval.files.chunk import (
     EXPECTED,
+    MISSING,
     BadRecord,
     BadRecords,
     Chunk,
@@ -124,7 +125,7 @@ def _chunk(
 
 
 def _gap(source: str, line: int, want: Wanted) -> BadRecord:
-    remedy = "this event has no label yet: leave it out" if want.kind == "label" else ""
+    remedy = MISSING.get(want.kind, "")
     return BadRecord(source, line, want.path, EXPECTED[want.kind], "null", remedy)
 
 
@@ -137,14 +138,17 @@ def _column(values: Any, want: Wanted, source: str, arrow: Any) -> Column:
         kind = values.type
     if want.kind == "probabilities":
         return _probabilities(values, want, source, arrow)
-    if want.kind == "label":
+    if want.kind == "time" and types.is_timestamp(kind):
+        ticks = _as_numpy(_filled(values.cast(arrow.int64()), 0))
+        return ticks.view(f"datetime64[{kind.unit}]")
+    if want.kind in ("label", "slice", "time"):
         if types.is_string(kind) or types.is_large_string(kind):
             # Each distinct text is made a str once.
             encoded = _filled(values, "").dictionary_encode()
             distinct = np.asarray(encoded.dictionary.to_pylist(), dtype=object)
             texts: list[Any] = distinct[_as_numpy(encoded.indices)].tolist()
             return texts
-        if types.is_boolean(kind):
+        if types.is_boolean(kind) and want.kind != "time":
             return _truths(values, arrow)
         if types.is_integer(kind):
             return _as_numpy(_filled(values, 0))

@@ -254,6 +254,16 @@ class BinaryIntake:
             self._probability(float(scores[position]), position)
         return scores
 
+    def known_so_far(self) -> int:
+        """How many negative labels are known: 0 or 1; for :meth:`forget_since`."""
+        return 0 if self.negative is None else 1
+
+    def forget_since(self, known: int) -> None:
+        """Know no more than at that moment: what was learnt came in a refused call."""
+        if not known and self.negative is not None:
+            del self._truth[self.negative]
+            self.negative = None
+
     def restore_negative(self, name: object) -> None:
         """Know the negative label's name from a saved state."""
         known = self.negative

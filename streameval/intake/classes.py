@@ -266,6 +266,15 @@ class ClassIntake:
         chosen: IntArray = codes[best]
         return chosen
 
+    def known_so_far(self) -> int:
+        """How many labels are known; for :meth:`forget_since`."""
+        return len(self._known)
+
+    def forget_since(self, known: int) -> None:
+        """Know no more than at that moment: what was learnt came in a refused call."""
+        while len(self._known) > known:
+            self._known.popitem()
+
     def known(self) -> list[Label]:
         """The labels seen or declared, sorted."""
         return sorted(self._known.values())

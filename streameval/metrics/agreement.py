@@ -64,7 +64,7 @@ def matthews_corrcoef(counts: ConfusionCounts, *, undefined: float | None = None
 
 def _correlation(covariance: int, spread_true: int, spread_predicted: int) -> float:
     if spread_true == spread_predicted:
-        # No root, so that a perfect prediction is 1 and not nearly 1.
+        # The root of a square: the same, rounded once, and a perfect prediction is 1.
         return covariance / spread_true
     # Two ratios, not the product of the spreads, which passes int64 at 10⁵
     # events. Three roundings below a root cannot lift it above 1.

@@ -258,13 +258,8 @@ class ClassScores:
         starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])).tolist()
         true = [labels[code] for code in codes[starts].tolist()]
         spans = [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
-        used = [
-            label
-            for at, label in enumerate(proba_labels)
-            if proba[:, at].any()  # a column of zeros is as good as none
-        ]
         total = n if weight is None else total_weight(weight)
-        self._make_room((*true, *used), total)
+        self._make_room((*true, *proba_labels), total)
         if weight is not None and weight.dtype.kind == "f":
             self._promote()
         self._wins.forget()

@@ -24,6 +24,7 @@ import numpy as np
 from streameval.errors import InputError, StateError, shown
 from streameval.event_time import EARLIEST, LATEST, duration, time_missing
 from streameval.events import FloatArray, IntArray, Weight
+from streameval.states.ranked_weights import MAX_TOTAL
 from streameval.states.weighted_sum import weighted_sum
 from streameval.tally import Batch, Plan, Tally
 from streameval.windows.grouping import grouped
@@ -328,7 +329,6 @@ class FadingWindow:
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one admitted event with the weight of its moment."""
         assert event_time is not None
-        self._settle()
         number, phase = divmod(event_time, self._spec.span)
         true, predicted, score, weight = event
         whole = weight * units(phase, self._spec.span)
@@ -337,19 +337,49 @@ class FadingWindow:
         except InputError:
             self._drop_empty(number)
             raise
+        self._settle()
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
         """Count an admitted batch, each event with the weight of its moment."""
         assert event_times is not None
-        self._settle()
         span = self._spec.span
         numbers = event_times // span
         weight = units_many(event_times - numbers * span, span)
         whole = weight if batch.weight is None else weight * batch.weight
         batch = batch.weighted(whole)
-        for number, rows in grouped(numbers):
-            if self._timeline.keeps(number):
-                self._changing(number).update_many(batch if rows is None else batch.take(rows))
+        parts = [
+            (number, batch if rows is None else batch.take(rows))
+            for number, rows in grouped(numbers)
+            if self._timeline.keeps(number)
+        ]
+        for number, part in parts:
+            self._check_room(number, part)
+        for number, part in parts:
+            self._changing(number).update_many(part)
+        self._settle()
+
+    def _check_room(self, number: int, batch: Batch) -> None:
+        """Refuse a batch that an epoch cannot hold before any other epoch has its part."""
+        keeps = self._plan.keeps
+        state = "index" if "index" in keeps else "class_scores"
+        if state not in keeps or batch.score is None or batch.weight is None:
+            return
+        classes = 1
+        held: Weight = 0
+        if number in self._epochs:
+            tally = self._epochs[number].tally
+            held = tally.support(state)
+            classes = max(1, len(tally.labels()))
+        if state == "class_scores":
+            classes += len(batch.labels)
+        total = held + float(batch.weight.sum(dtype=np.float64))
+        if total > MAX_TOTAL // classes:
+            raise InputError(
+                "weight",
+                expected=f"at most {MAX_TOTAL // classes >> 32} events of weight 1 in a half-life",
+                got="more",
+                remedy="make the half-life shorter",
+            )
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""

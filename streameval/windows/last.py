@@ -137,21 +137,19 @@ class LastWindow:
             self._tally.update(*event)
             ring.append(event)
             return
-        # One out, the same in: of labels alone that is the commonest case.
-        if event != ring[0] or self._ordered:
+        if self._ordered:
             self._tally.update(*event)
             ring.append(event)
             self._evict()
         else:
-            ring.rotate(-1)
+            self._tally.replace(ring[0], event)
+            ring.popleft()
+            ring.append(event)
 
     def _evict(self) -> None:
         ring = self._ring
         oldest = ring.popleft()
-        if self._ordered:
-            self._tally.evict(oldest, ring[0] if ring else None)
-        else:
-            self._tally.revert(*oldest)
+        self._tally.evict(oldest, ring[0] if ring else None)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
         """Count a batch; events that would fall out again are never counted."""
@@ -180,7 +178,7 @@ class LastWindow:
             if weighted:
                 self._take_weights()
             tally.update_many(batch)
-        self._ring.extend(events)  # type: ignore[arg-type]
+        self._ring.extend(events)
         while len(self._ring) > n:
             self._evict()
 

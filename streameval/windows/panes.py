@@ -332,7 +332,6 @@ class PanesWindow:
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one admitted event in its pane."""
         assert event_time is not None
-        self._settle()
         number = event_time // self._spec.pane_us
         try:
             self._live(number).update(*event)
@@ -341,11 +340,11 @@ class PanesWindow:
             raise
         if self._merged is not None and self._inside(number):
             self._merged.update(*event)
+        self._settle()
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
         """Count an admitted batch, each event in its pane."""
         assert event_times is not None
-        self._settle()
         self._merged = None
         for number, rows in grouped(event_times // self._spec.pane_us):
             # A batch may span more than is retained: what is old by its end is not kept.

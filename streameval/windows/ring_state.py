@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import StateError, shown
-from streameval.events import MAX_WEIGHT, Label
+from streameval.events import MAX_WEIGHT, Label, Weight
 from streameval.tally import Plan
 from streameval.windows.window import EventFields
 
@@ -19,26 +20,25 @@ _NONE = -1
 
 
 def events_to_state(events: Iterable[EventFields], plan: Plan) -> dict[str, Any]:
-    """Columns ``true``, ``predicted`` (codes into ``labels``, −1 for none), ``weight``, and scores.
+    """Columns ``true``, ``predicted`` (codes into ``labels``), ``weight``, and scores.
 
     Binary scores are ``score`` where ``scored`` says so. Multi-class ones are
     ``shares`` of the labels ``share_labels``, ``share_counts`` of them an
-    event (−1 for none).
+    event (−1 for none), by ascending label.
     """
-    rows = list(events)
+    rows: list[tuple[Label, Any, Any, Weight]] = list(events)
     names: set[Label] = set()
     for true, predicted, score, _ in rows:
         names.add(true)
-        if predicted is not None:
-            names.add(predicted)
+        names.add(predicted)
         if isinstance(score, dict):
             names.update(score)
-    labels: list[Label] = [0, 1] if plan.task == "binary" else sorted(names)  # type: ignore[type-var]
+    labels: list[Label] = [0, 1] if plan.task == "binary" else sorted(names)
     code = {label: n for n, label in enumerate(labels)}
     data: dict[str, Any] = {
         "labels": labels,
         "true": _ints(code[row[0]] for row in rows),
-        "predicted": _ints(_NONE if row[1] is None else code[row[1]] for row in rows),
+        "predicted": _ints(code[row[1]] for row in rows),
         "weight": _ints(row[3] for row in rows),
     }
     if plan.task == "binary":
@@ -47,7 +47,8 @@ def events_to_state(events: Iterable[EventFields], plan: Plan) -> dict[str, Any]
     else:
         shares = [row[2] for row in rows]
         data["share_counts"] = _ints(_NONE if s is None else len(s) for s in shares)
-        given = [s for s in shares if s is not None]
+        # By label, so that one event is written in one way.
+        given = [dict(sorted(s.items(), key=lambda item: code[item[0]])) for s in shares if s]
         data["share_labels"] = _ints(code[label] for s in given for label in s)
         data["shares"] = np.asarray([v for s in given for v in s.values()], dtype=np.float64)
     return data
@@ -79,7 +80,7 @@ def events_from_state(data: dict[str, Any], plan: Plan) -> list[EventFields]:
     last = len(labels) - 1
     true = _column(data, "true", "int64", None, 0, last)
     n = len(true)
-    predicted = _column(data, "predicted", "int64", n, _NONE, last)
+    predicted = _column(data, "predicted", "int64", n, 0, last)
     weights = _column(data, "weight", "int64", n, 1, MAX_WEIGHT)
     scores: Sequence[Any]
     if plan.task == "binary":
@@ -90,7 +91,7 @@ def events_from_state(data: dict[str, Any], plan: Plan) -> list[EventFields]:
     else:
         scores = _mappings(data, n, labels)
     return [
-        (labels[t], None if p < 0 else labels[p], score, weight)
+        (labels[t], labels[p], score, weight)
         for t, p, score, weight in zip(
             true.tolist(), predicted.tolist(), scores, weights.tolist(), strict=True
         )
@@ -124,8 +125,8 @@ def _mappings(data: dict[str, Any], n: int, labels: list[Label]) -> list[dict[La
             labels[code]: share
             for code, share in zip(codes[start:end], shares[start:end], strict=True)
         }
-        if len(mapping) != count:
-            raise StateError("window.share_labels: an event names one label twice")
+        if any(a >= b for a, b in pairwise(codes[start:end])):
+            raise StateError("window.share_labels: expected each event's labels to ascend")
         mappings.append(mapping)
         start = end
     return mappings

@@ -1,0 +1,228 @@
+"""Where events go: into the window of the total and into those of their slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from streameval import event_time as clock
+from streameval.errors import InputError, StateError, shown
+from streameval.slices import SliceKey, Slicer, SliceRows, other_key, slice_name, slice_order
+from streameval.tally import Batch, Plan
+from streameval.windows.window import EventFields, Timeline, Undo, Window, WindowSpec
+
+__all__ = ["Places"]
+
+
+class Places:
+    """The windows of one evaluator: the total's and one for each slice.
+
+    They share a timeline, so that a slice's window moves on with the stream
+    even while no event of the slice comes.
+
+    Args:
+        spec: What windows there are.
+        plan: What their tallies keep.
+        slicer: Which slices an event belongs to.
+        time_unit: Unit of numeric event times, or None.
+
+    Attributes:
+        total: The window that every event in time goes into.
+        slices: The windows of the slices.
+    """
+
+    __slots__ = ("_plan", "_slicer", "_spec", "_time_unit", "slices", "timeline", "total")
+
+    def __init__(self, spec: WindowSpec, plan: Plan, slicer: Slicer, time_unit: str | None) -> None:
+        self._spec = spec
+        self._plan = plan
+        self._slicer = slicer
+        self._time_unit = time_unit
+        self.timeline: Timeline | None = spec.timeline()
+        self.total: Window = spec.open(plan, self.timeline)
+        self.slices: dict[SliceKey, Window] = {}
+
+    @property
+    def alone(self) -> bool:
+        """Whether an event of weight 1 goes to the total and nowhere else, whenever it was."""
+        return self.timeline is None and not self._slicer.dimensions
+
+    def add(self, event: EventFields, event_time: object, slices: object) -> None:
+        """Count an event, unless it comes too late; raises InputError and counts nothing."""
+        self._spec.check_weight(event[3])
+        moment = self._moment(event_time)
+        keys = self._slicer.keys(slices) if self._slicer.dimensions else ()
+        timeline = self.timeline
+        if timeline is None:
+            self.total.add(event, moment)
+        else:
+            before = timeline.to_state()
+            if moment is None:
+                moment = int(timeline.tick(1)[0])
+            if not timeline.admit(moment):
+                return
+            try:
+                self.total.add(event, moment)
+            except InputError:
+                timeline.restore(before)
+                raise
+        for key in keys:
+            self._open(self._slicer.admit(key, self.slices)).add(event, moment)
+
+    def _moment(self, value: object) -> int | None:
+        if not self._spec.needs_time:
+            return None
+        if value is None:
+            raise clock.time_missing()
+        return clock.event_time(value, self._time_unit)
+
+    def _open(self, key: SliceKey) -> Window:
+        window = self.slices.get(key)
+        if window is None:
+            window = self.slices[key] = self._spec.open(self._plan, self.timeline)
+        return window
+
+    def add_many(self, batch: Batch, event_time: object, slices: object) -> None:
+        """Count a batch as if its events came one by one; raises InputError and counts nothing."""
+        self._spec.check_weight(batch.weight)
+        moments = None
+        if self._spec.needs_time:
+            if event_time is None:
+                raise clock.time_missing()
+            moments = clock.event_times(event_time, len(batch), self._time_unit)
+        groups: Iterable[SliceRows] = ()
+        if self._slicer.dimensions:
+            groups = list(self._slicer.groups(slices, len(batch)))
+        timeline = self.timeline
+        kept = None
+        if timeline is None:
+            self.total.add_many(batch, None)
+        else:
+            if moments is None:
+                moments = timeline.tick(len(batch))
+            before = timeline.to_state()
+            kept = timeline.admit_many(moments)
+            in_time: Any = slice(None) if kept is None else kept
+            try:
+                self.total.add_many(batch if kept is None else batch.take(kept), moments[in_time])
+            except InputError:
+                timeline.restore(before)
+                raise
+        for key, rows in self._slicer.assign(groups, kept, self.slices):
+            self._open(key).add_many(batch.take(rows), None if moments is None else moments[rows])
+
+    def remove(self, event: EventFields, event_time: object, slices: object) -> None:
+        """Undo one earlier event in every window that it went into, or raise InputError."""
+        moment = self._moment(event_time)
+        if self.timeline is not None and moment is None:
+            raise InputError(
+                "revert",
+                expected="a window that goes by event time",
+                got="one that fades by the number of events, where this event's is not known",
+            )
+        keys = self._slicer.keys(slices) if self._slicer.dimensions else []
+        undone: list[Undo] = [self.total.remove(event, moment)]
+        try:
+            for key in keys:
+                undone.append(self._remove_from_slice(key, event, moment))
+        except InputError:
+            # A slice never had it, so as a whole it never came.
+            for undo in reversed(undone):
+                undo()
+            raise
+
+    def _remove_from_slice(self, key: SliceKey, event: EventFields, moment: int | None) -> Undo:
+        refused: InputError | None = None
+        for place in self._slicer.located(key, self.slices):
+            try:
+                return self.slices[place].remove(event, moment)
+            except InputError as error:
+                refused = error
+        raise refused or InputError(
+            "revert", expected="an event that was counted", got=f"none in {slice_name(key)}"
+        )
+
+    def check_merge(self, other: Places) -> None:
+        """Raise StateError where the windows of two shards cannot be merged."""
+        self.total.check_merge(other.total)
+
+    def merge(self, other: Places) -> None:
+        """Add another shard's events; the operand is unchanged."""
+        if self.timeline is not None and other.timeline is not None:
+            self.timeline.merge(other.timeline)
+        self.total.merge(other.total)
+        for key in other.in_order():
+            place = self._slicer.admit(key, self.slices)
+            self._open(place).merge(other.slices[key])
+        self._slicer.overflowed += other._slicer.overflowed
+
+    def in_order(self) -> list[SliceKey]:
+        """The slices' keys, sorted."""
+        return sorted(self.slices, key=slice_order)
+
+    def retained(self) -> dict[str, Any]:
+        """What the total's window keeps, and how many slices there are."""
+        kept = dict(self.total.retained())
+        if self._slicer.dimensions:
+            kept["slices"] = len(self.slices)
+            # One more called "(other)" for each dimension.
+            kept["slices_at_most"] = self._slicer.max_slices + len(self._slicer.dimensions)
+        return kept
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain canonical data."""
+        return {
+            "window": self.total.to_state(),
+            "timeline": None if self.timeline is None else self.timeline.to_state(),
+            "slices": [
+                {"key": [list(pair) for pair in key], "window": self.slices[key].to_state()}
+                for key in self.in_order()
+            ],
+            "slices_overflowed": self._slicer.overflowed,
+        }
+
+    def restore(self, data: Mapping[str, Any]) -> None:
+        """Take over a saved state; raises StateError."""
+        timeline = data.get("timeline")
+        if self.timeline is not None:
+            self.timeline.restore(_part(timeline, "timeline"))
+        elif timeline is not None:
+            raise StateError(f"timeline: expected null, got {shown(timeline)}")
+        window = _part(data.get("window"), "window")
+        self.total = self._spec.restore(window, self._plan, self.timeline)
+        saved, overflowed = data.get("slices"), data.get("slices_overflowed")
+        if not isinstance(saved, list):
+            raise StateError(f"slices: expected a list, got {shown(saved)}")
+        if type(overflowed) is not int or overflowed < 0:
+            raise StateError(f"slices_overflowed: expected a count, got {shown(overflowed)}")
+        self._slicer.overflowed = overflowed
+        for item in saved:
+            self._restore_slice(item)
+        if self.in_order() != list(self.slices):
+            raise StateError("slices: expected them sorted")
+        if self._slicer.opened > self._slicer.max_slices:
+            raise StateError(
+                f"slices: expected at most {self._slicer.max_slices}, got {self._slicer.opened}"
+            )
+
+    def _restore_slice(self, item: object) -> None:
+        if not isinstance(item, dict) or set(item) != {"key", "window"}:
+            raise StateError(f"slices: expected a key and a window, got {shown(item)}")
+        key = self._slicer.key_from_state(item["key"])
+        if key in self.slices:
+            raise StateError(f"slices: {shown(slice_name(key))} is there twice")
+        window = _part(item["window"], "window")
+        self.slices[key] = self._spec.restore(window, self._plan, self.timeline)
+        self._slicer.reopen(key)
+
+    def _check(self) -> None:
+        for window in (self.total, *self.slices.values()):
+            window._check()
+        named = [key for key in self.slices if key != other_key(key)]
+        assert self._slicer.opened == len(named) <= self._slicer.max_slices
+
+
+def _part(part: object, key: str) -> dict[str, Any]:
+    if not isinstance(part, dict):
+        raise StateError(f"{key}: expected an object, got {shown(part)}")
+    return part
