@@ -205,7 +205,7 @@ class View:
         reason = reason_of(value)
         if not reason and metric.state == "confusion" and tally.confusion is not None:
             names = self._question.names()
-            missing = left_out(metric, tally.confusion)
+            missing = left_out(metric, tally.confusion, self._question.undefined)
             if missing:
                 some = ", ".join(str(names.get(label, label)) for label in missing[:5])
                 more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""

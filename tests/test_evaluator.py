@@ -333,3 +333,13 @@ def test_cut_points_and_curves() -> None:
         ev.curve("rock")
     with pytest.raises(se.MetricError, match="no cut-point is called"):
         ev.thresholds("best")
+
+
+def test_classes_are_left_out_only_where_no_number_stands_in() -> None:
+    rows = {}
+    for undefined in (None, 0.0):
+        ev = se.Evaluator(task="multiclass", undefined=undefined)
+        ev.update("cat", "dog")
+        (rows[undefined],) = ev.report(["recall_macro"])
+    assert "dog" in rows[None].reason
+    assert rows[0.0].reason == ""
