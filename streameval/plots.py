@@ -1,13 +1,15 @@
 """Pictures of curves, confusion counts and series, as matplotlib axes.
 
 Curves are drawn by scikit-learn's Display classes, which users know. Needs
-the extra ``plots``.
+the extra ``plots``. Figures are made without pyplot: nothing is kept when
+nobody holds them any more.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import warnings
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -21,6 +23,7 @@ from streameval.view import View
 
 try:
     import matplotlib.dates
+    import matplotlib.ticker
     from matplotlib.figure import Figure
     from sklearn import calibration as sklearn_calibration
     from sklearn import metrics as sklearn_metrics
@@ -28,17 +31,23 @@ except ImportError as error:
     package = (error.name or "matplotlib").partition(".")[0]
     raise MissingExtraError("plotting", package=package, extra="plots") from None
 
-__all__ = ["plot_confusion", "plot_curve", "plot_series", "save_figure"]
+__all__ = ["check_picture", "plot_confusion", "plot_curve", "plot_series", "save_figure"]
 
 _FORMATS = (".png", ".svg", ".pdf", ".html")
+_CURVES = ("roc", "precision_recall", "det", "pr_gain", "calibration")
+
+_LABEL_CHARACTERS = 24
+_MANY_CLASSES = 10
+_MANY_PANES = 100
 
 
 def plot_curve(evaluator: Evaluator | View, name: str, ax: Any = None, **params: Any) -> Any:
-    """Draw a curve: ``"roc"``, ``"precision_recall"``, ``"det"`` or ``"calibration"``.
+    """Draw a curve.
 
     Args:
         evaluator: An evaluator, or the view of a slice.
-        name: Which curve.
+        name: ``"roc"``, ``"precision_recall"``, ``"det"``, ``"pr_gain"`` or
+            ``"calibration"``.
         ax: Matplotlib axes; a new figure's when left out.
         **params: Passed to :meth:`~streameval.Evaluator.curve`.
 
@@ -49,10 +58,14 @@ def plot_curve(evaluator: Evaluator | View, name: str, ax: Any = None, **params:
         MetricError: No such curve, or no scores were fed.
         InputError: The curve is undefined; the reason is in the message.
     """
-    ax = _axes(ax)
+    if name not in _CURVES:
+        raise MetricError(f"no curve is called {shown(name)}; there are {', '.join(_CURVES)}")
     curve = evaluator.curve(name, **params)
-    if curve.reason and name != "calibration":
-        raise InputError("curve", expected="a curve that is defined", got=curve.reason)
+    # Of a precision-recall curve half may be undefined; the other half is no picture.
+    if curve.reason or not all(np.isfinite(column).all() for column in _coordinates(curve, name)):
+        reason = curve.reason or "values that are undefined"
+        raise InputError("curve", expected="a curve that is defined", got=reason)
+    ax = _axes(ax)
     display: Any
     if name == "roc":
         display = sklearn_metrics.RocCurveDisplay(
@@ -68,13 +81,27 @@ def plot_curve(evaluator: Evaluator | View, name: str, ax: Any = None, **params:
         display.plot(ax=ax)
     elif name == "det":
         sklearn_metrics.DetCurveDisplay(fpr=curve.fpr, fnr=curve.fnr).plot(ax=ax)
-    elif name == "calibration":
+    elif name == "pr_gain":
+        ax.plot(curve.recall_gain, curve.precision_gain)
+        ax.set(xlabel="Recall gain", ylabel="Precision gain", xlim=(-0.01, 1.01), aspect="equal")
+        ax.set_ylim(max(-0.5, float(np.min(curve.precision_gain))) - 0.01, 1.01)
+    else:
         sklearn_calibration.CalibrationDisplay(
             prob_true=curve.observed, prob_pred=curve.predicted, y_prob=np.zeros(0)
-        ).plot(ax=ax)
-    else:
-        raise MetricError(f"no picture is made of the curve {shown(name)}")
+        ).plot(ax=ax, markersize=4)
+        ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
     return ax
+
+
+def _coordinates(curve: Any, name: str) -> list[Any]:
+    pairs = {
+        "roc": ("fpr", "tpr"),
+        "precision_recall": ("precision", "recall"),
+        "det": ("fpr", "fnr"),
+        "pr_gain": ("recall_gain", "precision_gain"),
+        "calibration": ("predicted", "observed"),
+    }
+    return [getattr(curve, column) for column in pairs[name]]
 
 
 def plot_confusion(evaluator: Evaluator | View, ax: Any = None, most: int = 30) -> Any:
@@ -86,55 +113,99 @@ def plot_confusion(evaluator: Evaluator | View, ax: Any = None, most: int = 30) 
         most: Most classes that are drawn.
 
     Raises:
-        InputError: There are more classes than that.
+        InputError: There are more classes than that, or none.
     """
     counts = evaluator.confusion
-    if len(counts.labels) > most:
-        raise InputError(
-            "confusion", expected=f"at most {most} classes to draw", got=str(len(counts.labels))
-        )
-    ax = _axes(ax)
-    sklearn_metrics.ConfusionMatrixDisplay(counts.to_array(), display_labels=counts.labels).plot(
-        ax=ax, values_format="d" if counts.exact else "g", colorbar=False
+    classes = len(counts.labels)
+    if not 1 <= classes <= most:
+        raise InputError("confusion", expected=f"1 to {most} classes to draw", got=str(classes))
+    ax = _axes(ax, *([0.45 * classes + 2] * 2 if classes > _MANY_CLASSES else []))
+    labels = [_plain(str(label)) for label in counts.labels]
+    sklearn_metrics.ConfusionMatrixDisplay(counts.to_array(), display_labels=labels).plot(
+        ax=ax,
+        values_format="d" if counts.exact else ".4g",
+        colorbar=False,
+        cmap="Blues",
+        xticks_rotation="horizontal" if max(map(len, labels)) * classes <= 40 else "vertical",
+        text_kw={"fontsize": 7} if classes > _MANY_CLASSES else None,
     )
     return ax
 
 
 def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: str = "") -> Any:
-    """Draw a metric over time, with the support of each pane as bars beneath.
+    """Draw a metric over time, with the support of each pane beneath.
 
     Args:
         rows: From :meth:`streameval.Evaluator.series`.
         metric: Its name, for the axis.
         ax: Matplotlib axes; a new figure's when left out.
-        label: Name of the line, where several share the axes.
+        label: Name of the line, where several share the axes; supports are
+            then left out.
 
-    Panes without a value leave a gap.
+    Returns:
+        The axes. Panes without a value leave a gap.
     """
     ax = _axes(ax, width=9.0)
-    dates: Any = matplotlib.dates
-    starts = dates.date2num([datetime.fromisoformat(row.start) for row in rows])
-    ends = dates.date2num([datetime.fromisoformat(row.end) for row in rows])
-    middles = [(start + end) / 2 for start, end in zip(starts, ends, strict=True)]
-    ax.plot(middles, [row.value for row in rows], marker="o", markersize=3, label=label or metric)
-    ax.set_ylabel(metric)
+    ax.set_ylabel(_plain(metric))
     ax.set_xlabel("event time (UTC)")
+    ax.grid(alpha=0.3)
+    values = np.asarray([row.value for row in rows], dtype=np.float64)
+    if not np.isfinite(values).any():
+        reason = next((row.reason for row in rows), "no pane holds an event")
+        words = _plain(f"{metric} is undefined: {reason}", 80)
+        ax.text(0.5, 0.6, words, ha="center", transform=ax.transAxes, wrap=True)
+        ax.set_yticks([])
+    if not rows:
+        ax.set_xticks([])
+        return ax
+    dates: Any = matplotlib.dates
+    edges = dates.date2num([datetime.fromisoformat(row.start) for row in rows])
+    edges = np.append(edges, dates.date2num(datetime.fromisoformat(rows[-1].end)))
+    many = len(rows) > _MANY_PANES
+    ax.plot(
+        (edges[:-1] + edges[1:]) / 2,
+        values,
+        # A pane between two without a value has no line: its marker is all there is of it.
+        marker="o",
+        markersize=1.5 if many else 3,
+        linewidth=0.8 if many else 1.5,
+        label=_plain(label or metric),
+    )
     locator = dates.AutoDateLocator()
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     if not label:
-        support = ax.twinx()
-        widths = [0.9 * (end - start) for start, end in zip(starts, ends, strict=True)]
-        support.bar(
-            middles, [row.support for row in rows], width=widths, color="0.85", label="support"
-        )
-        support.set_ylabel("support")
-        # Bars behind the line, and low enough to leave it room.
-        support.set_zorder(ax.get_zorder() - 1)
-        ax.patch.set_visible(False)
-        support.set_ylim(0, 3 * max((row.support for row in rows), default=1) or 1)
-    ax.grid(alpha=0.3)
+        _draw_support(ax, edges, [float(row.support) for row in rows])
     return ax
+
+
+def _draw_support(ax: Any, edges: Any, support: list[float]) -> None:
+    """The supports as one grey outline in the lowest quarter, behind the line."""
+    beneath = ax.twinx()
+    beneath.stairs(support, edges, fill=True, color="0.87")
+    most = max(support) or 1.0
+    beneath.set_ylim(0, 4 * most)
+    ax.margins(x=0.01)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low - 0.3 * (high - low), high)
+    # Ticks of the line stay where its values are, and of the supports where theirs are.
+    ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= high])
+    ticks = matplotlib.ticker.MaxNLocator(2, steps=[1, 2, 5, 10]).tick_values(0, most)
+    beneath.set_yticks([tick for tick in ticks if 0 <= tick <= most])
+    beneath.yaxis.set_major_formatter(lambda tick, _: f"{tick:,.10g}")
+    beneath.set_ylabel("support", color="0.45", y=0.125)
+    beneath.tick_params(axis="y", colors="0.45")
+    beneath.set_zorder(ax.get_zorder() - 1)
+    ax.patch.set_visible(False)
+
+
+def check_picture(path: str | os.PathLike[str], field: str = "plot") -> str:
+    """The ending of a picture's file name; raises InputError for one that cannot be drawn."""
+    name = os.fspath(path)
+    ending = os.path.splitext(name)[1].lower()
+    if ending not in _FORMATS:
+        raise InputError(field, expected=f"a file name in {', '.join(_FORMATS)}", got=shown(name))
+    return ending
 
 
 def save_figure(ax: Any, path: str | os.PathLike[str]) -> None:
@@ -142,28 +213,36 @@ def save_figure(ax: Any, path: str | os.PathLike[str]) -> None:
 
     Raises:
         InputError: Another ending.
+        OSError: The file cannot be written.
     """
-    name = os.fspath(path)
-    ending = os.path.splitext(name)[1].lower()
-    if ending not in _FORMATS:
-        raise InputError("plot", expected=f"a file name in {', '.join(_FORMATS)}", got=shown(name))
+    ending = check_picture(path)
     figure = ax.figure
-    figure.tight_layout()
-    if ending != ".html":
-        figure.savefig(name, dpi=150)
-        return
-
-    picture = io.StringIO()
-    figure.savefig(picture, format="svg")
-    svg = picture.getvalue()
-    with open(name, "w", encoding="utf-8") as file:
-        file.write(
-            "<!DOCTYPE html><html lang='en'><meta charset='utf-8'><title>streameval</title>"
-            "<style>body{margin:2rem}svg{max-width:100%;height:auto}</style>"
-            + svg[svg.index("<svg") :]
-            + "</html>\n"
+    picture = io.BytesIO()
+    with warnings.catch_warnings():
+        # Labels may be of any script; what the font lacks is drawn as a box.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(picture, format="svg" if ending == ".html" else ending[1:], dpi=150)
+    data = picture.getvalue()
+    if ending == ".html":
+        data = (
+            b"<!DOCTYPE html>\n<html lang='en'><meta charset='utf-8'><title>streameval</title>"
+            b"<style>body{margin:2rem}svg{max-width:100%;height:auto}</style>\n"
+            + data[data.index(b"<svg") :]
+            + b"</html>\n"
         )
+    # Drawn in full before the file is touched.
+    with open(path, "wb") as file:
+        file.write(data)
 
 
-def _axes(ax: Any, width: float = 5.0) -> Any:
-    return Figure(figsize=(width, 4.5)).subplots() if ax is None else ax
+def _axes(ax: Any, width: float = 5.0, height: float = 4.5) -> Any:
+    if ax is not None:
+        return ax
+    return Figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def _plain(text: str, most: int = _LABEL_CHARACTERS) -> str:
+    """Text out of a stream as one short line that matplotlib does not read as mathematics."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text)
+    cut = line if len(line) <= most else line[: most - 1] + "…"
+    return cut.replace("$", r"\$")

@@ -2,119 +2,129 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import Annotated
 
 import typer
 
+from streameval.command_line.details import Details
 from streameval.command_line.feed import BadRecordError, Feed
 from streameval.command_line.options import (
+    ByOption,
+    FilesArgument,
     FormatOption,
-    InputFormat,
+    InputFormatOption,
     LabelTypeChoice,
+    LabelTypeOption,
+    MaxSlicesOption,
     MetricsOption,
+    MinSupportOption,
+    NoProgressOption,
     OnBad,
+    OnBadOption,
+    PlotOption,
+    PositiveOption,
+    ProbaOption,
+    SaveOption,
+    ScoreOption,
+    SeriesOption,
+    SliceOption,
     TaskChoice,
+    TaskOption,
+    ThresholdOption,
+    TimeOption,
+    TimeUnitOption,
+    WeightOption,
+    WindowOption,
+    WorstOption,
+    YPredOption,
+    YTrueOption,
     metric_names,
 )
 from streameval.command_line.output import (
     BAD_INPUT,
     FAILURE,
     Format,
-    TargetError,
-    print_report,
+    check_target,
     say,
     tell_bad_records,
 )
 from streameval.command_line.progress import byte_bar
 from streameval.command_line.request import Request
-from streameval.errors import StateError
+from streameval.command_line.result import result_of
+from streameval.command_line.window_text import parse_slices, parse_window
+from streameval.errors import InputError, StateError
 from streameval.evaluator import Evaluator
 from streameval.files.csv_table import LabelTypes
 from streameval.files.label_text import LABEL_TYPES
 from streameval.files.sources import FORMATS, Source, find_sources, read_source
 
-__all__ = ["check_target", "evaluate", "saved"]
+__all__ = ["evaluate", "saved"]
+
+_MAX_SLICES = 10_000
 
 
 def evaluate(
-    files: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help="JSONL, CSV or Parquet files, patterns such as 'day-*.jsonl', or - .",
-        ),
-    ],
-    y_true: Annotated[
-        str, typer.Option(metavar="FIELD", help="True label; a dot goes into nested fields.")
-    ] = "y_true",
-    y_pred: Annotated[str | None, typer.Option(metavar="FIELD", help="Predicted label.")] = None,
-    score: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="Score of the positive label.")
-    ] = None,
-    proba: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FIELD",
-            help="Probabilities: an object label -> number, or label=FIELD,label=FIELD.",
-        ),
-    ] = None,
-    weight: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="Weight of the event.")
-    ] = None,
-    positive: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABEL",
-            help="The positive label of a binary task; 1 or true unless given.",
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="A score from here up is predicted positive; 0.5 unless given.",
-        ),
-    ] = None,
-    task: Annotated[
-        TaskChoice, typer.Option(help="auto: binary with --score or --positive.")
-    ] = TaskChoice.AUTO,
+    files: FilesArgument,
+    y_true: YTrueOption = "y_true",
+    y_pred: YPredOption = None,
+    score: ScoreOption = None,
+    proba: ProbaOption = None,
+    weight: WeightOption = None,
+    time: TimeOption = None,
+    time_unit: TimeUnitOption = None,
+    task: TaskOption = TaskChoice.AUTO,
+    positive: PositiveOption = None,
+    threshold: ThresholdOption = None,
+    window: WindowOption = None,
+    slice: SliceOption = None,
+    max_slices: MaxSlicesOption = None,
+    by: ByOption = None,
+    worst: WorstOption = None,
+    min_support: MinSupportOption = None,
+    series: SeriesOption = None,
+    plot: PlotOption = None,
     metrics: MetricsOption = None,
     format: FormatOption = Format.TABLE,
-    save: Annotated[
-        str | None,
-        typer.Option(metavar="STATE", help="Keep the state, for `merge` and `report`."),
-    ] = None,
-    on_bad: Annotated[
-        OnBad, typer.Option(help="skip: leave bad records out, count and list them.")
-    ] = OnBad.STOP,
-    input_format: Annotated[
-        InputFormat | None,
-        typer.Option(help="How the files are written; their names tell unless given."),
-    ] = None,
-    label_type: Annotated[
-        LabelTypeChoice, typer.Option(help="What the labels of a CSV file are.")
-    ] = LabelTypeChoice.AUTO,
-    no_progress: Annotated[bool, typer.Option("--no-progress", help="Draw no bar.")] = False,
+    save: SaveOption = None,
+    on_bad: OnBadOption = OnBad.STOP,
+    input_format: InputFormatOption = None,
+    label_type: LabelTypeOption = LabelTypeChoice.AUTO,
+    no_progress: NoProgressOption = False,
 ) -> None:
     """Evaluate the predictions in files.
 
     A record needs its true label, and a prediction: a label (--y-pred), a score
     (--score) or probabilities (--proba).
     """
+    details = Details(by=by, worst=worst, min_support=min_support, series=series, plot=plot)
+    without_slices = details.slice_options() + ([] if max_slices is None else ["--max-slices"])
+    if slice is None and without_slices:
+        raise InputError(
+            without_slices[0],
+            expected="it beside --slice",
+            got="no --slice",
+            remedy="add --slice FIELD",
+        )
     request = Request(
-        y_true,
-        y_pred,
-        score,
-        proba,
-        weight,
-        positive,
-        threshold,
-        task.value,
-        metric_names(metrics),
+        y_true=y_true,
+        y_pred=y_pred,
+        score=score,
+        proba=proba,
+        weight=weight,
+        time=time,
+        time_unit=None if time_unit is None else time_unit.value,
+        positive=positive,
+        threshold=threshold,
+        task=task.value,
+        metrics=metric_names(metrics),
+        window=None if window is None else parse_window(window),
+        slices=() if slice is None else parse_slices(slice, max_slices or _MAX_SLICES),
+        max_slices=max_slices or _MAX_SLICES,
+        details=details,
     )
     chosen = next((f for f in FORMATS if f == input_format), None)
     sources = find_sources(files, chosen)
+    details.check_plot()
     if save is not None:
         check_target(save)
     skip = on_bad is OnBad.SKIP
@@ -125,16 +135,17 @@ def evaluate(
     except BadRecordError as error:
         say(f"{error}; nothing was reported (--on-bad skip leaves bad records out)")
         raise typer.Exit(BAD_INPUT) from None
-    is_saved = save is None or saved(evaluator, save)
+    is_written = save is None or saved(evaluator, save)
     if not feed.rows and not feed.bad_count:
         say(f"no events in {', '.join(source.name for source in sources)}")
     tell_bad_records(feed.bad, feed.bad_count)
-    report = evaluator.report(request.metrics)
-    print_report(report, format, feed.bad if skip else None, feed.bad_count)
+    result = result_of(evaluator, request.metrics, details)
+    result.write(format, feed.bad if skip else None, feed.bad_count)
+    is_written &= details.draw(result.series)
     if feed.bad_count and not feed.rows:
         say("no record could be counted")
         raise typer.Exit(BAD_INPUT)
-    if not is_saved:
+    if not is_written:
         raise typer.Exit(FAILURE)
 
 
@@ -148,21 +159,6 @@ def _read(
             for chunk in read_source(source, wanted, types, sys.stdin.buffer, bar.move):
                 feed.add(chunk)
         return feed.finish()
-
-
-def check_target(path: str) -> None:
-    """Fail before an hour of reading, not after it, where a state cannot be written.
-
-    Raises:
-        TargetError: The directory is missing or read-only, or the path is one.
-    """
-    directory = os.path.dirname(os.path.realpath(path))
-    if os.path.isdir(path):
-        raise TargetError(f"{path}: cannot be written: it is a directory")
-    if not os.path.isdir(directory):
-        raise TargetError(f"{path}: cannot be written: there is no directory {directory}")
-    if not os.access(directory, os.W_OK | os.X_OK):
-        raise TargetError(f"{path}: cannot be written: the directory {directory} is read-only")
 
 
 def saved(evaluator: Evaluator, path: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -120,36 +119,24 @@ class Feed:
     def _open(self, batch: Batch) -> None:
         self._evaluator = open_evaluator(self._request, batch)
         self._read_label = label_reader(first_label(batch.columns[self._request.y_true]))
-        if self._request.metrics is not None:
-            self._check_metrics(self._request.metrics, batch)
 
-    def _check_metrics(self, metrics: tuple[str, ...], batch: Batch) -> None:
-        """Raise MetricError now, not after an hour, for a metric these fields cannot give."""
-        # With accuracy the trial knows that labels came, and so that scores did not.
-        trial = open_evaluator(replace(self._request, metrics=("accuracy", *metrics)), batch)
-        for event in _events(self._arguments(batch), 0, min(batch.rows, 100)):
-            try:
-                trial.update(**event)
-            except InputError:
-                continue  # a bad record: it will be told of in its turn
-            trial.report(metrics)
-            return
-
-    def _arguments(self, batch: Batch) -> dict[str, Column]:
+    def _arguments(self, batch: Batch) -> dict[str, Any]:
         """The batch as keyword arguments of ``update_many``."""
         request, columns = self._request, batch.columns
-        arguments: dict[str, Column] = {"y_true": columns[request.y_true]}
+        arguments: dict[str, Any] = {"y_true": columns[request.y_true]}
         for name, path in (
             ("y_pred", request.y_pred),
             ("score", request.score),
             ("weight", request.weight),
+            ("event_time", request.time),
         ):
             if path is not None:
                 arguments[name] = columns[path]
+        if request.slices:
+            arguments["slices"] = {path: columns[path] for path in request.slice_fields}
         if self._pairs:
             arguments["proba"] = {
-                self._label("--proba", text): columns[path]  # type: ignore[misc]
-                for text, path in self._pairs
+                self._label("--proba", text): columns[path] for text, path in self._pairs
             }
         elif request.proba is not None:
             arguments["proba"] = self._relabelled(columns[request.proba])
@@ -183,12 +170,14 @@ class Feed:
             "score": self._request.score,
             "proba": None if self._pairs else self._request.proba,
             "weight": self._request.weight,
+            "event_time": self._request.time,
+            **{f"slices[{path!r}]": path for path in self._request.slice_fields},
         }
         name, bracket, key = error.field.partition("[")  # proba['cat']
         return BadRecord(
             place.source,
             place.line,
-            (paths.get(name) or name) + bracket + key,
+            paths.get(error.field) or (paths.get(name) or name) + bracket + key,
             error.expected,
             error.got,
             _remedy(error.remedy),
@@ -214,9 +203,12 @@ def _events(columns: dict[str, Column], start: int, stop: int) -> Iterator[dict[
 
 def _values(column: Column) -> list[Any]:
     if isinstance(column, dict):
-        shares = zip(*(values.tolist() for values in column.values()), strict=True)
+        shares = zip(*map(_values, column.values()), strict=True)
         return [dict(zip(column, share, strict=True)) for share in shares]
-    return column.tolist() if isinstance(column, np.ndarray) else column
+    if isinstance(column, np.ndarray):
+        # Python's own datetime would come without its zone.
+        return list(column) if column.dtype.kind == "M" else column.tolist()
+    return column
 
 
 def _rows(column: Column, start: int, stop: int) -> Column:

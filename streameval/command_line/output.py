@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -9,17 +10,15 @@ from typing import Any
 
 import msgspec
 
-from streameval.command_line.stdout import write
 from streameval.errors import StreamevalError
 from streameval.files.chunk import BadRecord
-from streameval.report import Report
 
 __all__ = [
     "BAD_INPUT",
     "FAILURE",
     "Format",
     "TargetError",
-    "print_report",
+    "check_target",
     "say",
     "tell_bad_records",
     "to_json",
@@ -52,22 +51,19 @@ def to_json(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-def print_report(
-    report: Report, format: Format, bad: Sequence[BadRecord] | None = None, bad_count: int = 0
-) -> None:
-    """A report on the standard output; JSON tells of bad records if ``bad`` is not None."""
-    if format is Format.MARKDOWN:
-        write(report.to_markdown())
-    elif format is Format.TABLE:
-        write(str(report))
-    else:
-        values = report.to_dict()
-        if bad is not None:
-            values["bad_records"] = {
-                "count": bad_count,
-                "first": [record.to_dict() for record in bad],
-            }
-        write(to_json(values))
+def check_target(path: str) -> None:
+    """Fail before an hour of reading, not after it, where a file cannot be written.
+
+    Raises:
+        TargetError: The directory is missing or read-only, or the path is one.
+    """
+    directory = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise TargetError(f"{path}: cannot be written: it is a directory")
+    if not os.path.isdir(directory):
+        raise TargetError(f"{path}: cannot be written: there is no directory {directory}")
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise TargetError(f"{path}: cannot be written: the directory {directory} is read-only")
 
 
 def tell_bad_records(bad: Sequence[BadRecord], count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ class ByteBar:
         self._source = source
         self._at = 0
         if self._progress is not None:
-            self._progress.update(self._task, description=source.name)
+            self._progress.update(self._task, description=os.path.basename(source.name))
 
     def move(self, position: int) -> None:
         """So far the file has been read."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from streameval.errors import InputError
+from streameval.command_line.details import Details
+from streameval.command_line.window_text import Dimensions
+from streameval.errors import InputError, MetricError
 from streameval.files.chunk import Wanted
+from streameval.metrics.registry import find
+from streameval.tally import Task
+from streameval.windows import Panes
+from streameval.windows.window import WindowSpec
 
 __all__ = ["Request", "probability_pairs"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The fields to read and how to judge them; the options of ``evaluate``."""
 
@@ -24,6 +30,12 @@ class Request:
     threshold: float | None = None
     task: str = "auto"
     metrics: tuple[str, ...] | None = None
+    time: str | None = None
+    time_unit: str | None = None
+    window: WindowSpec | None = None
+    slices: Dimensions = ()
+    max_slices: int = 10_000
+    details: Details = field(default_factory=Details)
 
     def __post_init__(self) -> None:
         if self.y_pred is None and self.score is None and self.proba is None:
@@ -43,6 +55,77 @@ class Request:
                     raise InputError(
                         option, expected="it in a binary task only", got="--task multiclass"
                     )
+        self._check_window()
+        self._check_metrics()
+
+    def _check_window(self) -> None:
+        needs_time = self.window is not None and self.window.needs_time
+        if needs_time and self.time is None:
+            raise InputError(
+                "--window",
+                expected="--time beside a window of event time",
+                got="no --time",
+                remedy="add --time FIELD, the field that says when the event happened",
+            )
+        if self.time is not None and not needs_time:
+            raise InputError(
+                "--time",
+                expected="it beside a window of event time",
+                got="none",
+                remedy="add --window panes:1h or --window fading:6h, or leave --time out",
+            )
+        if self.time_unit is not None and self.time is None:
+            raise InputError(
+                "--time-unit",
+                expected="it beside --time",
+                got="no --time",
+                remedy="add --time FIELD",
+            )
+        if self.details.series is not None and not isinstance(self.window, Panes):
+            raise InputError(
+                "--series",
+                expected="a window of panes",
+                got="no --window" if self.window is None else "another window",
+                remedy="add --window panes:1h --time FIELD",
+            )
+
+    def _check_metrics(self) -> None:
+        """Raise now, not after an hour, for a metric that these fields cannot give."""
+        scores = self.score is not None or self.proba is not None
+        for name in (*(self.metrics or ()), *self.details.metrics):
+            states = set(find(name, self.kind).states)
+            if not scores and states - {"confusion", "succession"}:
+                option, what = (
+                    ("--score", "scores") if self.binary else ("--proba", "probabilities")
+                )
+                raise MetricError(f"{name} needs {what}: name their field with {option}")
+            if "succession" in states and self.window is not None and not self.window.keeps_order:
+                raise MetricError(
+                    f"{name} is about the order of events, which this window does not keep: "
+                    "use --window last:10000, or no --window"
+                )
+
+    @property
+    def kind(self) -> Task:
+        """The task as an evaluator names it."""
+        return "binary" if self.binary else "multiclass"
+
+    @property
+    def kept_metrics(self) -> tuple[str, ...] | None:
+        """The metrics whose states an evaluator keeps; None for the usual ones."""
+        if self.metrics is None:
+            return None
+        return tuple(dict.fromkeys((*self.metrics, *self.details.metrics)))
+
+    @property
+    def temporal(self) -> bool:
+        """Whether a metric is asked for that the usual ones do without."""
+        return any("succession" in find(name, self.kind).states for name in self.details.metrics)
+
+    @property
+    def slice_fields(self) -> tuple[str, ...]:
+        """The fields that slices are made of, each once."""
+        return tuple(dict.fromkeys(name for names in self.slices for name in names))
 
     @property
     def binary(self) -> bool:
@@ -65,17 +148,22 @@ class Request:
             fields.append(Wanted(self.proba, "probabilities"))
         if self.weight is not None:
             fields.append(Wanted(self.weight, "weight"))
+        if self.time is not None:
+            fields.append(Wanted(self.time, "time", self.time_unit))
+        # To slice by a label is no second reading of it.
+        labels = {field.path for field in fields if field.kind == "label"}
+        fields.extend(Wanted(path, "slice") for path in self.slice_fields if path not in labels)
         return _each_once(fields)
 
 
 def _each_once(fields: Sequence[Wanted]) -> list[Wanted]:
     kinds: dict[str, Wanted] = {}
-    for field in fields:
-        if kinds.setdefault(field.path, field) != field:
+    for want in fields:
+        if kinds.setdefault(want.path, want) != want:
             raise InputError(
-                field.path,
+                want.path,
                 expected="one use of the field",
-                got=f"it as a {kinds[field.path].kind} and as a {field.kind}",
+                got=f"it as a {kinds[want.path].kind} and as a {want.kind}",
             )
     return list(kinds.values())
 

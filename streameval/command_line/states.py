@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
-from streameval.command_line.evaluate import check_target, saved
-from streameval.command_line.options import FormatOption, MetricsOption, metric_names
-from streameval.command_line.output import FAILURE, Format, print_report
+from streameval.command_line.details import Details
+from streameval.command_line.evaluate import saved
+from streameval.command_line.options import (
+    ByOption,
+    FormatOption,
+    MetricsOption,
+    MinSupportOption,
+    PlotOption,
+    SaveOption,
+    SeriesOption,
+    ShowSliceOption,
+    StateArgument,
+    StatesArgument,
+    WorstOption,
+    metric_names,
+)
+from streameval.command_line.output import FAILURE, Format, check_target
+from streameval.command_line.result import result_of
+from streameval.command_line.window_text import parse_slices
 from streameval.errors import StateError
 from streameval.evaluator import Evaluator, load
 from streameval.files.sources import find_paths
@@ -17,17 +31,19 @@ __all__ = ["merge", "report"]
 
 
 def merge(
-    states: Annotated[
-        list[str],
-        typer.Argument(metavar="STATE...", help="States that `evaluate --save` wrote."),
-    ],
-    save: Annotated[
-        str | None, typer.Option(metavar="STATE", help="Keep the merged state.")
-    ] = None,
+    states: StatesArgument,
+    slice: ShowSliceOption = None,
+    by: ByOption = None,
+    worst: WorstOption = None,
+    min_support: MinSupportOption = None,
+    series: SeriesOption = None,
+    plot: PlotOption = None,
     metrics: MetricsOption = None,
     format: FormatOption = Format.TABLE,
+    save: SaveOption = None,
 ) -> None:
     """Report on the events of many states as if one run had read them all."""
+    details = _details(slice, by, worst, min_support, series, plot)
     if save is not None:
         check_target(save)
     total: Evaluator | None = None
@@ -42,18 +58,48 @@ def merge(
         except StateError as error:
             raise StateError(f"{path}: {error}") from None
     assert total is not None
-    is_saved = save is None or saved(total, save)
-    print_report(total.report(metric_names(metrics)), format)
-    if not is_saved:
+    result = result_of(total, metric_names(metrics), details)
+    is_written = save is None or saved(total, save)
+    result.write(format)
+    is_written &= details.draw(result.series)
+    if not is_written:
         raise typer.Exit(FAILURE)
 
 
 def report(
-    state: Annotated[
-        str, typer.Argument(metavar="STATE", help="A state that `evaluate --save` wrote.")
-    ],
+    state: StateArgument,
+    slice: ShowSliceOption = None,
+    by: ByOption = None,
+    worst: WorstOption = None,
+    min_support: MinSupportOption = None,
+    series: SeriesOption = None,
+    plot: PlotOption = None,
     metrics: MetricsOption = None,
     format: FormatOption = Format.TABLE,
 ) -> None:
     """Report on a saved state."""
-    print_report(load(state).report(metric_names(metrics)), format)
+    details = _details(slice, by, worst, min_support, series, plot)
+    result = result_of(load(state), metric_names(metrics), details)
+    result.write(format)
+    if not details.draw(result.series):
+        raise typer.Exit(FAILURE)
+
+
+def _details(
+    slice: str | None,
+    by: str | None,
+    worst: int | None,
+    min_support: float | None,
+    series: str | None,
+    plot: str | None,
+) -> Details:
+    details = Details(
+        by=by,
+        worst=worst,
+        min_support=min_support,
+        dimensions=None if slice is None else parse_slices(slice, 1),
+        series=series,
+        plot=plot,
+    )
+    details.check_plot()
+    return details

@@ -48,7 +48,14 @@ def open_evaluator(request: Request, first: Batch | None) -> Evaluator:
         InputError: It cannot be told which label is positive.
         MetricError: ``--metrics`` names one that the task does not have.
     """
-    options: dict[str, Any] = {"metrics": request.metrics}
+    options: dict[str, Any] = {
+        "metrics": request.kept_metrics,
+        "temporal": request.temporal,
+        "window": request.window,
+        "slices": request.slices,
+        "max_slices": request.max_slices,
+        "time_unit": request.time_unit,
+    }
     if not request.binary:
         return Evaluator("multiclass", **options)
     if request.threshold is not None:

@@ -16,9 +16,9 @@ from streameval.events import MAX_WEIGHT, BoolArray, IntArray
 from streameval.files.times import time_column, time_fault
 
 __all__ = [
-    "BadRecord",
     "EXPECTED",
     "MISSING",
+    "BadRecord",
     "BadRecords",
     "Chunk",
     "Column",
@@ -199,7 +199,7 @@ def checked_chunk(
         found = BadRecords()
         for position in np.flatnonzero(new)[:KEPT].tolist():
             line = int(lines[position])
-            value = values[position]  # type: ignore[index]
+            value = values[position]
             found.add(partial(_bad_value, source, line, want, value))
         found.count = int(new.sum())
         bad.add_all(found)
@@ -214,11 +214,8 @@ def checked_chunk(
 
 def _wrong_numbers(values: Column, kind: Kind) -> BoolArray | None:
     assert isinstance(values, np.ndarray)
-    if kind == "number":
-        wrong = ~np.isfinite(values)
-    else:
-        wrong = ~((values > 0) & (values <= MAX_WEIGHT))  # nan is neither
-    return wrong if wrong.any() else None
+    good = np.isfinite(values) if kind == "number" else (values > 0) & (values <= MAX_WEIGHT)
+    return None if good.all() else ~good
 
 
 def _bad_value(source: str, line: int, want: Wanted, value: Any) -> BadRecord:

@@ -65,8 +65,9 @@ class RankDelta:
     def below(self, score: float) -> int:
         """The sum of the changes below a score."""
         weight: int = self._units.bisect_left(score)
-        for power, entries in self._powers.items():
-            weight += power * entries.bisect_left(score)
+        if self._powers:
+            for power, entries in self._powers.items():
+                weight += power * entries.bisect_left(score)
         return weight
 
     def arrays(self) -> tuple[FloatArray, IntArray]:

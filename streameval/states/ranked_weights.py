@@ -56,6 +56,9 @@ class RankedWeights:
         scores: float64, in any order.
         weights: int64 or float64, one for each score; None stands for 1 each.
 
+    Attributes:
+        exact: Whether every weight so far is an integer. Not to be set.
+
     Memory:
         At rest 8 bytes a distinct score while every weight is 1, else 16.
 
@@ -67,7 +70,7 @@ class RankedWeights:
     ((6, 8), 9)
     """
 
-    __slots__ = ("_base", "_delta", "_exact", "_queue", "_total")
+    __slots__ = ("_base", "_delta", "_queue", "_total", "exact")
 
     def __init__(
         self, scores: FloatArray | None = None, weights: WeightArray | None = None
@@ -75,20 +78,15 @@ class RankedWeights:
         self._base = RankBase(np.zeros(0))
         self._delta = RankDelta()
         self._queue = ScoreQueue()
-        self._exact = True
+        self.exact = True
         self._total = 0  # of no meaning once promoted: float sums are taken from the base
         if scores is not None:
             self.add_many(scores, weights)
 
     @property
-    def exact(self) -> bool:
-        """Whether every weight so far is an integer."""
-        return self._exact
-
-    @property
     def total(self) -> Weight:
         """The sum of all weights; O(1) while exact."""
-        return self._total if self._exact else float(self.arrays()[1].sum())
+        return self._total if self.exact else float(self.arrays()[1].sum())
 
     @property
     def entries(self) -> int:
@@ -124,12 +122,13 @@ class RankedWeights:
             2 µs among 10⁶ scores, and as much again for each further bit set
             in the weight.
         """
-        if self._exact and type(weight) is int:
-            self._change(score, weight)
+        if self.exact and type(weight) is int:
+            self.change(score, weight)
         else:
             self.queue(score, weight)
 
-    def _change(self, score: float, weight: int) -> None:
+    def change(self, score: float, weight: int) -> None:
+        """Add a whole weight, negative to take away what is there, while exact; as :meth:`add`."""
         if self._total + weight > MAX_TOTAL:
             check_total(self._total, weight)
         delta = self._delta
@@ -141,8 +140,8 @@ class RankedWeights:
     def queue(self, score: float, weight: Weight = 1) -> None:
         """Count one event, to be sorted in when next something is asked; O(1)."""
         self._arrive(weight)
-        self._queue.put(score, weight)
-        self._relieve()
+        if self._queue.put(score, weight):
+            self._relieve()
 
     def add_many(
         self, scores: FloatArray, weights: WeightArray | None = None, *, reuse: bool = False
@@ -169,16 +168,15 @@ class RankedWeights:
 
     def check_room(self, count: int, weights: WeightArray | None) -> None:
         """Raise, before anything is counted, what :meth:`add_many` would raise."""
-        if self._exact and (weights is None or weights.dtype.kind != "f"):
+        if self.exact and (weights is None or weights.dtype.kind != "f"):
             check_total(self._total, count if weights is None else exact_sum(weights))
 
     def _arrive(self, weight: Weight) -> None:
         """Enter weight that is about to be queued into the total."""
-        if not self._exact:
-            return
-        if type(weight) is float:
-            self.promote()
-        else:
+        if self.exact:
+            if type(weight) is float:
+                self.promote()
+                return
             if self._total + weight > MAX_TOTAL:
                 check_total(self._total, weight)
             self._total += int(weight)
@@ -197,10 +195,10 @@ class RankedWeights:
             InputError: The score does not weigh as much, or weights are
                 floats, whose sums cannot be undone exactly.
         """
-        whole = removable_weight(weight, self._exact)
+        whole = removable_weight(weight, self.exact)
         if self.weight_at(score) < whole:
             raise never_came("score", score)
-        self._change(score, -whole)
+        self.change(score, -whole)
         return whole
 
     def merge(self, other: RankedWeights) -> None:
@@ -212,7 +210,7 @@ class RankedWeights:
         """
         other.settle()
         base = other._base
-        if not other._exact:
+        if not other.exact:
             self.promote()
         self._arrive(other._total)
         run = base.run()
@@ -224,9 +222,9 @@ class RankedWeights:
 
     def promote(self) -> None:
         """Make the weights float64, for good."""
-        if self._exact:
+        if self.exact:
             self.settle()
-            self._base, self._exact = self._base.promoted(), False
+            self._base, self.exact = self._base.promoted(), False
 
     def settle(self) -> None:
         """Fold all that waits into the base; O(n) when anything does."""
@@ -259,7 +257,7 @@ class RankedWeights:
         """A ranking of the same events that goes its own way; the base is shared."""
         twin = RankedWeights()
         twin._base, twin._delta, twin._queue = self._base, self._delta.copy(), self._queue.copy()
-        twin._exact, twin._total = self._exact, self._total
+        twin.exact, twin._total = self.exact, self._total
         return twin
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -269,7 +267,7 @@ class RankedWeights:
         if not isinstance(other, RankedWeights):
             return NotImplemented
         pairs = zip(self.arrays(), other.arrays(), strict=True)
-        return self._exact == other._exact and all(np.array_equal(a, b) for a, b in pairs)
+        return self.exact == other.exact and all(np.array_equal(a, b) for a, b in pairs)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -287,11 +285,11 @@ class RankedWeights:
         assert not np.signbit(scores[scores == 0]).any()
         assert len(weights) == len(scores)
         assert (weights > 0).all()
-        assert weights.dtype == (np.int64 if self._exact else np.float64)
-        assert (self._base.weights is None) == self._exact
-        assert self._base.sums is None or (self._exact and (weights > 1).any())
-        assert not self._exact or self._total == exact_sum(weights) <= MAX_TOTAL
+        assert weights.dtype == (np.int64 if self.exact else np.float64)
+        assert (self._base.weights is None) == self.exact
+        assert self._base.sums is None or (self.exact and (weights > 1).any())
+        assert not self.exact or self._total == exact_sum(weights) <= MAX_TOTAL
         for score, (below, at_or_below) in zip(sample, before, strict=True):
             for found, mask in ((below, scores < score), (at_or_below, scores <= score)):
                 assert np.isclose(float(found), float(weights[mask].sum()), rtol=1e-9)
-                assert not self._exact or found == exact_sum(weights[mask])
+                assert not self.exact or found == exact_sum(weights[mask])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from streameval.events import FloatArray, Weight
@@ -25,6 +27,7 @@ class ScoreQueue:
 
     >>> queue = ScoreQueue()
     >>> queue.put(0.5, 1)
+    False
     >>> queue.put_many(np.array([0.7, 0.1]), None)
     >>> len(queue), queue.take()
     (3, ([array([0.1, 0.5, 0.7])], []))
@@ -45,17 +48,19 @@ class ScoreQueue:
     def __len__(self) -> int:
         return self._stored + len(self._loose) + len(self._loose_pairs)
 
-    def put(self, score: float, weight: Weight) -> None:
-        """Keep one event; O(1)."""
+    def put(self, score: float, weight: Weight) -> bool:
+        """Keep one event; O(1). Says whether single events have just become an array."""
         self.waiting = True
         if weight == 1:
-            self._loose.append(score)
-            if len(self._loose) >= _LOOSE_MOST:
-                self._gather()
+            loose: list[Any] = self._loose
+            loose.append(score)
         else:
-            self._loose_pairs.append((score, weight))
-            if len(self._loose_pairs) >= _LOOSE_MOST:
-                self._gather()
+            loose = self._loose_pairs
+            loose.append((score, weight))
+        if len(loose) < _LOOSE_MOST:
+            return False
+        self._gather()
+        return True
 
     def put_many(
         self, scores: FloatArray, weights: WeightArray | None, reuse: bool = False

@@ -22,7 +22,7 @@ def twice_wins(positives: RankedWeights, negatives: RankedWeights) -> Weight:
         the order of arrival.
 
     Cost:
-        O(n), about 30 ns a distinct score.
+        O(n), 10 ns a distinct score while every weight is 1, else about 30 ns.
 
     >>> twice_wins(RankedWeights(np.array([0.8, 0.3])), RankedWeights(np.array([0.3, 0.1])))
     7

@@ -1,0 +1,1 @@
+def slices_memory(*a): return {"bytes_a_pane": 0}

@@ -1,0 +1,208 @@
+"""The result of a command: the report, and what was asked for beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streameval.command_line.details import Details
+from streameval.command_line.output import Format, to_json
+from streameval.command_line.stdout import write
+from streameval.errors import InputError
+from streameval.evaluator import Evaluator
+from streameval.files.chunk import BadRecord
+from streameval.report import Report, SeriesRow, markdown_table, number, text_table, weight
+from streameval.slice_report import SliceReport
+from streameval.slices import SliceKey
+
+__all__ = ["Result", "result_of"]
+
+_SHOWN_SLICES = 20
+"""Slices in a table unless ``--worst`` says otherwise: ten thousand would be no help."""
+
+_ANY_SUPPORT = 5e-324
+"""Unless ``--min-support`` says otherwise, slices without events in the window are left out."""
+
+_MAIN_METRICS = {"binary": "f1", "multiclass": "f1_macro"}
+
+_ARRIVALS = {
+    "on_time": "on time",
+    "late_kept": "late and kept",
+    "late_dropped": "late and dropped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything that a command prints on the standard output."""
+
+    report: Report
+    arrivals: Mapping[str, int]
+    metric: str
+    """The series' metric."""
+    series: Sequence[SeriesRow] | None
+    slices: SliceReport | None
+    shortened: bool
+    """Whether a table shows the first slices only, since nobody asked for a number."""
+    overflowed: int
+
+    def write(
+        self, format: Format, bad: Sequence[BadRecord] | None = None, bad_count: int = 0
+    ) -> None:
+        """Print; JSON tells of bad records if ``bad`` is not None."""
+        if format is Format.JSON:
+            values = self.to_dict()
+            if bad is not None:
+                values["bad_records"] = {
+                    "count": bad_count,
+                    "first": [record.to_dict() for record in bad],
+                }
+            write(to_json(values))
+        else:
+            write("\n\n".join(self._sections(markdown=format is Format.MARKDOWN)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        values = self.report.to_dict()
+        if self.arrivals:
+            values["arrivals"] = dict(self.arrivals)
+        if self.series is not None:
+            panes = [
+                {
+                    "start": row.start,
+                    "end": row.end,
+                    "value": row.value if row.value == row.value else None,
+                    "support": row.support,
+                    **({"reason": row.reason} if row.reason else {}),
+                }
+                for row in self.series
+            ]
+            values["series"] = {"metric": self.metric, "panes": panes}
+        if self.slices is not None:
+            values["slices"] = self.slices.to_dict()
+            values["slices_overflowed"] = self.overflowed
+        return values
+
+    def _sections(self, *, markdown: bool) -> list[str]:
+        sections = [self.report.to_markdown() if markdown else str(self.report)]
+        arrived = self._arrivals_line()
+        if arrived:
+            sections.append(arrived)
+        if self.series is not None:
+            title = f"{self.metric} of each pane"
+            table = markdown_table if markdown else text_table
+            body = table(*self._series_cells(), right=frozenset({3}))
+            sections.append(_titled(title, body, markdown=markdown))
+        if self.slices is not None:
+            sections.extend(self._slice_sections(self.slices, markdown=markdown))
+        return sections
+
+    def _arrivals_line(self) -> str:
+        if "on_time" in self.arrivals:
+            counts = [f"{self.arrivals[key]:,} {words}" for key, words in _ARRIVALS.items()]
+            return "arrivals: " + ", ".join(counts)
+        faded_out = self.arrivals.get("faded_out", 0)
+        return f"arrivals: {faded_out:,} so late that they weigh nothing" if faded_out else ""
+
+    def _series_cells(self) -> tuple[list[str], list[list[str]]]:
+        rows = self.series or []
+        reasons = any(row.reason for row in rows)
+        header = ["start", "end", self.metric, "support"] + (["reason"] if reasons else [])
+        cells = [
+            [row.start, row.end, number(row.value), weight(row.support)]
+            + ([row.reason] if reasons else [])
+            for row in rows
+        ]
+        return header, cells
+
+    def _slice_sections(self, slices: SliceReport, *, markdown: bool) -> list[str]:
+        shown = slices
+        tails = []
+        if self.shortened and len(slices.rows) > _SHOWN_SLICES:
+            shown = replace(slices, rows=slices.rows[:_SHOWN_SLICES])
+            more = len(slices.rows) - _SHOWN_SLICES
+            tails.append(f"{more:,} more slices: --worst N or --format json shows them")
+        if self.overflowed:
+            tails.append(
+                f"{self.overflowed:,} times an event went into a slice (other), "
+                "for want of room: --max-slices"
+            )
+        title = f"slices by {slices.metric}, worst first"
+        body = shown.to_markdown() if markdown else str(shown)
+        if markdown:
+            if slices.below_support:
+                tails.insert(0, f"{slices.below_support} slices of less support are left out")
+            return [_titled(title, body, markdown=True), *tails]
+        return ["\n".join([_titled(title, body, markdown=False), *tails])]
+
+
+def _titled(title: str, body: str, *, markdown: bool) -> str:
+    return f"**{title}**\n\n{body}" if markdown else f"{title}\n{body}"
+
+
+def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Details) -> Result:
+    """What an evaluator answers.
+
+    Args:
+        evaluator: Asked.
+        names: The metrics of the report, or None for its own.
+        details: What is wanted beside it.
+
+    Raises:
+        MetricError: It cannot answer one of the metrics.
+        InputError: It has no panes, or no such slices.
+    """
+    report = evaluator.report(names)
+    arrivals = evaluator.arrivals
+    series = None
+    if details.series is not None:
+        if "on_time" not in arrivals:
+            raise InputError(
+                "--series",
+                expected="a state of a window of panes",
+                got="another one",
+                remedy="evaluate with --window panes:1h --time FIELD",
+            )
+        series = evaluator.series(details.series)
+    slices = _slices(evaluator, report, details)
+    return Result(
+        report,
+        arrivals,
+        details.series or "",
+        series,
+        slices,
+        details.worst is None,
+        evaluator.slices_overflowed,
+    )
+
+
+def _slices(evaluator: Evaluator, report: Report, details: Details) -> SliceReport | None:
+    kinds = dict.fromkeys(map(_names, evaluator.slices()))
+    if not kinds:
+        return None
+    wanted = details.dimensions
+    for names in wanted or ():
+        if names not in kinds:
+            raise InputError(
+                "--slice",
+                expected=f"slices of this state: {', '.join('+'.join(kind) for kind in kinds)}",
+                got="+".join(names),
+            )
+    metric = details.by
+    if metric is None:
+        metric = _MAIN_METRICS[report.task]
+        reported = [row.metric for row in report]
+        if metric not in reported:
+            metric = reported[0]
+    support = _ANY_SUPPORT if details.min_support is None else details.min_support
+    slices = evaluator.slice_report(metric, min_support=support)
+    if wanted is None:
+        return replace(slices, rows=slices.rows[: details.worst])
+    kept = sum(_names(key) in wanted for key in evaluator.slices())
+    rows = tuple(row for row in slices.rows if _names(row.slice) in wanted)
+    return replace(slices, rows=rows[: details.worst], below_support=kept - len(rows))
+
+
+def _names(key: SliceKey) -> tuple[str, ...]:
+    return tuple(name for name, _ in key)

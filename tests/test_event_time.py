@@ -1,0 +1,151 @@
+"""Durations and event times: whole microseconds, the same one by one and in columns."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.errors import InputError
+from streameval.event_time import (
+    EARLIEST,
+    LATEST,
+    duration,
+    duration_text,
+    event_time,
+    event_times,
+    iso_time,
+)
+
+NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
+MICRO = int(NOON.timestamp()) * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("5m", 300), ("1h", 3600), ("7d", 604_800), ("2w", 1_209_600), (" 1.5h ", 5400),
+     ("250ms", 0.25), ("3us", 0.000003), (timedelta(minutes=2), 120)],
+)  # fmt: skip
+def test_durations(text: Any, seconds: float) -> None:
+    assert duration(text) == round(seconds * 1e6)
+    assert duration(duration_text(duration(text))) == duration(text)
+
+
+@pytest.mark.parametrize("bad", ["", "5", "h", "-5m", "0s", "1e3s", "5 minutes", 300, None, 1.5])
+def test_what_is_no_duration(bad: Any) -> None:
+    with pytest.raises(InputError, match=r'length: expected a duration such as "90s", "5m"'):
+        duration(bad, "length")
+
+
+def test_zero_only_where_it_is_allowed() -> None:
+    assert duration("0s", zero=True) == 0
+    assert duration_text(0) == "0s"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit"),
+    [
+        (NOON, None),
+        (NOON.astimezone(timezone(timedelta(hours=2))), None),
+        ("2026-03-29T12:00:00Z", None),
+        ("2026-03-29T14:00:00+02:00", None),
+        ("2026-03-29 12:00:00.000000+00:00", None),
+        (MICRO // 1_000_000, "s"),
+        (MICRO / 1e6, "s"),
+        (MICRO // 1000, "ms"),
+        (np.int64(MICRO), "us"),
+        (MICRO * 1000 + 999, "ns"),
+        (np.datetime64("2026-03-29T12:00:00"), None),
+        (pd.Timestamp("2026-03-29 12:00", tz="UTC"), None),
+    ],
+)
+def test_times(value: Any, unit: str | None) -> None:
+    assert event_time(value, unit) == MICRO
+    assert event_times([value, value], 2, unit).tolist() == [MICRO, MICRO]
+
+
+@pytest.mark.parametrize(
+    ("bad", "unit", "message"),
+    [
+        (datetime(2026, 1, 1), None, "without a zone; add the offset, such as +00:00"),
+        ("2026-01-01", None, "without a zone"),
+        ("yesterday", None, "ISO 8601 with an offset, got 'yesterday'"),
+        (1_700_000_000, None, 'declare its unit with time_unit="s" or "ms"'),
+        (float("nan"), "s", "got nan"),
+        (1e300, "s", "got 1e+300"),
+        (10**30, "ms", "got 1000000"),
+        (True, "s", "got True"),
+        (None, "s", "got None"),
+        (np.datetime64("NaT"), None, "got"),
+    ],
+)
+def test_what_is_no_time(bad: Any, unit: str | None, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        event_time(bad, unit)
+    with pytest.raises(InputError, match=re.escape("event_time[1]: ")):
+        event_times([NOON.isoformat() if unit is None else 5, bad], 2, unit)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["s", "ms", "us", "ns"]),
+    st.lists(st.integers(-(2**62), 2**62) | st.floats(-1e12, 1e12), min_size=1, max_size=5),
+)
+def test_columns_are_their_values(unit: str, values: list[Any]) -> None:
+    expected, refused = [], False
+    for value in values:
+        try:
+            expected.append(event_time(value, unit))
+        except InputError:
+            refused = True
+    forms = [values, pd.Series(values, dtype=object)]
+    for kind in (int, float):
+        if all(type(value) is kind for value in values):
+            array = np.array(values)
+            forms += [array, pd.Series(array), pl.Series(values), pa.array(values)]
+    for form in forms:
+        if refused:
+            with pytest.raises(InputError):
+                event_times(form, len(values), unit)
+        else:
+            assert event_times(form, len(values), unit).tolist() == expected
+
+
+def test_columns_of_times() -> None:
+    stamps = pd.Series(pd.to_datetime(["2026-03-29 12:00", "2026-03-29 12:01"]))
+    expected = [MICRO, MICRO + 60_000_000]
+    for column in (
+        stamps,
+        stamps.dt.tz_localize("UTC"),
+        stamps.dt.tz_localize("UTC").dt.tz_convert("Asia/Kathmandu"),
+        stamps.to_numpy(),
+        stamps.to_numpy().astype("datetime64[s]"),
+        pl.Series(stamps.tolist()),
+        pa.array(stamps),
+        ["2026-03-29T12:00Z", "2026-03-29T14:01+02:00"],
+        pa.array(["2026-03-29T12:00Z", "2026-03-29T14:01+02:00"]),
+    ):
+        assert event_times(column, 2).tolist() == expected
+    with pytest.raises(InputError, match=re.escape("event_time[1]: expected a time in the years")):
+        event_times(np.array([stamps[0], "NaT"], dtype="datetime64[us]"), 2)
+    with pytest.raises(InputError, match=re.escape("event_time[0]: expected a time in the years")):
+        event_times(np.array(["300000-01-01"], dtype="datetime64[D]"), 1)
+    with pytest.raises(InputError, match="expected a column of 3 values|3"):
+        event_times(stamps, 3)
+    with pytest.raises(InputError, match="a column of event times"):
+        event_times(5, 1)
+
+
+def test_times_are_shown_as_utc_and_inside_what_a_date_can_be() -> None:
+    assert iso_time(MICRO) == "2026-03-29T12:00:00Z"
+    assert iso_time(-1) == "1969-12-31T23:59:59.999999Z"
+    assert iso_time(LATEST + 10**15) == iso_time(LATEST)
+    assert iso_time(EARLIEST - 1) == "0001-01-01T00:00:00Z"
