@@ -12,7 +12,14 @@ from sklearn.metrics import roc_auc_score
 import streameval as se
 from benchmarks.timing import Row, faster
 
-SIX = ("accuracy", "precision_macro", "recall_macro", "f1_macro", "matthews_corrcoef", "cohen_kappa")
+SIX = (
+    "accuracy",
+    "precision_macro",
+    "recall_macro",
+    "f1_macro",
+    "matthews_corrcoef",
+    "cohen_kappa",
+)
 
 
 def running_auc(

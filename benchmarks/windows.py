@@ -1,1 +1,2 @@
-def slices_memory(*a): return {"bytes_a_pane": 0}
+def slices_memory(*a):
+    return {"bytes_a_pane": 0}
