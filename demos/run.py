@@ -1,12 +1,13 @@
-"""The main job on real data: replay a stream through an online model, then evaluate it.
+"""The main job on real data: replay streams through online models, then evaluate them.
 
 Run it with ``make demo``. It writes ``demos/out/*.jsonl`` once and gives the
-files to ``streameval evaluate``, as anyone would with logs of their own.
+files to ``streameval``, as anyone would with logs of their own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -17,13 +18,20 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
+from rich.table import Table
 
+import streameval as se
 from demos import flights, quick
+from demos.picture import draw
 
 OUT = Path(__file__).parent / "out"
 FLIGHTS = 327_346
+ENOUGH = 1_000
+"""Flights of a slice or a week that say something."""
 
-console = Console(stderr=True)
+console = Console(highlight=False)
+# Bars go where they do no harm if the rest is written to a file.
+bars = Console(stderr=True)
 
 
 def write(path: Path, records: Iterable[dict[str, Any]]) -> int:
@@ -39,14 +47,14 @@ def write(path: Path, records: Iterable[dict[str, Any]]) -> int:
 
 
 def replay_flights() -> Path:
-    """``flights.jsonl``, made at the first run."""
+    """``predictions.jsonl``, made at the first run."""
     path = OUT / "predictions.jsonl"
     if path.exists():
         console.print(f"{path.name} is there from an earlier run")
         return path
-    console.print("reading 336,776 flights; predicting each at departure, then learning from it")
+    console.print("Each of 327,346 flights is predicted at departure, and learnt from afterwards.")
     start = time.monotonic()
-    with Progress(console=console) as progress:
+    with Progress(console=bars) as progress:
         task = progress.add_task("flights", total=FLIGHTS)
         pending = 0
 
@@ -71,32 +79,105 @@ def replay_quick(name: str, stream: Callable[[], Iterator[dict[str, Any]]]) -> P
     return path
 
 
-def streameval(*arguments: str) -> None:
-    """Run the command line as a user would, showing the command."""
-    shown = [
-        str(Path(a).relative_to(Path.cwd())) if a.startswith(str(OUT)) else a for a in arguments
+def streameval(command: str, *arguments: str | Path) -> None:
+    """Run the command line as a user would, showing the command as one line to copy."""
+    words = [
+        os.path.relpath(word) if isinstance(word, Path) else word for word in (command, *arguments)
     ]
-    console.print(f"\n[bold]$ streameval {shlex.join(shown)}[/bold]", highlight=False)
-    subprocess.run([sys.executable, "-m", "streameval.cli", *arguments], check=True)
+    line = f"$ streameval {shlex.join(words)}"
+    console.print()
+    console.print(line, style="bold", markup=False, soft_wrap=True)
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-m", "streameval.cli", *words], check=True)
+    console.print(f"({time.monotonic() - start:.1f} s)", style="dim")
+
+
+def heading(text: str) -> None:
+    """A line across the page."""
+    console.print()
+    console.rule(text)
+
+
+def tell_the_worst(weeks: se.Evaluator) -> None:
+    """Where the model is worst, out of the saved state."""
+    heading("Where the model is worst")
+    table = Table("", "", "f1", "flights", box=None, pad_edge=False)
+    table.columns[2].justify = table.columns[3].justify = "right"
+    for name in ("carrier", "origin"):
+        report = weeks.slice_report("f1", min_support=ENOUGH)
+        rows = [row for row in report.rows if row.slice[0][0] == name]
+        for row in rows[:2]:
+            table.add_row(name, str(row.slice[0][1]), f"{row.value:.4f}", f"{row.support:,}")
+    series = [row for row in weeks.series("f1") if row.support >= ENOUGH]
+    for week in sorted(series, key=lambda row: row.value)[:3]:
+        table.add_row("week from", week.start[:10], f"{week.value:.4f}", f"{week.support:,}")
+    table.add_row("all", "", f"{weeks['f1']:.4f}", f"{weeks.confusion.total:,}")
+    console.print(table)
+
+
+def tell_what_was_written(told: dict[str, str], seconds: float) -> None:
+    """The files of the run and what they are."""
+    heading("What was written")
+    table = Table("", "", "", box=None, pad_edge=False, show_header=False)
+    table.columns[1].justify = "right"
+    for name, words in told.items():
+        path = OUT / name
+        table.add_row(os.path.relpath(path), f"{path.stat().st_size / 1e6:.1f} MB", words)
+    console.print(table)
+    console.print(f"\nDone in {seconds:.0f} s.")
 
 
 def main() -> None:
     """The whole demo."""
+    start = time.monotonic()
     OUT.mkdir(exist_ok=True)
+
+    heading("1,250 web pages, phishing or not")
     phishing = replay_quick("phishing", quick.phishing)
-    streameval("evaluate", str(phishing), "--y-true", "phishing", "--score", "score")
+    streameval("evaluate", phishing, "--y-true", "phishing", "--score", "score")
+
+    heading("2,310 image patches of seven classes")
     segments = replay_quick("image_segments", quick.image_segments)
-    streameval("evaluate", str(segments), "--y-true", "label", "--proba", "proba")
+    streameval("evaluate", segments, "--y-true", "label", "--proba", "proba")
+
+    heading("A year of flights out of New York: late or not?")
     path = replay_flights()
+    fields = ("--y-true", "late", "--score", "score")
+    streameval("evaluate", path, *fields, "--save", OUT / "flights.state")
+
+    heading("The same by week, by carrier and by airport")
+    options = ("--window", "panes:53w/1w", "--slice", "carrier,origin", "--series", "f1")
+    outputs = ("--plot", OUT / "weeks.png", "--save", OUT / "weeks.state")
     streameval(
-        "evaluate",
-        str(path),
-        "--y-true",
-        "late",
-        "--score",
-        "score",
-        "--save",
-        str(OUT / "flights.state"),
+        "evaluate", path, *fields, "--time", "departed", *options,
+        "--min-support", str(ENOUGH), "--worst", "5", *outputs,
+    )  # fmt: skip
+    console.print("\nThe saved state answers other questions, without the file:")
+    streameval(
+        "report", OUT / "weeks.state", "--metrics", "roc_auc,brier_score",
+        "--slice", "carrier", "--by", "roc_auc", "--min-support", str(ENOUGH), "--worst", "3",
+    )  # fmt: skip
+
+    heading("The end of the year: a flight counts half for each week that it is old")
+    streameval(
+        "evaluate", path, *fields, "--time", "departed", "--window", "fading:7d",
+        "--slice", "carrier", "--metrics", "f1,roc_auc", "--min-support", "100", "--worst", "3",
+    )  # fmt: skip
+
+    weeks = se.load(OUT / "weeks.state")
+    draw(weeks, OUT / "flights.png")
+    tell_the_worst(weeks)
+    tell_what_was_written(
+        {
+            "phishing.jsonl": "predictions for web pages",
+            "image_segments.jsonl": "predictions for image patches",
+            "predictions.jsonl": "predictions for flights",
+            "flights.state": "all flights, for `streameval report`",
+            "weeks.state": "the same by week, carrier and airport",
+            "weeks.png": "F1 of each week",
+            "flights.png": "the picture of the README",
+        },
+        time.monotonic() - start,
     )
 
 

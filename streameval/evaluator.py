@@ -520,6 +520,9 @@ class Evaluator:
             new._intake.restore_labels(new._places.total.current().labels())
         return new
 
+    def __reduce__(self) -> tuple[Callable[[bytes], Evaluator], tuple[bytes]]:
+        return from_bytes, (self.to_bytes(),)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Evaluator):
             return NotImplemented

@@ -18,6 +18,8 @@ import numpy as np
 
 from streameval.errors import InputError, MetricError, MissingExtraError, shown
 from streameval.evaluator import Evaluator
+from streameval.events import Weight
+from streameval.metrics.registry import METRICS
 from streameval.report import SeriesRow
 from streameval.view import View
 
@@ -175,23 +177,28 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
     if not label:
-        _draw_support(ax, edges, [float(row.support) for row in rows])
+        _draw_support(ax, edges, [row.support for row in rows])
+        known = METRICS.get(metric)
+        if known is not None:
+            ax.set_yticks([tick for tick in ax.get_yticks() if known.low <= tick <= known.high])
     return ax
 
 
-def _draw_support(ax: Any, edges: Any, support: list[float]) -> None:
+def _draw_support(ax: Any, edges: Any, support: Sequence[Weight]) -> None:
     """The supports as one grey outline in the lowest quarter, behind the line."""
     beneath = ax.twinx()
     beneath.stairs(support, edges, fill=True, color="0.87")
-    most = max(support) or 1.0
+    most = float(max(support)) or 1.0
+    whole = all(isinstance(weight, int) for weight in support)
     beneath.set_ylim(0, 4 * most)
     ax.margins(x=0.01)
     low, high = ax.get_ylim()
     ax.set_ylim(low - 0.3 * (high - low), high)
     # Ticks of the line stay where its values are, and of the supports where theirs are.
     ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= high])
-    ticks = matplotlib.ticker.MaxNLocator(2, steps=[1, 2, 5, 10]).tick_values(0, most)
-    beneath.set_yticks([tick for tick in ticks if 0 <= tick <= most])
+    ticks = matplotlib.ticker.MaxNLocator(2, steps=[1, 2, 5, 10], integer=whole)
+    places = ticks.tick_values(0, most)
+    beneath.set_yticks([tick for tick in places if 0 <= tick <= most])
     beneath.yaxis.set_major_formatter(lambda tick, _: f"{tick:,.10g}")
     beneath.set_ylabel("support", color="0.45", y=0.125)
     beneath.tick_params(axis="y", colors="0.45")

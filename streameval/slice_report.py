@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from streameval.errors import InputError, shown
 from streameval.events import Weight
 from streameval.metrics.registry import METRICS
-from streameval.metrics.undefined import reason_of
 from streameval.report import html_table, markdown_table, number, text_table, weight
 from streameval.slices import SliceKey, slice_name
 from streameval.view import View
@@ -93,8 +93,11 @@ def slice_report(
 
     Worst is lowest where larger is better, and highest where smaller is.
     ``worst=n`` and ``best=n`` keep the ends of that order; given together,
-    both ends.
+    both ends. Slices of equal value are in the order of their names.
     """
+    for name, number_of in (("worst", worst), ("best", best)):
+        if number_of is not None and (type(number_of) is not int or number_of < 0):
+            raise InputError(name, expected="a number of slices", got=shown(number_of))
     rows = [_row(key, view, metric) for key, view in slices.items()]
     kept = [row for row in rows if row.support >= min_support]
     sign = -1.0 if METRICS[metric].direction == "down" else 1.0
@@ -112,5 +115,4 @@ def slice_report(
 
 def _row(key: SliceKey, view: View, metric: str) -> SliceRow:
     (row,) = view.report([metric])
-    value = view[metric]
-    return SliceRow(key, float(value), reason_of(value), row.support)
+    return SliceRow(key, row.value, row.reason, row.support)

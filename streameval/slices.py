@@ -83,8 +83,14 @@ class Slicer:
         if isinstance(dimensions, str):
             dimensions = (dimensions,)
         parsed: list[tuple[str, ...]] = []
+        if not isinstance(dimensions, Iterable):
+            raise InputError("slices", expected=expected, got=shown(dimensions))
         for dimension in dimensions:
-            names = (dimension,) if isinstance(dimension, str) else tuple(dimension)
+            names: tuple[str, ...] = ()
+            if isinstance(dimension, str):
+                names = (dimension,)
+            elif isinstance(dimension, Iterable):
+                names = tuple(dimension)
             if not names or not all(isinstance(name, str) and name for name in names):
                 raise InputError("slices", expected=expected, got=shown(dimension))
             if len(set(names)) != len(names) or names in parsed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import itertools
 import math
 import os
 import pickle
@@ -259,7 +261,7 @@ def test_merge_leaves_the_operands_alone() -> None:
     forward, backward = se.merge(shards), se.merge(reversed(shards))
     assert forward.to_bytes() == backward.to_bytes()
     assert [shard.to_bytes() for shard in shards] == before
-    with pytest.raises(se.StateError, match="threshold is 0.5 here and 0.4 there"):
+    with pytest.raises(se.StateError, match=r"threshold is 0\.5 here and 0\.4 there"):
         shards[0].merge(se.Evaluator(threshold=0.4))
     with pytest.raises(se.StateError, match="at least one"):
         se.merge([])
@@ -291,6 +293,17 @@ def test_errors_and_undefined_values_survive_pickling() -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
+def test_pickling_and_copying_give_an_independent_evaluator() -> None:
+    ev = se.Evaluator(positive="spam", window=se.Last(3))
+    ev.update_many(["spam", "ham", "spam"], score=[0.9, 0.2, 0.7])
+    assert ev["roc_auc"] == 1.0
+    for twin in (pickle.loads(pickle.dumps(ev)), copy.copy(ev), copy.deepcopy(ev), ev.copy()):
+        assert twin == ev
+        twin.update("ham", score=0.95)
+        assert twin["roc_auc"] == 0.5
+    assert ev["roc_auc"] == 1.0
+
+
 def test_report_renders_hostile_labels_harmlessly() -> None:
     ev = se.Evaluator(task="multiclass")
     hostile = "<script>|\n\x1b[31m`"
@@ -309,7 +322,7 @@ def test_kappa_temporal_where_it_is_asked_for() -> None:
     ev = se.Evaluator(temporal=True)
     for label, predicted in zip(y, p, strict=True):
         ev.update(label, predicted)
-    persistence = sum(a == b for a, b in zip(y, y[1:], strict=False)) / (len(y) - 1)
+    persistence = sum(a == b for a, b in itertools.pairwise(y)) / (len(y) - 1)
     accuracy = reference.accuracy_score(y, p)
     assert ev["kappa_temporal"] == pytest.approx(1 - (1 - accuracy) / (1 - persistence))
     batch = se.Evaluator(temporal=True)

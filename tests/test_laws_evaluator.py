@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
+from laws import LAWS, StateSpec, assert_near, assert_same, check_law, columns
 
 import streameval as se
-from laws import LAWS, StateSpec, assert_near, assert_same, check_law, columns
 from streameval.evaluator import Evaluator
 from streameval.tally import Plan, Tally
 

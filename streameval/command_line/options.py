@@ -177,9 +177,9 @@ WindowOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="WINDOW",
-        help="Which events count; all unless given. last:10000 events; panes:1h of event time, "
-        "panes:1h/5m in steps, panes:1h/5m,lateness=10m,retain=7d; fading:6h half-life, or "
-        "fading:1000 events.",
+        help="Which events count; all unless given. The last n: last:10000. Event time: panes:1h, "
+        "in steps panes:1h/5m, with options panes:1h/5m,lateness=10m,retain=7d. Half-life: "
+        "fading:6h, in events fading:1000.",
         rich_help_panel=_WINDOWS,
     ),
 ]

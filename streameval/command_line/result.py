@@ -178,10 +178,18 @@ def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Detail
 
 
 def _slices(evaluator: Evaluator, report: Report, details: Details) -> SliceReport | None:
-    kinds = dict.fromkeys(map(_names, evaluator.slices()))
-    if not kinds:
-        return None
     wanted = details.dimensions
+    if "slices" not in evaluator.retained:
+        asked = ["--slice"] if wanted is not None else details.slice_options()
+        if asked:
+            raise InputError(
+                asked[0],
+                expected="a state with slices",
+                got="one without",
+                remedy="evaluate with --slice FIELD",
+            )
+        return None
+    kinds = dict.fromkeys(map(_names, evaluator.slices()))
     for names in wanted or ():
         if names not in kinds:
             raise InputError(

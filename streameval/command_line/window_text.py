@@ -34,8 +34,9 @@ def parse_window(text: str) -> WindowSpec:
         if kind == "fading" and value and not options:
             return Fading(int(value) if value.isdecimal() else value)
         if kind == "panes" and value:
-            length, _, pane = value.partition("/")
-            return Panes(length.strip(), pane.strip() or None, **_pane_options(text, options))
+            length, slash, pane = value.partition("/")
+            steps = pane.strip() if slash else None
+            return Panes(length.strip(), steps, **_pane_options(options))
     except InputError as error:
         if error.field == "--window":
             raise
@@ -48,7 +49,7 @@ def parse_window(text: str) -> WindowSpec:
     raise InputError("--window", expected=_FORMS, got=shown(text))
 
 
-def _pane_options(text: str, options: list[str]) -> dict[str, str]:
+def _pane_options(options: list[str]) -> dict[str, str]:
     given: dict[str, str] = {}
     for option in options:
         name, _, value = (part.strip() for part in option.partition("="))

@@ -119,8 +119,9 @@ def _by_score(
     for column in range(columns):
         scaled = [part[1][column].astype(np.float64) * (part[2] / unit) for part in parts]
         # bincount adds in the order of its input, which is that of the parts.
-        total: FloatArray = np.bincount(place, np.concatenate(scaled), len(distinct))  # type: ignore[assignment]
-        sums.append(total)
+        total = np.bincount(place, np.concatenate(scaled), len(distinct))
+        # Of no scores it makes integers.
+        sums.append(total.astype(np.float64))
     return distinct, sums
 
 

@@ -1,0 +1,259 @@
+"""Slices: totals, keys, combinations, overflow, reports, shards, and one watermark for all."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from window_model import Item, batches, binary_stream, columns, plain
+
+import streameval as se
+from streameval.errors import InputError, StateError
+from streameval.slices import OTHER, slice_name
+
+DIMENSIONS = ("country", ("country", "model"))
+WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m")]
+
+
+def sliced(n: int, seed: int, countries: int = 4) -> list[Item]:
+    rng = np.random.default_rng(seed)
+    return [
+        Item(
+            item.y_true, item.score, time=item.time,
+            slices={"country": f"c{rng.integers(countries)}", "model": int(rng.integers(2))},
+        )
+        for item in binary_stream(n, seed)
+    ]  # fmt: skip
+
+
+def opened(window: Any = None, **options: Any) -> se.Evaluator:
+    return se.Evaluator(window=window, slices=DIMENSIONS, time_unit="s", **options)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=repr)
+@pytest.mark.parametrize("most", [100, 5])
+def test_batches_give_the_bits_of_single_events(window: Any, most: int) -> None:
+    items = sliced(400, seed=3, countries=6)
+    one, many, at_once = (opened(window, max_slices=most) for _ in range(3))
+    for run in batches(items, np.random.default_rng(0), 60):
+        for item in run:
+            one.update(**item.arguments(timed=True, sliced=True))
+        many.update_many(**columns(run, timed=True, sliced=True))
+    at_once.update_many(**columns(items, timed=True, sliced=True))
+    assert one.to_bytes() == many.to_bytes() == at_once.to_bytes()
+    again = se.from_bytes(one.to_bytes())
+    assert again.to_bytes() == one.to_bytes()
+    for ev in (one, many, again):
+        ev._check()
+    if most == 5:
+        assert one.retained["slices"] == 7 == one.retained["slices_at_most"]
+        assert one.slices_overflowed == again.slices_overflowed > 100
+
+
+@pytest.mark.parametrize("window", WINDOWS[:2], ids=repr)
+def test_each_slice_is_an_evaluator_of_its_events(window: Any) -> None:
+    items = sliced(300, seed=4)
+    ev = opened(window)
+    ev.update_many(**columns(items, timed=True, sliced=True))
+    assert len(ev.slices()) == 4 + 8
+    for key, view in ev.slices().items():
+        mine = [i for i in items if all(i.slices[name] == value for name, value in key)]
+        if window is not None:
+            mine = mine[-window.n :]
+        fresh = plain("binary", [(item, 1) for item in mine])
+        for name in ("accuracy", "roc_auc", "f1", "log_loss"):
+            assert repr(float(view[name])) == repr(float(fresh[name])), key
+
+
+def test_slices_see_the_watermark_of_the_stream() -> None:
+    ev = se.Evaluator(window=se.Panes("10m"), slices=("country",), time_unit="s")
+    pt, de = {"country": "PT"}, {"country": "DE"}
+    ev.update(True, True, event_time=0, slices=pt)
+    assert ev.slices()[(("country", "PT"),)]["accuracy"] == 1.0
+    ev.update(True, True, event_time=5000, slices=de)
+    # No later event of PT has come, yet its window has moved on.
+    assert math.isnan(ev.slices()[(("country", "PT"),)]["accuracy"])
+    ev.update(True, True, event_time=3000, slices=pt)
+    assert ev.arrivals["late_dropped"] == 1
+
+
+def test_a_late_event_opens_no_slice() -> None:
+    for many in (False, True):
+        ev = se.Evaluator(window=se.Panes("10m"), slices=("country",), time_unit="s")
+        times, countries = [5000, 0, 5001], ["PT", "DE", "FR"]
+        if many:
+            ev.update_many([1] * 3, [1] * 3, event_time=times, slices={"country": countries})
+        else:
+            for when, country in zip(times, countries, strict=True):
+                ev.update(1, 1, event_time=when, slices={"country": country})
+        assert [slice_name(key) for key in ev.slices()] == ["country=FR", "country=PT"]
+
+
+def test_a_hostile_stream_fills_one_slice() -> None:
+    ev = se.Evaluator(slices=("user", "country"), max_slices=50)
+    for n in range(500):
+        ev.update(n % 2, 1, slices={"user": f"u{n}", "country": "PT"})
+    ev.update_many([1] * 2000, [1] * 2000, slices={"user": range(2000), "country": ["PT"] * 2000})
+    assert len(ev.slices()) == 51
+    other = (("user", OTHER),)
+    assert ev.slices()[other].report(["accuracy"]).rows[0].support == 2451
+    assert ev.slices_overflowed == 2451
+    # The value itself, out of the stream, is counted there too.
+    ev.update(1, 1, slices={"user": OTHER, "country": "PT"})
+    assert ev.slices()[other].report(["accuracy"]).rows[0].support == 2452
+    assert ev.slices_overflowed == 2451
+    ev.revert(1, 1, slices={"user": "u499", "country": "PT"})
+    assert ev.slices()[other].report(["accuracy"]).rows[0].support == 2451
+    assert list(ev.slices())[-1] == other
+    ev._check()
+
+
+def test_other_in_a_fresh_evaluator_takes_no_room() -> None:
+    ev = se.Evaluator(slices=("country",), max_slices=1)
+    for country in (OTHER, "PT", "DE", OTHER):
+        ev.update(1, 1, slices={"country": country})
+    assert [slice_name(key) for key in ev.slices()] == ["country=PT", f"country={OTHER}"]
+    assert ev.slices_overflowed == 1
+    ev._check()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3)), min_size=1, max_size=12),
+    st.integers(1, 6),
+)
+def test_who_comes_first_gets_the_room(values: list[tuple[str, int]], most: int) -> None:
+    one = se.Evaluator(slices=("x", "y", ("x", "y")), max_slices=most)
+    many = se.Evaluator(slices=("x", "y", ("x", "y")), max_slices=most)
+    for x, y in values:
+        one.update(1, 1, slices={"x": x, "y": y})
+    n = len(values)
+    many.update_many(
+        [1] * n, [1] * n, slices={"x": [v[0] for v in values], "y": [v[1] for v in values]}
+    )
+    assert one.to_bytes() == many.to_bytes()
+    assert one.retained["slices"] <= most + 3
+
+
+def test_the_report_puts_the_worst_first() -> None:
+    ev = se.Evaluator(slices=("country",))
+    for country, right, wrong in [("PT", 9, 1), ("DE", 5, 5), ("FR", 1, 0), ("ES", 3, 1)]:
+        n = right + wrong
+        ev.update_many(
+            [True] * n, [True] * right + [False] * wrong, slices={"country": [country] * n}
+        )
+    ev.update(False, False, slices={"country": "IT"})
+
+    def order(metric: str, **options: Any) -> list[str]:
+        rows = ev.slice_report(metric, **options).rows
+        return [str(row.slice[0][1]) for row in rows]
+
+    assert order("accuracy") == ["DE", "ES", "PT", "FR", "IT"]
+    assert order("recall") == ["DE", "ES", "PT", "FR", "IT"]  # the last is undefined
+    assert order("error_rate") == ["DE", "ES", "PT", "FR", "IT"]
+    assert order("accuracy", worst=2) == ["DE", "ES"]
+    assert order("accuracy", best=1) == ["IT"]
+    assert order("accuracy", worst=1, best=1) == ["DE", "IT"]
+    assert order("accuracy", worst=0) == []
+    assert order("accuracy", worst=9, best=9) == ["DE", "ES", "PT", "FR", "IT"]
+    assert order("recall", worst=9) == ["DE", "ES", "PT", "FR"]
+    report = ev.slice_report("accuracy", min_support=4)
+    assert [row.support for row in report.rows] == [10, 4, 10]
+    assert report.below_support == 2
+    assert report.to_dict()["slices"][0] == {
+        "slice": {"country": "DE"}, "value": 0.5, "support": 10
+    }  # fmt: skip
+    assert "2 slices of less support are left out" in str(report)
+    assert "country=DE" in report.to_markdown()
+    with pytest.raises(InputError, match="worst: expected a number of slices"):
+        ev.slice_report("accuracy", worst=-1)
+
+
+def test_what_is_no_slice() -> None:
+    for bad, message in [
+        (("country", "country"), "slices: expected each name once"),
+        ((("country", "country"),), "slices: expected each name once"),
+        ((1,), "slices: expected names, or tuples of names"),
+        (("",), "slices: expected names"),
+        ((None,), "slices: expected names"),
+        (5, "slices: expected names"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            se.Evaluator(slices=bad)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="max_slices: expected a number from 1"):
+        se.Evaluator(slices=("a",), max_slices=0)
+    ev = se.Evaluator(slices=("country",))
+    for value, message in [
+        (None, "slices: expected a mapping with 'country', got None"),
+        ({"town": 1}, "slices: expected a mapping with 'country'"),
+        ({"country": 0.5}, re.escape("slices['country']: expected a str, int or bool value")),
+        ({"country": None}, "put a name in place of what is missing, such as 'unknown'"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            ev.update(1, 1, slices=value)
+    with pytest.raises(InputError, match=re.escape("slices['country'][1]: expected a str")):
+        ev.update_many([1, 1], [1, 1], slices={"country": ["PT", None]})
+    with pytest.raises(InputError, match="country"):
+        ev.update_many([1, 1], [1, 1], slices={"country": ["PT"]})
+    assert ev.to_bytes() == se.Evaluator(slices=("country",)).to_bytes()
+
+
+def test_values_of_two_kinds_are_two_slices() -> None:
+    one, many = se.Evaluator(slices=("v",)), se.Evaluator(slices=("v",))
+    values = ["1", 1, True, "x", np.int64(7), 1.0]
+    for value in values:
+        one.update(1, 1, slices={"v": value})
+    many.update_many([1] * 6, [1] * 6, slices={"v": values})
+    assert one.to_bytes() == many.to_bytes()
+    assert [key[0][1] for key in one.slices()] == [1, 7, "1", "x"]
+
+
+def test_a_revert_finds_its_slice_after_a_merge() -> None:
+    def shard(countries: str) -> se.Evaluator:
+        ev = se.Evaluator(slices=("country",), max_slices=1)
+        for n, country in enumerate(countries):
+            ev.update(n % 2, 1, slices={"country": country})
+        return ev
+
+    merged = se.merge([shard("ab"), shard("b")])
+    assert merged.slices_overflowed == 2  # an event of b, and then the slice of b
+    merged.revert(1, 1, slices={"country": "b"})
+    merged.revert(0, 1, slices={"country": "b"})
+    with pytest.raises(InputError):
+        merged.revert(0, 1, slices={"country": "b"})
+    merged._check()
+
+
+def test_slices_set_up_differently_are_not_merged() -> None:
+    for other in (
+        se.Evaluator(slices=("a",), max_slices=5),
+        se.Evaluator(slices=("b",)),
+        se.Evaluator(),
+    ):
+        with pytest.raises(StateError, match="set up differently"):
+            se.Evaluator(slices=("a",)).merge(other)
+
+
+def test_what_a_file_may_hold() -> None:
+    ev = se.Evaluator(slices=("country",), max_slices=2)
+    for country in "abc":
+        ev.update(1, 1, slices={"country": country})
+    state = ev.to_state()
+    first, second, other = state["slices"]
+    for saved, message in [
+        ([second, first], "slices: expected them sorted"),
+        ([first, first], "is there twice"),
+        ([first, {**second, "key": [["town", "b"]]}], "slices: expected a slice of"),
+        ([first, {"key": second["key"]}], "expected a key and a window"),
+        ([first, second, {**other, "key": [["country", "z"]]}], "expected at most 2, got 3"),
+        ({}, "slices: expected a list"),
+    ]:
+        with pytest.raises(StateError, match=message):
+            se.Evaluator.from_state({**state, "slices": saved})
+    with pytest.raises(StateError, match="slices_overflowed: expected a count"):
+        se.Evaluator.from_state({**state, "slices_overflowed": -1})
