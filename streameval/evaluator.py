@@ -16,6 +16,7 @@ from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.registry import find
 from streameval.places import Places
 from streameval.report import ClassificationReport, Report, SeriesRow
+from streameval.saved_evaluator import checked_options
 from streameval.slice_report import SliceReport, slice_report
 from streameval.slices import SliceKey, Slicer
 from streameval.state_file import pack, read_file, unpack, write_atomically
@@ -502,7 +503,7 @@ class Evaluator:
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> Self:
         """The evaluator that :meth:`to_state` wrote; raises StateError."""
-        given = _options(data)
+        given = checked_options(data)
         try:
             new = cls._blank(given)
             if isinstance(new._intake, BinaryIntake):
@@ -532,57 +533,6 @@ class Evaluator:
 
     def _check(self) -> None:
         self._places._check()
-
-
-def _part(data: dict[str, Any], key: str) -> dict[str, Any]:
-    part = data.get(key) if isinstance(data, dict) else data
-    if not isinstance(part, dict):
-        raise StateError(f"{key}: expected an object, got {shown(part)}")
-    return part
-
-
-_PARTS = ("options", "window", "timeline", "slices", "slices_overflowed", "negative")
-
-_OPTION_TYPES: dict[str, tuple[type, ...]] = {
-    "task": (str,),
-    "positive": (str, int),
-    "threshold": (float, int),
-    "labels": (list, type(None)),
-    "metrics": (list, type(None)),
-    "bins": (int,),
-    "temporal": (bool,),
-    "undefined": (float, int, type(None)),
-    "window": (dict,),
-    "time_unit": (str, type(None)),
-    "slices": (list,),
-    "max_slices": (int,),
-}
-
-
-def _options(data: dict[str, Any]) -> dict[str, Any]:
-    """The constructor's options of a saved state, their types checked."""
-    options = _part(data, "options")
-    wanted = set(_OPTION_TYPES)
-    parts = set(_PARTS)
-    if options.get("task") == "multiclass":
-        wanted -= {"positive", "threshold"}
-        parts -= {"negative"}
-    if set(data) != parts:
-        raise StateError(f"expected the parts {sorted(parts)}, got {shown(sorted(data))}")
-    if set(options) != wanted:
-        raise StateError(f"options: expected {sorted(wanted)}, got {shown(sorted(options))}")
-    for name, value in options.items():
-        wrong = isinstance(value, bool) != (name == "temporal")
-        if wrong or not isinstance(value, _OPTION_TYPES[name]):
-            raise StateError(f"options.{name}: got {shown(value)}, which is of the wrong type")
-    for name in ("labels", "metrics"):
-        for item in options[name] or ():
-            if not isinstance(item, (str, int)) or (name == "metrics" and type(item) is not str):
-                raise StateError(f"options.{name}: got {shown(item)} in the list")
-    for item in options["slices"]:
-        if not isinstance(item, list) or not all(isinstance(name, str) for name in item):
-            raise StateError(f"options.slices: expected lists of names, got {shown(item)}")
-    return options
 
 
 def from_bytes(data: bytes) -> Evaluator:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from streameval import event_time as clock
 from streameval.errors import InputError, StateError, shown
+from streameval.events import IntArray
 from streameval.slices import SliceKey, Slicer, SliceRows, other_key, slice_name, slice_order
 from streameval.tally import Batch, Plan
 from streameval.windows.window import EventFields, Timeline, Undo, Window, WindowSpec
 
 __all__ = ["Places"]
+
+_FEW = 4
+"""Up to so many events of a slice in a batch are counted one by one."""
 
 
 class Places:
@@ -108,8 +114,27 @@ class Places:
             except InputError:
                 timeline.restore(before)
                 raise
+        few: list[SliceRows] = []
         for key, rows in self._slicer.assign(groups, kept, self.slices):
-            self._open(key).add_many(batch.take(rows), None if moments is None else moments[rows])
+            if len(rows) > _FEW:
+                taken = None if moments is None else moments[rows]
+                self._open(key).add_many(batch.take(rows), taken)
+            else:
+                few.append((key, rows))
+        if few:
+            self._add_few(few, batch, moments)
+
+    def _add_few(self, groups: list[SliceRows], batch: Batch, moments: IntArray | None) -> None:
+        """Count slices of a few events one by one, for which numpy would take longer."""
+        rows = np.concatenate([rows for _, rows in groups])
+        events = iter(batch.take(rows).events())
+        times = [None] * len(rows) if moments is None else moments[rows].tolist()
+        place = 0
+        for key, mine in groups:
+            window = self._open(key)
+            for _ in range(len(mine)):
+                window.add(next(events), times[place])
+                place += 1
 
     def remove(self, event: EventFields, event_time: object, slices: object) -> None:
         """Undo one earlier event in every window that it went into, or raise InputError."""

@@ -173,6 +173,8 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
         linewidth=0.8 if many else 1.5,
         label=_plain(label or metric),
     )
+    # Markers stand in the middle of their panes; and before the year 1 there are no dates.
+    ax.margins(x=0)
     locator = dates.AutoDateLocator()
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
@@ -187,11 +189,11 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
 def _draw_support(ax: Any, edges: Any, support: Sequence[Weight]) -> None:
     """The supports as one grey outline in the lowest quarter, behind the line."""
     beneath = ax.twinx()
+    beneath.margins(x=0)
     beneath.stairs(support, edges, fill=True, color="0.87")
     most = float(max(support)) or 1.0
     whole = all(isinstance(weight, int) for weight in support)
     beneath.set_ylim(0, 4 * most)
-    ax.margins(x=0.01)
     low, high = ax.get_ylim()
     ax.set_ylim(low - 0.3 * (high - low), high)
     # Ticks of the line stay where its values are, and of the supports where theirs are.

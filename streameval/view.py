@@ -76,7 +76,8 @@ class Question:
                     "it depends on the order of events, which shards do not share: pass "
                     "temporal=True to the Evaluator"
                     if state == "succession"
-                    else f"this evaluator was told to keep other metrics: add {metric!r} to metrics="
+                    else "this evaluator was told to keep other metrics: add "
+                    f"{metric!r} to metrics="
                 )
                 raise MetricError(f"{metric} is not kept; {how}")
             of_labels = state in ("confusion", "succession")

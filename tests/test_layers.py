@@ -26,6 +26,7 @@ LAYERS = [
     "view",
     "slice_report",
     ("state_header", "state_codec", "state_file"),
+    "saved_evaluator",
     "evaluator",
     "prequential",
     "integrations",

@@ -92,13 +92,16 @@ class Model:
         if not self.admit(item):
             return False
         self.items.append(item)
+        if isinstance(self.spec, Last):
+            # What has left does not come back when another is taken out.
+            del self.items[: -self.spec.n]
         return True
 
     def inside(self, items: list[Item] | None = None) -> list[tuple[Item, float]]:
         """The items that count, and what each weighs."""
         items = self.items if items is None else items
         if isinstance(self.spec, Last):
-            return [(item, item.weight) for item in items[-self.spec.n :]]
+            return [(item, item.weight) for item in items]
         if self.latest is None:
             return []
         if isinstance(self.spec, Panes):

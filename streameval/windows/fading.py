@@ -462,6 +462,7 @@ class FadingWindow:
         }
 
     def _check(self) -> None:
+        self._settle()
         for number, epoch in self._epochs.items():
             assert self._timeline.keeps(number)
             epoch.tally._check()

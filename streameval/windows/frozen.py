@@ -29,9 +29,11 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return msgspec.msgpack.Ext(_CODES[value.dtype], value.tobytes())
     return value
+
+
+def _array(value: Any) -> Any:
+    return msgspec.msgpack.Ext(_CODES[value.dtype], value.tobytes())
 
 
 def _restored(code: int, data: memoryview) -> Any:
@@ -40,12 +42,18 @@ def _restored(code: int, data: memoryview) -> Any:
     return np.frombuffer(bytes(data), dtype=_ARRAYS[code])
 
 
+_encoder = msgspec.msgpack.Encoder(enc_hook=_array)
 _decoder = msgspec.msgpack.Decoder(ext_hook=_restored)
 
 
 def freeze(tally: Tally) -> bytes:
     """The tally as bytes for :func:`thaw` of the same process."""
-    return msgspec.msgpack.encode(_plain(tally.to_state()))
+    state = tally.to_state()
+    try:
+        return _encoder.encode(state)
+    except OverflowError:
+        # The encoder asks its hook about what it does not know, not about large ints.
+        return _encoder.encode(_plain(state))
 
 
 def thaw(data: bytes, plan: Plan) -> Tally:

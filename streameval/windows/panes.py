@@ -157,6 +157,7 @@ class Panes:
                 raise StateError(f"window.panes: expected ascending panes, got {number} late")
             before = number
             window._panes[number] = Tally.from_state(item["tally"], plan)
+            window._thawed.add(number)
         return window
 
     def to_options(self) -> dict[str, Any]:
@@ -301,23 +302,33 @@ class PanesWindow:
     reads, and from then on kept current until the window moves on.
     """
 
-    __slots__ = ("_merged", "_merged_at", "_panes", "_plan", "_pruned_at", "_spec", "_timeline")
+    __slots__ = (
+        "_merged",
+        "_merged_at",
+        "_panes",
+        "_plan",
+        "_pruned_at",
+        "_spec",
+        "_thawed",
+        "_timeline",
+    )
 
     def __init__(self, spec: Panes, plan: Plan, timeline: PaneTimeline) -> None:
         self._spec = spec
         self._plan = plan
         self._timeline = timeline
         self._panes: dict[int, Tally | bytes] = {}
+        self._thawed: set[int] = set()
         self._merged: Tally | None = None
         self._merged_at: int | None = None
         self._pruned_at: int | None = None
 
     def _live(self, number: int) -> Tally:
         tally = self._panes.get(number)
-        if tally is None:
-            tally = self._panes[number] = Tally(self._plan)
-        elif isinstance(tally, bytes):
-            tally = self._panes[number] = thaw(tally, self._plan)
+        if tally is None or isinstance(tally, bytes):
+            tally = Tally(self._plan) if tally is None else thaw(tally, self._plan)
+            self._panes[number] = tally
+            self._thawed.add(number)
         return tally
 
     def _read(self, number: int) -> Tally:
@@ -389,9 +400,13 @@ class PanesWindow:
             return
         for number in [n for n in self._panes if n < oldest]:
             del self._panes[number]
-        for number, tally in self._panes.items():
-            if not isinstance(tally, bytes) and self._timeline.closed(number):
-                self._panes[number] = freeze(tally)
+        for number in list(self._thawed):
+            tally = self._panes.get(number)
+            if tally is None:
+                self._thawed.discard(number)
+            elif self._timeline.closed(number):
+                self._thawed.discard(number)
+                self._panes[number] = freeze(tally)  # type: ignore[arg-type]
 
     def current(self) -> Tally:
         """The merge of the panes inside; for reading only."""
@@ -462,6 +477,10 @@ class PanesWindow:
         }
 
     def _check(self) -> None:
+        # A slice's window moves on when it is next used.
+        self._settle()
+        live = {n for n, pane in self._panes.items() if not isinstance(pane, bytes)}
+        assert live <= self._thawed
         for number in self._panes:
             assert self._timeline.keeps(number)
             self._read(number)._check()
