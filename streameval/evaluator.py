@@ -158,7 +158,7 @@ class Evaluator:
         window = self._places.total
         self._total = View(window, self._question)
         alone = self._places.alone
-        self._straight = window.add if alone and not self._scores_only else None
+        self._straight = window.add if alone else None
         plain = alone and isinstance(window, CumulativeWindow)
         self._plain: Tally | None = window.current() if plain else None
         self._readers: dict[str, Callable[[], float]] = {}
@@ -197,6 +197,8 @@ class Evaluator:
         Raises:
             InputError: A bad value; nothing was counted.
         """
+        if self._scores_only and score is None and proba is None:
+            raise self._score_missing()
         straight = self._straight
         if straight is not None and weight == 1:
             event = self._intake.event(y_true, y_pred, score, proba, weight)
@@ -209,8 +211,6 @@ class Evaluator:
         known = self._intake.known_so_far()
         try:
             event = self._intake.event(y_true, y_pred, score, proba, weight)
-            if self._scores_only and event[2] is None:
-                raise self._score_missing()
             self._places.add(event, event_time, slices)
         except InputError:
             self._intake.forget_since(known)

@@ -160,7 +160,7 @@ def _from_number(value: Any, unit: str) -> int:
     if isinstance(value, (int, np.integer)):
         return int(value) // 1_000 if unit == "ns" else int(value) * TIME_UNITS[unit]
     if unit == "ns":
-        return int(math.floor(value / 1_000))
+        return math.floor(float(value) / 1_000)
     # To the nearest: 0.1 s is 100,000 µs although the float is a little more.
     moment: int = round(float(value) * TIME_UNITS[unit])
     return moment

@@ -157,15 +157,12 @@ class Places:
             raise
 
     def _remove_from_slice(self, key: SliceKey, event: EventFields, moment: int | None) -> Undo:
-        refused: InputError | None = None
-        for place in self._slicer.located(key, self.slices):
-            try:
-                return self.slices[place].remove(event, moment)
-            except InputError as error:
-                refused = error
-        raise refused or InputError(
-            "revert", expected="an event that was counted", got=f"none in {slice_name(key)}"
-        )
+        window = self.slices.get(self._slicer.located(key, self.slices))
+        if window is None:
+            raise InputError(
+                "revert", expected="an event that was counted", got=f"none in {slice_name(key)}"
+            )
+        return window.remove(event, moment)
 
     def check_merge(self, other: Places) -> None:
         """Raise StateError where the windows of two shards cannot be merged."""

@@ -38,6 +38,9 @@ __all__ = ["check_picture", "plot_confusion", "plot_curve", "plot_series", "save
 _FORMATS = (".png", ".svg", ".pdf", ".html")
 _CURVES = ("roc", "precision_recall", "det", "pr_gain", "calibration")
 
+_LAST_DAY = 2_932_897 - 1e-6
+"""The end of the year 9999, just before which a float in days rounds to what is no date."""
+
 _LABEL_CHARACTERS = 24
 _MANY_CLASSES = 10
 _MANY_PANES = 100
@@ -163,6 +166,7 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
     dates: Any = matplotlib.dates
     edges = dates.date2num([datetime.fromisoformat(row.start) for row in rows])
     edges = np.append(edges, dates.date2num(datetime.fromisoformat(rows[-1].end)))
+    edges = np.minimum(edges, _LAST_DAY)
     many = len(rows) > _MANY_PANES
     ax.plot(
         (edges[:-1] + edges[1:]) / 2,
@@ -175,6 +179,8 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
     )
     # Markers stand in the middle of their panes; and before the year 1 there are no dates.
     ax.margins(x=0)
+    ax.update_datalim([(edge, 0.0) for edge in (edges[0], edges[-1])], updatey=False)
+    ax.autoscale_view(scaley=False)
     locator = dates.AutoDateLocator()
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))

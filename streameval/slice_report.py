@@ -57,7 +57,7 @@ class SliceReport:
 
     def __str__(self) -> str:
         tail = (
-            f"\n{self.below_support} slices of less support are left out"
+            f"\nleft out for less support: {self.below_support}"
             if self.below_support
             else ""
         )

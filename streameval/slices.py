@@ -142,13 +142,13 @@ class Slicer:
         """Count a slice that a saved state holds."""
         self.opened += not _is_other(key)
 
-    def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> list[SliceKey]:
-        """Where an earlier event of this key may have been counted: as a rule one slice.
+    def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> SliceKey:
+        """Where an earlier event of this key was counted.
 
-        Two after a merge, when one shard had a slice for the key and the other none.
+        After a merge of shards of which one had no room for the key, this may
+        be the slice of the other's.
         """
-        places = dict.fromkeys((key, other_key(key)))
-        return [place for place in places if place in known]
+        return key if key in known else other_key(key)
 
     def assign(
         self, groups: Iterable[SliceRows], kept: IntArray | None, known: Mapping[SliceKey, object]

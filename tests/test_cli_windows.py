@@ -366,7 +366,7 @@ def test_markdown(run: Command, tmp_path: Path) -> None:
     out = run("evaluate", path, *PANES, *options, "--format", "markdown").out
     assert "\n\n**f1 of each pane**\n\n| start | end | f1 | support |\n| --- |" in out
     assert "\n\n**slices by f1, worst first**\n\n| slice | f1 | support |\n" in out
-    assert " slices of less support are left out\n" in out
+    assert "left out for less support: " in out
     assert "| country=a\\|b |" not in out
     out = run("evaluate", path, *PANES, "--slice", "country", "--format", "markdown").out
     assert "| country=a\\|b | 1 | 1 |\n" in out
@@ -399,7 +399,7 @@ def test_what_is_in_no_window_any_more_is_no_slice(run: Command, tmp_path: Path)
     out = run("evaluate", path, *FIELDS, *TIME, "--window", "panes:1h", *SLICES).out
     assert "country=PT" in out
     assert "country=DE" not in out
-    assert "2 slices of less support are left out" in out
+    assert "left out for less support: 2" in out
 
 
 def test_no_events_make_an_empty_table(run: Command, tmp_path: Path) -> None:
@@ -442,6 +442,10 @@ def test_saved_states_show_what_evaluate_showed(run: Command, tmp_path: Path) ->
     one = json.loads(run("report", state, "--slice", "country", "--format", "json").out)["slices"]
     assert {tuple(row["slice"]) for row in one["slices"]} == {("country",)}
     assert one["below_support"] == 0
+    few = ("--slice", "country", "--min-support", "70", "--format", "json")
+    some = json.loads(run("report", state, *few).out)["slices"]
+    assert len(some["slices"]) + some["below_support"] == 4
+    assert some["below_support"] > 0
     both = run("report", state, "--slice", "country,country+model", "--format", "json").out
     assert both == run("report", state, "--format", "json").out
 
@@ -603,8 +607,10 @@ def test_plots(run: Command, tmp_path: Path, ending: str) -> None:
     assert (result.code, result.err) == (0, "")
     magic = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".html": b"<!DOCTYPE html>"}
     assert picture.read_bytes().startswith(magic[ending])
-    assert run("report", state, *options, again) == result
-    assert again.stat().st_size > 1_000
+    for command in ("report", "merge"):
+        assert run(command, state, *options, again) == result
+        assert again.stat().st_size > 1_000
+        again.unlink()
 
 
 def test_a_picture_that_cannot_be_written(run: Command, tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_columns_of_times() -> None:
         event_times(np.array([stamps[0], "NaT"], dtype="datetime64[us]"), 2)
     with pytest.raises(InputError, match=re.escape("event_time[0]: expected a time in the years")):
         event_times(np.array(["300000-01-01"], dtype="datetime64[D]"), 1)
-    with pytest.raises(InputError, match="expected a column of 3 values|3"):
+    with pytest.raises(InputError, match="3"):
         event_times(stamps, 3)
     with pytest.raises(InputError, match="a column of event times"):
         event_times(5, 1)

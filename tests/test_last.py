@@ -104,9 +104,14 @@ def test_a_refused_revert_leaves_the_order_of_every_slice() -> None:
 @settings(max_examples=40, deadline=None)
 @given(
     st.integers(1, 6),
-    st.lists(st.tuples(st.booleans(), st.sampled_from([0.0, 0.5, 0.75, 1.0]), st.sampled_from([1, 1, 1, 3])), max_size=20),
+    st.lists(
+        st.tuples(
+            st.booleans(), st.sampled_from([0.0, 0.5, 0.75, 1.0]), st.sampled_from([1, 1, 1, 3])
+        ),
+        max_size=20,
+    ),
     st.booleans(),
-)  # fmt: skip
+)
 def test_ties_and_weights(n: int, events: list[tuple[bool, float, int]], read: bool) -> None:
     ev = se.Evaluator(window=se.Last(n))
     for count, (true, score, weight) in enumerate(events, 1):

@@ -54,8 +54,9 @@ def test_out_of_order_inside_the_lateness_is_the_same_as_in_order() -> None:
     shuffled.update_many(**columns(jittered, timed=True))
     assert shuffled.arrivals["late_dropped"] == 0
     assert shuffled.arrivals["late_kept"] > 50
-    assert shuffled.to_state()["window"]["panes"][0]["pane"] == (
-        ordered.to_state()["window"]["panes"][0]["pane"]
+    assert (
+        shuffled.to_state()["window"]["panes"][0]["pane"]
+        == (ordered.to_state()["window"]["panes"][0]["pane"])
     )
     assert repr(float(shuffled["roc_auc"])) == repr(float(ordered["roc_auc"]))
     for left, right in zip(shuffled.series("f1"), ordered.series("f1"), strict=True):
@@ -85,9 +86,7 @@ def test_a_late_event_changes_the_answer_and_a_later_one_only_a_count() -> None:
 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_refused_event_moves_nothing(many: bool) -> None:
-    ev = se.Evaluator(
-        positive="spam", window=se.Panes("1h"), slices=("country",), time_unit="s"
-    )
+    ev = se.Evaluator(positive="spam", window=se.Panes("1h"), slices=("country",), time_unit="s")
     ev.update("spam", score=0.5, event_time=HOUR, slices={"country": "PT"})
     before = ev.to_bytes()
     good = {"y_true": "ham", "score": 0.3, "event_time": HOUR + 9999, "slices": {"country": "DE"}}

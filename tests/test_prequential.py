@@ -182,9 +182,7 @@ def test_weighted_lessons_where_the_model_takes_weights() -> None:
 
 
 def test_windows_that_cannot_be_pooled_say_so() -> None:
-    result = se.prequential(
-        model(), phishing(200), se.Evaluator(window=se.Last(50)), folds=2
-    )
+    result = se.prequential(model(), phishing(200), se.Evaluator(window=se.Last(50)), folds=2)
     assert result.evaluator is None
     (row,) = result.rows(["accuracy"])
     assert math.isnan(row.pooled)

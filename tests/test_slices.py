@@ -168,7 +168,7 @@ def test_the_report_puts_the_worst_first() -> None:
     assert report.to_dict()["slices"][0] == {
         "slice": {"country": "DE"}, "value": 0.5, "support": 10
     }  # fmt: skip
-    assert "2 slices of less support are left out" in str(report)
+    assert "left out for less support: 2" in str(report)
     assert "country=DE" in report.to_markdown()
     with pytest.raises(InputError, match="worst: expected a number of slices"):
         ev.slice_report("accuracy", worst=-1)
@@ -227,6 +227,13 @@ def test_a_revert_finds_its_slice_after_a_merge() -> None:
     with pytest.raises(InputError):
         merged.revert(0, 1, slices={"country": "b"})
     merged._check()
+    # The other way round the slice is there, and has had one event only.
+    merged = se.merge([shard("b"), shard("ab")])
+    merged.revert(0, 1, slices={"country": "b"})
+    before = merged.to_bytes()
+    with pytest.raises(InputError):
+        merged.revert(1, 1, slices={"country": "b"})
+    assert merged.to_bytes() == before
 
 
 def test_slices_set_up_differently_are_not_merged() -> None:

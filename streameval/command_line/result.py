@@ -132,7 +132,7 @@ class Result:
         body = shown.to_markdown() if markdown else str(shown)
         if markdown:
             if slices.below_support:
-                tails.insert(0, f"{slices.below_support} slices of less support are left out")
+                tails.insert(0, f"left out for less support: {slices.below_support}")
             return [_titled(title, body, markdown=True), *tails]
         return ["\n".join([_titled(title, body, markdown=False), *tails])]
 

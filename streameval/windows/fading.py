@@ -330,6 +330,8 @@ class FadingWindow:
         """Count one admitted event with the weight of its moment."""
         assert event_time is not None
         number, phase = divmod(event_time, self._spec.span)
+        if not self._timeline.keeps(number):
+            return  # it came in a batch, by whose end it has faded out
         true, predicted, score, weight = event
         whole = weight * units(phase, self._spec.span)
         try:

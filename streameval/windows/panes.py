@@ -195,10 +195,13 @@ class PaneTimeline:
 
     @property
     def oldest_kept(self) -> int | None:
-        """Number of the oldest pane that is still kept."""
-        if self.latest is None:
-            return None
-        return (self.latest - self.spec.retain_us) // self.spec.pane_us
+        """Number of the oldest pane that is still kept.
+
+        Counted back from the newest pane and not from the latest moment, so
+        that what is kept changes only when a new pane begins.
+        """
+        newest = self.newest
+        return None if newest is None else newest - self.spec.retained + 1
 
     def keeps(self, pane: int) -> bool:
         """Whether a pane of this number would be kept."""
@@ -344,6 +347,8 @@ class PanesWindow:
         """Count one admitted event in its pane."""
         assert event_time is not None
         number = event_time // self._spec.pane_us
+        if not self._timeline.keeps(number):
+            return  # it came in a batch, by whose end its pane is dropped again
         try:
             self._live(number).update(*event)
         except InputError:
