@@ -47,5 +47,21 @@ bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedco
 bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in a minute
 	$(BIN)/python -m benchmarks.run --quick
 
+fuzz: $(VENV)/.stamp-demo-test  ## random operations and random files, for a few minutes
+	$(BIN)/python -m tests.fuzz_native_index --operations 3000000 --seed $(SEED)
+	$(BIN)/python -m tests.fuzz_state_file --seconds 120 --seed $(SEED)
+
+# In a copy, so that the ordinary build stays. Python itself does not link the
+# sanitiser, so its library is loaded first; leaks of the interpreter are its own.
+sanitize: $(VENV)/.stamp-demo-test  ## the compiled index's tests under address and undefined-behaviour sanitisers
+	rm -rf build/sanitize && mkdir -p build/sanitize
+	cp -r streameval tests setup.py pyproject.toml README.md build/sanitize
+	rm -f build/sanitize/streameval/native/*.so
+	$(BIN)/python -m pip install --quiet 'setuptools>=77' 'Cython>=3'
+	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
+	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py
+
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) build demos/out *.egg-info streameval/native/*.so

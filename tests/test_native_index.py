@@ -1,0 +1,167 @@
+"""The compiled score index keeps the same laws, and gives the bits of the portable one."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import tracemalloc
+
+import numpy as np
+import pytest
+from fuzz_native_index import fuzz
+from hypothesis import strategies as st
+from laws import LAWS, StateSpec, check_law, columns
+
+from streameval.errors import InputError
+from streameval.native import native_index
+from streameval.states.portable_index import PortableScoreIndex
+
+NativeScoreIndex = native_index.NativeScoreIndex
+SCORES = st.one_of(
+    st.sampled_from([0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 0.1, 0.5, 0.5000000000000001]),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+
+
+def spec(name: str, weights: st.SearchStrategy[float], **more: object) -> StateSpec:
+    return StateSpec(
+        name=name,
+        empty=NativeScoreIndex,
+        events=st.tuples(st.booleans(), SCORES, weights),
+        update=lambda state, event: state.update(*event),
+        update_many=lambda state, events: state.update_many(*columns(events, 3)),
+        revert=lambda state, event: state.revert(*event),
+        read=lambda state: [state.twice_wins, state.positives, state.negatives, state.distinct],
+        **more,
+    )
+
+
+SPECS = [
+    spec("unit weights", st.just(1)),
+    spec("whole weights", st.sampled_from([1, 2, 3, 300, 70_000, 2**40, 2**53])),
+    spec(
+        "fractions",
+        st.sampled_from([1, 0.5, 1.5, 2]),
+        excused={"revert": "float sums cannot be undone exactly"},
+    ),
+]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_laws(spec: StateSpec, law: str) -> None:
+    check_law(spec, law, max_examples=20)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_operations_agree_with_the_portable_index(seed: int) -> None:
+    assert fuzz(25_000, seed) > 0
+
+
+def filled(kind: type, count: int = 20_000) -> object:
+    rng = np.random.default_rng(5)
+    index = kind()
+    index.update_many(rng.random(count) < 0.3, rng.random(count).round(4))
+    return index
+
+
+def test_the_written_form_is_that_of_the_portable_index() -> None:
+    native, portable = filled(NativeScoreIndex), filled(PortableScoreIndex)
+    left, right = native.to_state(), portable.to_state()
+    assert list(left) == list(right)
+    for key, value in left.items():
+        assert np.asarray(value).tobytes() == np.asarray(right[key]).tobytes()
+    assert PortableScoreIndex.from_state(left).twice_wins == native.twice_wins
+
+
+def test_copies_and_pickles_are_independent() -> None:
+    index = filled(NativeScoreIndex)
+    for twin in (
+        index.copy(),
+        copy.copy(index),
+        copy.deepcopy(index),
+        pickle.loads(pickle.dumps(index)),
+    ):
+        assert twin == index
+        twin.update(True, 2.0)
+        assert twin.twice_wins != index.twice_wins
+
+
+def test_refusals_change_nothing() -> None:
+    index = filled(NativeScoreIndex)
+    before = index.to_state()
+    for call in (
+        lambda: index.update(True, float("nan")),
+        lambda: index.update(2, 0.5),
+        lambda: index.update(True, 0.5, -1),
+        lambda: index.update_many([True, False], [0.5, float("inf")]),
+        lambda: index.revert(True, 7.0),
+        lambda: index.revert(True, 0.5, 10**9),
+    ):
+        with pytest.raises(InputError):
+            call()
+    for key, value in index.to_state().items():
+        assert np.asarray(value).tobytes() == np.asarray(before[key]).tobytes()
+
+
+def test_nothing_leaks() -> None:
+    index = NativeScoreIndex()
+    score = 0.123456
+    references = sys.getrefcount(score)
+
+    def work() -> None:
+        for n in range(2_000):
+            index.update(n % 2 == 0, score)
+            index.update(n % 2 == 0, n / 7)
+        for n in range(2_000):
+            index.revert(n % 2 == 0, score)
+            index.revert(n % 2 == 0, n / 7)
+        index.groups()
+        index.copy()
+
+    work()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        first = tracemalloc.get_traced_memory()[0]
+        for _ in range(5):
+            work()
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - first < 20_000
+    finally:
+        tracemalloc.stop()
+    assert sys.getrefcount(score) == references
+    assert index.distinct == 0
+
+
+def test_threads_on_one_index_and_on_two() -> None:
+    shared = NativeScoreIndex()
+    rng = np.random.default_rng(1)
+    parts = [(rng.random(50_000) < 0.5, rng.random(50_000)) for _ in range(4)]
+    threads = [threading.Thread(target=shared.update_many, args=part) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    alone = NativeScoreIndex()
+    for part in parts:
+        alone.update_many(*part)
+    assert shared == alone
+    assert shared.twice_wins == alone.twice_wins
+
+
+@pytest.mark.parametrize("wish", ["portable", "native"])
+def test_one_variable_chooses(wish: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import streameval; print(streameval.backend())"],
+        env={**os.environ, "STREAMEVAL_BACKEND": wish},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{wish}\n"
