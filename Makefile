@@ -20,7 +20,7 @@ $(VENV)/.stamp-%: pyproject.toml setup.py
 	  { echo "streameval needs Python 3.11 or newer; found $$($(PYTHON) --version). Try make PYTHON=python3.12" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "making the virtual environment $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "installing streameval[$(subst -,$(comma),$*)] into $(VENV) (a minute or two the first time)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(subst -,$(comma),$*)]'
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(subst -,$(comma),$*)]'
 	@touch $@
 
 comma := ,

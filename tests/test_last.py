@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from typing import Any
@@ -190,3 +191,12 @@ def test_what_a_file_may_hold() -> None:
 def test_how_many(bad: Any) -> None:
     with pytest.raises(InputError, match=re.escape("Last(n): expected a number of events from 1")):
         se.Last(bad)
+
+
+def test_one_event_is_written_in_one_way() -> None:
+    left, right = (se.Evaluator(task="multiclass", window=se.Last(3)) for _ in range(2))
+    left.update("a", proba={"a": 0.75, "b": 0.25})
+    right.update("a", proba={"b": 0.25, "a": 0.75})
+    assert left.to_bytes() == right.to_bytes()
+    right.revert("a", proba={"a": 0.75, "b": 0.25})
+    assert math.isnan(right["accuracy"])
