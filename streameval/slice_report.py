@@ -56,11 +56,7 @@ class SliceReport:
         return header, rows
 
     def __str__(self) -> str:
-        tail = (
-            f"\nleft out for less support: {self.below_support}"
-            if self.below_support
-            else ""
-        )
+        tail = f"\nleft out for less support: {self.below_support}" if self.below_support else ""
         return text_table(*self._cells(), right=frozenset({2})) + tail
 
     def to_markdown(self) -> str:
