@@ -50,6 +50,8 @@ _KEYS = frozenset(
     }
 )
 
+_GROUPS_AT_ONCE = 1 << 18
+
 
 class ProbabilitySums:
     """Log loss, Brier score and reliability bins of binary events, as exact sums.
@@ -222,9 +224,12 @@ class ProbabilitySums:
         for positive, weight in ((True, groups.positives), (False, groups.negatives)):
             if weight.dtype.kind == "f":
                 new._promote()
-            held = np.flatnonzero(weight)
-            flags = np.full(len(held), positive, dtype=np.bool_)
-            new._add_many(flags, groups.scores[held], weight[held])
+            # In blocks, so that ten million scores need no temporaries of their size.
+            for start in range(0, len(weight), _GROUPS_AT_ONCE):
+                block = slice(start, start + _GROUPS_AT_ONCE)
+                held = np.flatnonzero(weight[block])
+                flags = np.full(len(held), positive, dtype=np.bool_)
+                new._add_many(flags, groups.scores[block][held], weight[block][held])
         return new
 
     def revert(self, positive: bool, probability: float, weight: int = 1) -> None:
