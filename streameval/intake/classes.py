@@ -98,10 +98,12 @@ class ClassIntake:
         """
         known = self._known
         shares: dict[Label, float] | None = None
+        fresh = False
         try:
             true = known[y_true]
             predicted = known[y_pred] if y_pred is not None else None
         except (KeyError, TypeError):
+            fresh = True
             true = self._label(y_true, "y_true")
             predicted = None if y_pred is None else self._label(y_pred, "y_pred")
             if predicted is not None:
@@ -120,10 +122,8 @@ class ClassIntake:
         elif predicted is None:
             raise nothing_given("y_pred")
         weight = canonical_weight(weight) if weight != 1 or weight is True else 1
-        if learn:
-            known.setdefault(true, true)
-            if predicted is not None:
-                known.setdefault(predicted, predicted)
+        if learn and (fresh or shares is not None):
+            self._learn(label for label in (true, predicted) if label is not None)
             if shares is not None:
                 self._learn(shares)
         return true, predicted, shares, weight
