@@ -8,10 +8,13 @@ was expected, what came, where, and what to do.
 from __future__ import annotations
 
 __all__ = [
+    "ConfigError",
     "InputError",
     "MetricError",
     "MissingExtraError",
+    "SourceError",
     "StateError",
+    "StoreError",
     "StreamevalError",
     "shown",
 ]
@@ -114,6 +117,18 @@ class StateError(StreamevalError, ValueError):
 
 class MetricError(StreamevalError, LookupError):
     """A metric that does not exist, or that this evaluator was not fed for."""
+
+
+class ConfigError(StreamevalError, ValueError):
+    """A configuration that cannot be run; the message names the key."""
+
+
+class SourceError(StreamevalError):
+    """A source that cannot be read on from where it was left."""
+
+
+class StoreError(StreamevalError):
+    """A store that cannot be opened or written, and that nothing was done to."""
 
 
 class MissingExtraError(StreamevalError, ImportError):

@@ -32,12 +32,19 @@ LAYERS = [
     "integrations",
     "files",
     "plots",
+    "stream",
+    "serve",
     "command_line",
     "cli",
 ]
 
 # What comes with an extra is imported in one module.
 OPTIONAL = {
+    "confluent_kafka": {"stream/sources/kafka.py"},
+    "starlette": set(),
+    "uvicorn": set(),
+    "prometheus_client": set(),
+    "plotly": set(),
     "pyarrow": {"files/parquet.py"},
     "river": {"integrations/river.py"},
     "sklearn": {"plots.py"},

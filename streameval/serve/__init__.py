@@ -1,0 +1,1 @@
+"""Readers of a run: Prometheus, JSON, and a page; none touches a state."""

@@ -1,0 +1,1 @@
+"""The long-running evaluator: sources, label join, store, and the loop that drives them."""

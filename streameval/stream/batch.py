@@ -1,0 +1,127 @@
+"""What passes between a source, the decoder and the join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+from streameval.events import IntArray
+from streameval.files.chunk import Column
+
+__all__ = [
+    "BadEvent",
+    "Batch",
+    "Decoded",
+    "Kind",
+    "PartitionStatus",
+    "Position",
+    "Records",
+    "Source",
+]
+
+Kind: TypeAlias = Literal["predictions", "labels", "records"]
+"""What a batch holds; in ``records`` each record's fields tell what it is."""
+
+Position: TypeAlias = Mapping[str, int | str]
+"""The position *next to read* in a partition: plain values, kept in the store as JSON."""
+
+
+class BadEvent(NamedTuple):
+    """A record that cannot be counted."""
+
+    place: int
+    """Its offset in the partition: a message's, or of a line's first byte."""
+    reason: str
+    """Of a small set of words, to count by: the field at fault, or ``record``, ``too long``."""
+    detail: str
+    """Expected, got, and what to do."""
+    raw: bytes
+    """As it came; cut by whoever keeps it."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Raw records of one partition, in its order.
+
+    Attributes:
+        partition: Unique in the run: ``"kafka:clicks/3"``, ``"files:/data/a.jsonl"``,
+            ``"http:labels"``.
+        kind: What the records are.
+        messages: One JSON object each, undecoded.
+        places: Where each stands; as many as messages, ascending.
+        times: Microseconds since 1970 when each was written, by the clock of
+            the broker or inbox; None where nobody knows.
+        next: The position after the last one.
+        bad: What the source itself could not take, such as a line too long.
+    """
+
+    partition: str
+    kind: Kind
+    messages: list[bytes]
+    places: Sequence[int]
+    next: Position
+    times: Sequence[int] | None = None
+    bad: list[BadEvent] = field(default_factory=list)
+
+
+class PartitionStatus(NamedTuple):
+    """How far a partition has been read."""
+
+    partition: str
+    position: Position | None
+    lag: int | None
+    """Records (Kafka) or bytes (files, inbox) that are there and not yet read."""
+    problem: str = ""
+    """In words, while something keeps it from being read."""
+
+
+class Source(Protocol):
+    """Where records come from. One thread reads; nothing is lost or repeated by a restart
+    from the positions of the last checkpoint."""
+
+    def read(self, most: int, timeout: float) -> list[Batch]:
+        """Up to about ``most`` records; waits ``timeout`` seconds at most; may be empty."""
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        """These positions are durable now: what lies before them is needed no more."""
+
+    def status(self) -> list[PartitionStatus]:
+        """Every partition."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will come: all was read of what is not followed."""
+
+
+@dataclass(slots=True)
+class Records:
+    """Decoded records of one kind, as columns.
+
+    ``columns`` has those of ``id`` (list of str), ``y_true``, ``y_pred``,
+    ``score``, ``proba`` (list of dicts), ``weight``, ``time`` (int64 microseconds) and, for each
+    slice key, ``slice:KEY``, that the settings name. Numbers are numpy
+    arrays, labels lists.
+    """
+
+    columns: dict[str, Column]
+    places: IntArray
+
+    @property
+    def rows(self) -> int:
+        """How many."""
+        return len(self.places)
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A batch after decoding: predictions, labels, records that are both, and bad ones."""
+
+    partition: str
+    predictions: Records | None = None
+    labels: Records | None = None
+    complete: Records | None = None
+    bad: list[BadEvent] = field(default_factory=list)

@@ -1,0 +1,198 @@
+"""What a run is told: the tables and keys of its configuration file, typed.
+
+Durations are texts such as ``"5m"``; field paths are written as for files
+(``"meta.score"``). How a file becomes settings is in :mod:`streameval.stream.config`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+__all__ = [
+    "AlertSettings",
+    "CheckpointSettings",
+    "EvaluatorSettings",
+    "FieldSettings",
+    "FilesSettings",
+    "HttpSettings",
+    "JoinSettings",
+    "KafkaSettings",
+    "LabelFieldSettings",
+    "QuarantineSettings",
+    "RunSettings",
+    "ServeSettings",
+    "WebhookSettings",
+    "WindowSettings",
+]
+
+
+class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is evaluated; as the arguments of :class:`streameval.Evaluator`."""
+
+    task: Literal["binary", "multiclass"] = "binary"
+    positive: str | int | bool = True
+    threshold: float = 0.5
+    labels: list[str | int] | None = None
+    metrics: list[str] | None = None
+    """Metrics that are published; None is the task's usual list."""
+    bins: int = 10
+    slices: list[str | list[str]] = []
+    max_slices: int = 10_000
+
+
+class WindowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A window that is kept and published under a name of its own.
+
+    With ``length`` it is one of panes, with ``half_life`` a fading one, with
+    neither it counts all events.
+    """
+
+    name: str
+    length: str | None = None
+    pane: str | None = None
+    lateness: str | None = None
+    """None: the join's ``wait``, so that no label that is waited for comes too late."""
+    retain: str | None = None
+    half_life: str | None = None
+
+
+class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where a label's record has its fields; None is as in a prediction's record."""
+
+    id: str | None = None
+    y_true: str | None = None
+    time: str | None = None
+
+
+class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where a record has its fields: dotted paths."""
+
+    id: str | None = None
+    """Needed for the join."""
+    y_true: str | None = "y_true"
+    y_pred: str | None = None
+    score: str | None = None
+    proba: str | None = None
+    weight: str | None = None
+    time: str | None = None
+    """None: the broker's or the inbox's time stamp, or for files the time of reading."""
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None
+    slices: dict[str, str] = {}
+    """From a slice's key to its path, where the two differ."""
+    label: LabelFieldSettings = LabelFieldSettings()
+
+
+class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """JSON lines in files: either all records in ``records``, or two kinds apart."""
+
+    records: list[str] = []
+    predictions: list[str] = []
+    labels: list[str] = []
+    follow: bool = True
+    """False: end when all has been read."""
+
+
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``POST /v1/predictions`` and ``/v1/labels``, kept in an inbox beside the store."""
+
+    max_body_bytes: int = 8 * 1024 * 1024
+    max_line_bytes: int = 1024 * 1024
+    max_inbox_bytes: int = 4 * 1024 * 1024 * 1024
+    """Posts are refused (503) while the inbox holds more than this that is not yet counted."""
+
+
+class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Topics; either one of all ``records``, or two."""
+
+    records: str | None = None
+    predictions: str | None = None
+    labels: str | None = None
+    partitions: list[int] | None = None
+    """None: all, new ones as they are added."""
+    start: Literal["earliest", "latest"] = "earliest"
+    out_of_range: Literal["stop", "earliest", "latest"] = "stop"
+    stop_at_end: bool = False
+    properties: dict[str, str | int | float | bool] = {}
+    """Any of librdkafka's; ``env:NAME`` and ``file:PATH`` stand for a secret's value."""
+
+
+class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How predictions and labels meet."""
+
+    wait: str = "24h"
+    """A label counts if it is at most so much younger (or older) than its prediction."""
+    remember: str | None = None
+    """For how long after that duplicates and corrections are recognised; None is ``wait``."""
+    hot: int = 500_000
+    """Most entries that are held in memory; the rest is on disk."""
+
+
+class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """When what was counted becomes durable and visible."""
+
+    every: str = "1s"
+    events: int = 50_000
+
+
+class QuarantineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How much is kept of records that cannot be counted."""
+
+    keep: int = 10_000
+    max_bytes: int = 4096
+
+
+class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The address of the pages, the API and the metrics."""
+
+    enabled: bool = True
+    listen: str = "127.0.0.1:8642"
+    token: str | None = None
+    """``env:NAME`` or ``file:PATH``; needed for any address but loopback."""
+    max_slices_exposed: int = 200
+    """Most slices (by support) in ``/metrics``."""
+    ready_lag: int = 100_000
+    ready_checkpoint_age: str = "30s"
+
+
+class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A bound on a metric."""
+
+    name: str
+    metric: str
+    below: float | None = None
+    above: float | None = None
+    window: str | None = None
+    """None is the first window."""
+    slice: dict[str, str | int] = {}
+    min_support: int = 1
+    for_: str = msgspec.field(default="0s", name="for")
+
+
+class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where alerts are posted to."""
+
+    url: str
+    token: str | None = None
+    timeout: str = "5s"
+    retries: int = 5
+
+
+class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole file."""
+
+    store: str = "streameval.db"
+    evaluator: EvaluatorSettings = EvaluatorSettings()
+    window: list[WindowSettings] = [WindowSettings(name="all")]
+    fields: FieldSettings = FieldSettings()
+    files: FilesSettings | None = None
+    http: HttpSettings | None = None
+    kafka: KafkaSettings | None = None
+    join: JoinSettings | None = None
+    """None: every record brings its label, and nothing is remembered."""
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    quarantine: QuarantineSettings = QuarantineSettings()
+    serve: ServeSettings = ServeSettings()
+    alert: list[AlertSettings] = []
+    webhook: WebhookSettings | None = None

@@ -1,0 +1,1 @@
+"""Where events come from: files, HTTP posts, Kafka topics."""
