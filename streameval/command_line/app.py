@@ -9,6 +9,7 @@ import typer
 from streameval import __version__
 from streameval.command_line.catalogue import metrics
 from streameval.command_line.evaluate import evaluate
+from streameval.command_line.init import init
 from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
 from streameval.command_line.states import merge, report
 from streameval.command_line.stdout import write
@@ -34,6 +35,7 @@ app.command()(evaluate)
 app.command()(merge)
 app.command()(report)
 app.command()(metrics)
+app.command()(init)
 
 
 def _print_version(wanted: bool) -> None:

@@ -53,7 +53,8 @@ class WindowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     length: str | None = None
     pane: str | None = None
     lateness: str | None = None
-    """None: the join's ``wait``, so that no label that is waited for comes too late."""
+    """None: the join's ``wait``, so that no label that is waited for comes too late; without
+    a join the window's ``length``."""
     retain: str | None = None
     half_life: str | None = None
 
@@ -79,6 +80,8 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     time: str | None = None
     """None: the broker's or the inbox's time stamp, or for files the time of reading."""
     time_unit: Literal["s", "ms", "us", "ns"] | None = None
+    ahead: str = "1d"
+    """A time further ahead of the clock than this is a fault: it would make all others late."""
     slices: dict[str, str] = {}
     """From a slice's key to its path, where the two differ."""
     label: LabelFieldSettings = LabelFieldSettings()
