@@ -216,7 +216,9 @@ def _slices(
                 "name": slice_name(tuple(key.items())),
                 "support": rng.randrange(1, 10_000),
                 "metrics": {n: None if nothing else _value(rng, n) for n in names},
-                "reasons": {n: "no event of the positive class" for n in names} if nothing else {},
+                "reasons": dict.fromkeys(names, "no event of the positive class")
+                if nothing
+                else {},
             }
         )
     return rows
