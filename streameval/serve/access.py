@@ -116,6 +116,7 @@ def login_page(problem: str = "") -> bytes:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>streameval</title>'
+        '<link rel="icon" href="data:,">'
         f"<style>{_STYLE}</style><h1>streameval</h1>{said}"
         '<form method="post" action="/login"><label for="token">Token</label>'
         '<input id="token" name="token" type="password" autocomplete="current-password" required '
