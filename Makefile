@@ -37,7 +37,7 @@ $(VENV)/.stamp-promtool: | $(VENV)/.stamp-demo-test
 	fi
 	@touch $@
 
-WITH_PROMTOOL = $$(command -v promtool $(BIN)/promtool >/dev/null || echo env STREAMEVAL_WITHOUT_PROMTOOL=1)
+WITH_PROMTOOL = $$({ command -v promtool || test -x $(BIN)/promtool; } >/dev/null || echo env STREAMEVAL_WITHOUT_PROMTOOL=1)
 
 demo: $(VENV)/.stamp-demo  ## replay real streams through online models and evaluate them
 	@$(BIN)/python -m demos.run
