@@ -172,6 +172,8 @@ def test_slices_are_sorted_and_undefined_ones_come_last(
     defined = [value for value in values if value is not None]
     assert 0 < len(defined) < len(values)
     assert all(value is None for value in values[len(defined) :])
+    equals = [row["support"] for row in rows[len(defined) :]]
+    assert equals == sorted(equals, reverse=True)
     up = find(metric, "binary").direction == "up"
     falling = {"desc": True, "asc": False, "worst": not up, "best": up}[order]
     assert defined == sorted(defined, reverse=falling)
