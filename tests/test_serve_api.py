@@ -131,6 +131,12 @@ def test_the_validation_can_fail(running: Running) -> None:
         check(answer, schema_of("/api/report", "get", 200))
 
 
+def test_the_sample_is_plain_json() -> None:
+    for data in (published_data(), published_data(slices=50, classes=30)):
+        # allow_nan=False: JSON has no such numbers.
+        assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
 def test_every_route_is_described_and_the_other_way_round(running: Running) -> None:
     served = running.json("/openapi.json")
     assert served == OPENAPI
