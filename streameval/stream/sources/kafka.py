@@ -212,15 +212,16 @@ class KafkaSource:
         messages = self._consumer.consume(min(most, _CONSUME), wait)
         if not messages:
             return []
-        if any(message.error() is not None for message in messages):
-            for message in messages:
-                if message.error() is not None:
-                    self._on_partition_error(message)
+        told = [message for message in messages if message.error() is not None]
+        if told:
             messages = [message for message in messages if message.error() is None]
-        return [
+        batches = [
             self._batch(self._partitions[place], list(group))
             for place, group in groupby(messages, _place)
         ]
+        for message in told:
+            self._on_partition_error(message)
+        return batches
 
     def _batch(self, partition: _Partition, messages: list[Any]) -> Batch:
         values = [message.value() for message in messages]
@@ -249,7 +250,8 @@ class KafkaSource:
             return
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
-            partition.at_end = True
+            # More may have come behind the end that this one tells of.
+            partition.at_end = partition.next is None or message.offset() >= partition.next
             partition.problem = ""
             self._trouble = ""
             if partition.next is None:
