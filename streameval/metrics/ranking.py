@@ -62,10 +62,8 @@ def roc_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
     >>> roc_auc(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.75
     """
-    pairs = index.positives * index.negatives
-    if pairs:
-        return index.twice_wins / (2 * pairs)
-    return _needs_both(index, undefined)
+    share = index.won_share
+    return _needs_both(index, undefined) if share is None else share
 
 
 def gini(index: ScoreIndex, *, undefined: float | None = None) -> float:

@@ -19,7 +19,7 @@
 #define STREAMEVAL_LEAF_SIZE 256
 #endif
 #if !defined(STREAMEVAL_INNER_SIZE)
-#define STREAMEVAL_INNER_SIZE 64
+#define STREAMEVAL_INNER_SIZE 32
 #endif
 
 namespace streameval {

@@ -216,7 +216,7 @@ class ScoreTree {
         Inner* node;
         int at;
     };
-    // Height grows by one when the root of 64 children is full; no machine
+    // Height grows by one when the root of 32 children is full; no machine
     // holds the scores for a height of 24.
     static constexpr int kMaxHeight = 24;
     typedef Step Path[kMaxHeight + 1];  // [height] is the root, [1] the parent of a leaf

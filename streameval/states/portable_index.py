@@ -104,6 +104,21 @@ class PortableScoreIndex:
         return self._wins
 
     @property
+    def won_share(self) -> float | None:
+        """W2 / (2·P·N), the share of pairs that the positive wins: the AUC.
+
+        None while a class is missing.
+
+        Cost:
+            As :attr:`twice_wins`.
+
+        >>> PortableScoreIndex([(True, 0.5), (False, 0.5)]).won_share
+        0.5
+        """
+        pairs = self.positives * self.negatives
+        return self.twice_wins / (2 * pairs) if pairs else None
+
+    @property
     def distinct(self) -> int:
         """Number of distinct scores; O(n)."""
         asked, _ = self._positives.arrays()

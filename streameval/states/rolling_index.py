@@ -78,6 +78,12 @@ class RollingScoreIndex:
             self._wins = wins
         return wins
 
+    @property
+    def won_share(self) -> float | None:
+        """W2 / (2·P·N), as :attr:`streameval.ScoreIndex.won_share`."""
+        pairs = len(self._positives) * len(self._negatives)
+        return self.twice_wins / (2 * pairs) if pairs else None
+
     def _gain(self, positive: bool, score: float) -> int:
         """What an event adds to W2 against the other class."""
         if positive:
