@@ -91,6 +91,15 @@ class OptionalBuild(build_ext):
     missing library back into the source tree by an editable install.
     """
 
+    def build_extension(self, ext: Extension) -> None:
+        # Each by itself: what can be built is kept.
+        try:
+            super().build_extension(ext)
+        except Exception as error:
+            if REQUIRED:
+                raise
+            _warn(error)
+
     def run(self) -> None:
         if REQUIRED:
             super().run()

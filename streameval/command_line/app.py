@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from streameval import __version__
+from streameval import __version__, backend
 from streameval.command_line.catalogue import metrics
 from streameval.command_line.evaluate import evaluate
 from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
@@ -38,7 +38,7 @@ app.command()(metrics)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        write(f"streameval {__version__}")
+        write(f"streameval {__version__} ({backend()} score index)")
         raise typer.Exit
 
 
@@ -47,7 +47,10 @@ def _streameval(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
+            "--version",
+            help="Print the version, and which score index runs.",
+            callback=_print_version,
+            is_eager=True,
         ),
     ] = False,
 ) -> None:

@@ -212,13 +212,12 @@ class LastWindow:
         tally.update_many(batch)
         # Nothing is refused any more.
         self.tally = tally
-        if weighted or self._compiled is None:
-            self._ring = kept
-        elif self._ring is self._compiled:
-            self._compiled.drop(leaving)
-        else:
-            self._compiled.extend(kept)
-            self._ring = self._compiled
+        self._ring = kept
+        if self._compiled is not None:
+            self._compiled.drop(len(self._compiled))
+            if not weighted:
+                self._compiled.extend(kept)
+                self._ring = self._compiled
         self._serve()
         _extend(self._ring, batch)
 
