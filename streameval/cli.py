@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from streameval import __version__, backend
+from streameval import __version__
 from streameval.command_line.stdout import ClosedPipeError, write
+from streameval.states.score_index import backend
 
 __all__ = ["main"]
 

@@ -6,13 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from streameval import __version__, backend
+from streameval import __version__
 from streameval.command_line.catalogue import metrics
 from streameval.command_line.evaluate import evaluate
 from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
 from streameval.command_line.states import merge, report
 from streameval.command_line.stdout import write
 from streameval.errors import MissingExtraError, StreamevalError
+from streameval.states.score_index import backend
 
 __all__ = ["run"]
 

@@ -81,21 +81,26 @@ def _spans(runs: list[FloatArray], descending: bool) -> Iterator[list[tuple[int,
     """Places from and to of each run, cut at the same scores, so that no span is long."""
     lows, highs = [0] * len(runs), [len(run) for run in runs]
     while any(low < high for low, high in zip(lows, highs, strict=True)):
-        left = [part for part in zip(runs, lows, highs, strict=True) if part[1] < part[2]]
-        # The nearest of the cuts: nobody goes further than GROUPS_AT_ONCE.
-        if descending:
-            cut = max(run[max(low, high - GROUPS_AT_ONCE)] for run, low, high in left)
-            places = [int(np.searchsorted(run, cut)) for run in runs]
+        # The nearest cut of those that are too long for one block; the others have room.
+        long = [
+            part
+            for part in zip(runs, lows, highs, strict=True)
+            if part[2] - part[1] > GROUPS_AT_ONCE
+        ]
+        starts, ends = lows, highs
+        if long and descending:
+            cut = max(run[high - GROUPS_AT_ONCE] for run, _, high in long)
             # A run may end below the cut: nothing of it is in this block.
-            places = [min(at, high) for at, high in zip(places, highs, strict=True)]
-            found = list(zip(places, highs, strict=True))
-            highs = places
+            places = [int(np.searchsorted(run, cut)) for run in runs]
+            starts = [min(at, high) for at, high in zip(places, highs, strict=True)]
+        elif long:
+            cut = min(run[low + GROUPS_AT_ONCE - 1] for run, low, _ in long)
+            ends = [int(np.searchsorted(run, cut, side="right")) for run in runs]
+        yield list(zip(starts, ends, strict=True))
+        if descending:
+            highs = starts
         else:
-            cut = min(run[min(low + GROUPS_AT_ONCE, high) - 1] for run, low, high in left)
-            places = [int(np.searchsorted(run, cut, side="right")) for run in runs]
-            found = list(zip(lows, places, strict=True))
-            lows = places
-        yield found
+            lows = ends
 
 
 def _grouped(classes: list[tuple[FloatArray, WeightArray]]) -> ScoreGroups:
