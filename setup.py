@@ -55,19 +55,22 @@ def _extensions() -> list[Extension]:
         _warn(error)
         return []
     compile_flags, link_flags = _compile_flags()
-    extension = Extension(
-        "streameval.native.native_index",
-        sources=[str(NATIVE / "native_index.pyx")],
-        depends=[str(path) for path in sorted(NATIVE.glob("*.hpp"))],
-        include_dirs=[str(NATIVE)],
-        language="c++",
-        extra_compile_args=compile_flags,
-        extra_link_args=link_flags,
-        optional=not REQUIRED,
-    )
+    extensions = [
+        Extension(
+            f"streameval.native.{name}",
+            sources=[str(NATIVE / f"{name}.pyx")],
+            depends=[str(path) for path in sorted(NATIVE.glob("*.[hp][px][pd]"))],
+            include_dirs=[str(NATIVE)],
+            language="c++",
+            extra_compile_args=compile_flags,
+            extra_link_args=link_flags,
+            optional=not REQUIRED,
+        )
+        for name in ("native_index", "event_ring")
+    ]
     try:
         built: list[Extension] = cythonize(
-            [extension],
+            extensions,
             # The generated C++ is not kept beside the source, where it would be packed.
             build_dir="build/cython",
             force=bool(os.environ.get("STREAMEVAL_SANITIZE")),
@@ -87,6 +90,15 @@ class OptionalBuild(build_ext):
     platform whose compiler cannot even be looked up, nor the copy of the
     missing library back into the source tree by an editable install.
     """
+
+    def build_extension(self, ext: Extension) -> None:
+        # Each by itself: what can be built is kept.
+        try:
+            super().build_extension(ext)
+        except Exception as error:
+            if REQUIRED:
+                raise
+            _warn(error)
 
     def run(self) -> None:
         if REQUIRED:

@@ -6,10 +6,13 @@ import datetime as dt
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
+import threading
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from river import metrics as river_metrics
 from river import utils as river_utils
 
 import streameval as se
-from benchmarks.timing import Row, faster, once
+from benchmarks.timing import Row, faster, interleaved, once
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,8 +29,12 @@ ROOT = Path(__file__).parents[1]
 def rows(quick: bool) -> list[Row]:
     """All rows of this section."""
     return [
-        *(in_backend(backend, quick) for backend in backends()),
-        *(in_backend(backend, quick, large=True) for backend in backends()),
+        *(
+            in_backend(backend, f"rolling_auc({n})")
+            for n in (1000, 100_000)
+            for backend in backends()
+        ),
+        *((in_backend("native", call)) for call in NATIVE_ROWS if "native" in backends()),
         macro_f1(20_000, 3 if quick else 7),
         memory(1000, 288) if quick else memory(10_000, 288),
         ties(),
@@ -40,60 +47,156 @@ def backends() -> list[str]:
     return ["portable", "native"] if se.backend() == "native" else ["portable"]
 
 
-def in_backend(backend: str, quick: bool, *, large: bool = False) -> Row:
-    """A row of :func:`rolling_auc` out of a process that uses this index."""
-    n, events, repeats = (100_000, 3000, 3) if large else (1000, 10_000, 5)
+def in_backend(backend: str, call: str) -> Row:
+    """A row of a function of this module out of a process that uses this index."""
     code = (
-        "import json; from benchmarks.windows import rolling_auc; "
-        f"print(json.dumps(rolling_auc({n}, {events}, {repeats}).to_dict()))"
+        f"import json; from benchmarks import windows; print(json.dumps(windows.{call}.to_dict()))"
     )
     return Row(**_run(code, STREAMEVAL_BACKEND=backend))
 
 
-def rolling_auc(n: int, events: int, repeats: int) -> Row:
-    """AUC of the last n events after each event, update and read."""
-    rng = np.random.default_rng(7)
-    size = n + events
-    labels = rng.random(size) < 0.3
-    scores = np.clip(rng.normal(0.4 + 0.2 * labels, 0.2), 0.0, 1.0).round(9)
-    ev = se.Evaluator(window=se.Last(n), metrics=["roc_auc"])
-    rolling = river_metrics.RollingROCAUC(window_size=n)
-    stream = list(zip(labels.tolist(), scores.tolist(), strict=True))
-    ev.update_many(labels[:n], score=scores[:n])
-    for label, score in stream[:n]:
-        rolling.update(label, score)
-    # The first events after a batch and the first read prepare what later ones use.
-    fresh = stream[n:]
-    for label, score in fresh[:50]:
-        ev.update(label, score=score)
-        rolling.update(label, score)
-    # A few of 100,000 scores are tied.
-    same = abs(ev["roc_auc"] - rolling.get()) < 1e-6
+NATIVE_ROWS = ("rolling_auc(1_000_000)", "growth(1000, 1_000_000)", "two_threads(5_000_000)")
+"""What is measured with the compiled index only."""
 
-    def ours() -> None:
-        for label, score in fresh:
+_TARGETS = {
+    ("portable", 1000): 0.5,
+    ("portable", 100_000): 80.0,
+    ("native", 1000): 2.0,
+    ("native", 100_000): 500.0,
+    ("native", 1_000_000): 5000.0,
+}
+# River reads in a time proportional to the window: as many events as fit in half a second.
+_RIVER_EVENTS = {1000: 10_000, 100_000: 500, 1_000_000: 25}
+_EVENTS = 10_000
+
+
+def _stream(n: int, events: int, seed: int = 7) -> tuple[Any, Any, list[tuple[bool, float]]]:
+    """Labels and scores that fill a window, and the events that come after them."""
+    rng = np.random.default_rng(seed)
+    labels = rng.random(n + events) < 0.3
+    scores = rng.normal(0.4 + 0.2 * labels, 0.2).round(9)
+    fresh = list(zip(labels[n:].tolist(), scores[n:].tolist(), strict=True))
+    return labels[:n], scores[:n], fresh
+
+
+def _full(n: int, repeats: int) -> tuple[se.Evaluator, Callable[[], None]]:
+    """An evaluator with a full window, and an update and a read of _EVENTS events in turn.
+
+    The same events come again and again in a small window, but never one that
+    is still inside a large one.
+    """
+    labels, scores, fresh = _stream(n, _EVENTS * (repeats + 1))
+    ev = se.Evaluator(window=se.Last(n), metrics=["roc_auc"])
+    ev.update_many(labels, score=scores)
+    starts = iter(range(0, len(fresh), _EVENTS))
+
+    def run() -> None:
+        start = next(starts)
+        for label, score in fresh[start : start + _EVENTS]:
             ev.update(label, score=score)
             ev["roc_auc"]
 
+    # The first events after a batch and the first read prepare what later ones use.
+    run()
+    return ev, run
+
+
+def rolling_auc(n: int, repeats: int = 5) -> Row:
+    """AUC of the last n events after each event, update and read."""
+    ev, ours = _full(n, repeats)
+    labels, scores, fresh = _stream(n, _EVENTS * (repeats + 1))
+    rolling = river_metrics.RollingROCAUC(window_size=n)
+    for label, score in zip(labels.tolist(), scores.tolist(), strict=True):
+        rolling.update(label, score)
+    for label, score in fresh[:_EVENTS]:
+        rolling.update(label, score)
+    # A few of 100,000 scores are tied.
+    same = abs(ev["roc_auc"] - rolling.get()) < 1e-6
+    count = _RIVER_EVENTS[n]
+    starts = iter(range(_EVENTS, len(fresh), count))
+
     def peer() -> None:
-        for label, score in fresh:
+        start = next(starts)
+        for label, score in fresh[start : start + count]:
             rolling.update(label, score)
             rolling.get()
 
-    # The same events again and again, but never one that is still inside.
-    wanted = 80.0 if n > 10_000 else 1.0 if se.backend() == "native" else 0.5
-    row = faster(
+    mine, theirs, ratio = interleaved(ours, peer, repeats)
+    ratio *= _EVENTS / count
+    wanted = _TARGETS[se.backend(), n]
+    assert same, "both agree where there are next to no ties"
+    return Row(
         f"AUC of the last {n:,} after every event ({se.backend()})",
-        ours,
-        peer,
-        target=wanted,
-        repeats=repeats,
-        peer_name="River RollingROCAUC",
-        events=events,
+        mine * 1e6 / _EVENTS,
+        theirs * 1e6 / count,
+        ratio,
+        f"≥ {wanted:g}×",
+        ratio >= wanted,
+        f"River RollingROCAUC, over {count:,} events of a full window",
+        "µs an event",
         peer_exact="ties count as lost",
     )
-    assert same, "both agree where there are next to no ties"
-    return row
+
+
+def growth(small: int, large: int, repeats: int = 7) -> Row:
+    """The same of a large window against a small one."""
+    _, few = _full(small, repeats)
+    _, many = _full(large, repeats)
+    mine, theirs, ratio = interleaved(many, few, repeats)
+    return Row(
+        f"cost of update + read from the last {small:,} to the last {large:,} ({se.backend()})",
+        mine * 1e6 / _EVENTS,
+        theirs * 1e6 / _EVENTS,
+        1 / ratio,
+        "< 3×",
+        1 / ratio < 3,
+        f"at {small:,}",
+        "µs an event",
+    )
+
+
+def two_threads(many: int, repeats: int = 5) -> Row:
+    """Two evaluators fed at once by two threads, against one after the other."""
+    columns = [_stream(many, 0, seed)[:2] for seed in (1, 2)]
+
+    def feed(labels: Any, scores: Any) -> None:
+        ev = se.Evaluator()
+        ev.update_many(labels, score=scores)
+        assert ev["roc_auc"] > 0
+
+    found, sorts = [], []
+    for _ in range(repeats):
+        found.append(_scaling(feed, columns))
+        # What two threads can gain at all, on this machine and at this moment.
+        sorts.append(_scaling(lambda _, scores: np.sort(scores), columns)[2])
+    mine, theirs, ratio = (statistics.median(column) for column in zip(*found, strict=True))
+    shares = [ours[2] / possible for ours, possible in zip(found, sorts, strict=True)]
+    return Row(
+        f"update_many of {many:,} events and AUC in two threads on two evaluators ({se.backend()})",
+        mine,
+        theirs,
+        ratio,
+        "≥ 1.5×, or 0.85 of what np.sort gains",
+        ratio >= 1.5 or statistics.median(shares) >= 0.85,
+        f"one thread, one after the other; np.sort gains {statistics.median(sorts):.2f}",
+    )
+
+
+def _scaling(
+    work: Callable[..., object], parts: list[tuple[Any, Any]]
+) -> tuple[float, float, float]:
+    def together() -> None:
+        threads = [threading.Thread(target=work, args=part) for part in parts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def in_turn() -> None:
+        for part in parts:
+            work(*part)
+
+    return interleaved(together, in_turn, 1)
 
 
 def macro_f1(events: int, repeats: int) -> Row:

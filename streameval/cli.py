@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from streameval import __version__
 from streameval.command_line.stdout import ClosedPipeError, write
+from streameval.states.score_index import backend
 
 __all__ = ["main"]
 
@@ -24,7 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if arguments == ["--version"]:
-            write(f"streameval {__version__}")  # the commands need not be loaded for this
+            write(
+                f"streameval {__version__} ({backend()} score index)"
+            )  # the commands need not be loaded for this
             return 0
         # Inside the try, so that Ctrl-C while modules load is quiet as well.
         from streameval.command_line.app import run

@@ -218,14 +218,16 @@ class Tally:
     def probability(self) -> ProbabilitySums | None:
         """Sums over the binary probabilities; from the first ask kept current."""
         if self._probability is None and self.index is not None:
-            self._probability = ProbabilitySums.from_groups(self.index.groups(), self.plan.bins)
+            self._probability = ProbabilitySums.from_blocks(
+                self.index.group_blocks(), self.plan.bins
+            )
         return self._probability
 
     @property
     def moments(self) -> ScoreMoments | None:
         """Mean and variance of the scores of each class; from the first ask kept current."""
         if self._moments is None and self.index is not None:
-            self._moments = ScoreMoments.from_groups(self.index.groups())
+            self._moments = ScoreMoments.from_blocks(self.index.group_blocks())
         return self._moments
 
     def update(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:

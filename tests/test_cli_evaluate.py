@@ -251,7 +251,11 @@ def test_formats_of_the_result(run: Command, tmp_path: Path) -> None:
 
 
 def test_help_version_and_metrics(run: Command) -> None:
-    assert own_process("--version") == (0, f"streameval {se.__version__}\n", "")
+    assert own_process("--version") == (
+        0,
+        f"streameval {se.__version__} ({se.backend()} score index)\n",
+        "",
+    )
     for command in ("evaluate", "merge", "report", "metrics"):
         assert run(command, "--help").code == 0
         assert command in run("--help").out

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import MetricError
-from streameval.metrics import ranking
 from streameval.metrics.pr_gain import pr_gain_auc
 from streameval.metrics.ranking import (
     average_precision,
@@ -198,16 +197,6 @@ def test_huge_weights_pass_int64_unharmed(events: list[Event]) -> None:
     assert huge.positives * huge.negatives >= 2**63
     for metric in ALL_METRICS:
         assert metric(huge) == metric(index)
-
-
-@settings(max_examples=25, deadline=None)
-@given(WITH_POSITIVE)
-def test_average_precision_does_not_see_its_blocks(events: list[Event]) -> None:
-    index = index_of(events)
-    expected = average_precision(index)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "_BLOCK", 3)
-        assert average_precision(index) == expected
 
 
 def test_ties_count_one_half() -> None:

@@ -14,6 +14,7 @@ from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
 from streameval.command_line.states import merge, report
 from streameval.command_line.stdout import write
 from streameval.errors import MissingExtraError, StreamevalError
+from streameval.states.score_index import backend
 
 __all__ = ["run"]
 
@@ -40,7 +41,7 @@ app.command()(init)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        write(f"streameval {__version__}")
+        write(f"streameval {__version__} ({backend()} score index)")
         raise typer.Exit
 
 
@@ -49,7 +50,10 @@ def _streameval(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
+            "--version",
+            help="Print the version, and which score index runs.",
+            callback=_print_version,
+            is_eager=True,
         ),
     ] = False,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -66,6 +67,11 @@ class BinaryIntake:
         check_same_kind(self.positive, negative, "labels")
         self.negative = negative
         self._truth[negative] = False
+
+    @property
+    def truth(self) -> dict[Any, bool]:
+        """From a known label to whether it is the positive one; to be read only."""
+        return self._truth
 
     @property
     def labels(self) -> tuple[Label, Label]:

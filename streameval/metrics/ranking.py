@@ -9,7 +9,7 @@ stands in for a value that does not exist, which is otherwise nan with a reason.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -38,9 +38,6 @@ __all__ = [
     "roc_auc",
 ]
 
-_BLOCK = 1 << 16
-"""Groups handled at once by sums: a large index must not be copied to be read."""
-
 
 def roc_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """Area under the ROC curve of the scores seen so far, exactly.
@@ -65,10 +62,8 @@ def roc_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
     >>> roc_auc(ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]))
     0.75
     """
-    pairs = index.positives * index.negatives
-    if pairs:
-        return index.twice_wins / (2 * pairs)
-    return _needs_both(index, undefined)
+    share = index.won_share
+    return _needs_both(index, undefined) if share is None else share
 
 
 def gini(index: ScoreIndex, *, undefined: float | None = None) -> float:
@@ -129,26 +124,36 @@ def average_precision(index: ScoreIndex, *, undefined: float | None = None) -> f
     """
     if not index.positives:
         return _needs_both(index, undefined)
-    groups = index.groups()
-    total = math.fsum(_precision_terms(groups))
+    total = math.fsum(_precision_terms(index.group_blocks(descending=True)))
     # The groups' own sum: in float mode the index's running total may round differently.
-    positives = index.positives if index.exact else math.fsum(groups.positives)
+    positives = index.positives
+    if not index.exact:
+        positives = math.fsum(w for block in index.group_blocks() for w in block.positives)
     return total / positives
 
 
-def _precision_terms(groups: ScoreGroups) -> Iterator[float]:
-    """Weight of positives times the precision there, for each group holding a positive."""
+def _precision_terms(blocks: Iterable[ScoreGroups]) -> Iterator[float]:
+    """Weight of positives times the precision there, for each group holding a positive.
+
+    The blocks descend. A large index must not be copied to be read.
+    """
     tp: Weight = 0
     called: Weight = 0
-    for end in range(len(groups.scores), 0, -_BLOCK):
-        block = slice(max(0, end - _BLOCK), end)
-        gained = groups.positives[block][::-1]
-        both = gained + groups.negatives[block][::-1]
-        tps, calleds = tp + np.cumsum(gained), called + np.cumsum(both)
+    for block in blocks:
+        gained = block.positives[::-1]
+        both = gained + block.negatives[::-1]
+        tps, calleds = _running_on(tp, gained), _running_on(called, both)
         tp, called = tps[-1], calleds[-1]
         with_positive = gained > 0
         precision = quotients(tps[with_positive], calleds[with_positive])
         yield from (gained[with_positive] * precision).tolist()
+
+
+def _running_on(before: Weight, weights: Counts) -> Counts:
+    """Running sums that begin with what came before: the same bits however blocks are cut."""
+    sums = weights.copy()
+    sums[0] += before
+    return np.cumsum(sums, out=sums)
 
 
 def eleven_point_average_precision(index: ScoreIndex, *, undefined: float | None = None) -> float:

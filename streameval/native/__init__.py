@@ -1,5 +1,6 @@
-"""The compiled score index, present where it could be built.
+"""The compiled parts, present where they could be built.
 
 Nothing is imported here: :mod:`streameval.states.score_index` chooses between
-``streameval.native.native_index`` and the portable index.
+``streameval.native.native_index`` and the portable index, and
+:mod:`streameval.windows.ring` between ``streameval.native.event_ring`` and a deque.
 """

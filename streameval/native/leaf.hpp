@@ -19,7 +19,7 @@
 #define STREAMEVAL_LEAF_SIZE 256
 #endif
 #if !defined(STREAMEVAL_INNER_SIZE)
-#define STREAMEVAL_INNER_SIZE 64
+#define STREAMEVAL_INNER_SIZE 32
 #endif
 
 namespace streameval {
@@ -259,12 +259,16 @@ class Leaf {
             for (int at = 0; at < size_; ++at) f(at, negatives[at], positives[at]);
         });
     }
+    // Writes the slots [from, end).
     template <class Integer>
-    void read_weights(int side, Integer* to) const {
-        const int size = size_;
-        visit(side, [=](const auto* w) {
-            for (int at = 0; at < size; ++at) to[at] = static_cast<Integer>(w[at]);
-        });
+    void read(int from, int end, double* scores, Integer* positives, Integer* negatives) const {
+        std::memcpy(scores, keys() + from, static_cast<std::size_t>(end - from) * sizeof(double));
+        for (int s = 0; s < 2; ++s) {
+            Integer* to = s == 0 ? negatives : positives;
+            visit(s, [=](const auto* w) {
+                for (int at = from; at < end; ++at) to[at - from] = static_cast<Integer>(w[at]);
+            });
+        }
     }
 
     // Asks for every line before the search begins. In a tree too large for the

@@ -16,9 +16,9 @@ from cpython.pythread cimport (
     PyThread_release_lock,
     PyThread_type_lock,
 )
+from libc.math cimport INFINITY
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
-from libcpp cimport bool as cbool
 
 import numpy as np
 
@@ -34,30 +34,15 @@ from streameval.states.binary_events import canonical_positive, positive_column
 from streameval.states.portable_index import PortableScoreIndex
 from streameval.states.ranked_weights import MAX_TOTAL, check_total
 from streameval.states.removal import never_came, removable_weight
-from streameval.states.score_groups import ScoreGroups, groups_from_state, groups_to_state
+from streameval.states.score_groups import (
+    GROUPS_AT_ONCE,
+    ScoreGroups,
+    groups_from_state,
+    groups_to_state,
+)
 from streameval.states.sorted_runs import exact_sum
 
 __all__ = ["NativeScoreIndex"]
-
-
-cdef extern from "tree_check.hpp" namespace "streameval" nogil:
-    cdef cppclass U128:
-        uint64_t high
-        uint64_t low
-
-    cdef cppclass ScoreTree:
-        ScoreTree() except +
-        void swap(ScoreTree& other)
-        uint64_t negatives()
-        uint64_t positives()
-        U128 twice_wins()
-        size_t distinct()
-        void insert(cbool positive, double key, uint64_t weight) except +
-        cbool remove(cbool positive, double key, uint64_t weight)
-        size_t bytes()
-        void read_groups(double* scores, int64_t* positives, int64_t* negatives) except +
-        void copy_from(const ScoreTree& other) except +
-        const char* broken()
 
 
 cdef extern from "bulk.hpp" namespace "streameval" nogil:
@@ -81,6 +66,8 @@ cdef extern from "bulk.hpp" namespace "streameval" nogil:
 
 
 cdef uint64_t _MOST = MAX_TOTAL
+# Up to here every whole number is a float.
+cdef uint64_t _EXACT = 1 << 53
 # The one object that is the default weight: the hot path compares identity.
 cdef object _ONE = 1
 # Inserting m events one by one beats rewriting a tree of n scores up to this n/m.
@@ -152,15 +139,6 @@ cdef class NativeScoreIndex:
     >>> index.twice_wins / (2 * index.positives * index.negatives)
     0.75
     """
-
-    cdef ScoreTree* _tree
-    cdef PyThread_type_lock _lock
-    # True while a bulk operation works on the tree without the interpreter's lock.
-    cdef bint _busy
-    # The portable index once a weight was a fraction; the tree is then empty.
-    cdef object _portable
-    # Whether the shortest path may be taken: neither of the two above.
-    cdef bint _plain
 
     def __cinit__(self):
         self._tree = new ScoreTree()
@@ -246,6 +224,25 @@ cdef class NativeScoreIndex:
         return _integer(self._tree.twice_wins())
 
     @property
+    def won_share(self):
+        """W2 / (2·P·N), the share of pairs that the positive wins: the AUC.
+
+        None while a class is missing.
+
+        >>> NativeScoreIndex([(True, 0.5), (False, 0.5)]).won_share
+        0.5
+        """
+        cdef U128 pairs, wins
+        if self._plain:
+            wins = self._tree.twice_wins()
+            pairs = product(self._tree.positives(), 2 * self._tree.negatives())
+            # Both are floats exactly, so one division rounds as Python's of ints does.
+            if pairs.high == 0 and 0 < pairs.low <= _EXACT:
+                return <double>wins.low / <double>pairs.low
+        possible = 2 * self.positives * self.negatives
+        return self.twice_wins / possible if possible else None
+
+    @property
     def distinct(self):
         """Number of distinct scores; O(1)."""
         self._wait()
@@ -286,6 +283,61 @@ cdef class NativeScoreIndex:
             column.flags.writeable = False
         return ScoreGroups(*columns)
 
+    def group_blocks(self, *, descending=False):
+        """:meth:`groups` a block at a time, for reading in memory that does not grow.
+
+        Args:
+            descending: From the highest scores down. Inside a block the scores
+                ascend all the same.
+
+        Cost:
+            As :meth:`groups`; 1.5 MB whatever n is. What is counted between two
+            blocks is in those that follow, where its place is there.
+
+        >>> index = NativeScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)])
+        >>> [block.positives.tolist() for block in index.group_blocks()]
+        [[1, 1]]
+        """
+        cdef double reached = INFINITY if descending else -INFINITY
+        cdef bint down = descending
+        self._wait()
+        if self._portable is not None:
+            yield from self._portable.group_blocks(descending=descending)
+            return
+        while True:
+            block = self._block(reached, down)
+            if block is None:
+                return
+            reached = block.scores[0 if down else -1]
+            yield block
+
+    cdef object _block(self, double reached, bint down):
+        """The next groups above a score, or below it; None where there are no more."""
+        self._wait()
+        if self._portable is not None:
+            raise RuntimeError("the score index took a weight that is a fraction while it was read")
+        cdef size_t most = min(self._tree.distinct(), <size_t>GROUPS_AT_ONCE)
+        if most == 0:
+            return None
+        columns = (np.empty(most), np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64))
+        cdef double[::1] scores = columns[0]
+        cdef int64_t[::1] positives = columns[1], negatives = columns[2]
+        cdef ScoreTree.Room room
+        room.scores, room.positives, room.negatives = &scores[0], &positives[0], &negatives[0]
+        room.start, room.end = 0, most
+        self._wait()
+        if down:
+            self._tree.read_below(reached, room)
+            columns = [column[room.end :] for column in columns]
+        else:
+            self._tree.read_above(reached, room)
+            columns = [column[: room.start] for column in columns]
+        if not len(columns[0]):
+            return None
+        for column in columns:
+            column.flags.writeable = False
+        return ScoreGroups(*columns)
+
     def __sizeof__(self):
         """Bytes held, the tree included; O(n / 200)."""
         shell = object.__sizeof__(self)
@@ -293,7 +345,10 @@ cdef class NativeScoreIndex:
         return shell + self._tree.bytes()
 
     # One event ------------------------------------------------------------
+    #
+    # Without the wrapper that Cython puts around methods: a tenth of an update.
 
+    @cython.binding(False)
     def update(self, positive, score, weight=1):
         """Count one event.
 
@@ -332,7 +387,7 @@ cdef class NativeScoreIndex:
             self._update_checked(bool(positive), score, 1)
         return 0
 
-    cdef inline uint64_t _tree_total(self, bint positive) noexcept:
+    cdef uint64_t _tree_total(self, bint positive) noexcept:
         return self._tree.positives() if positive else self._tree.negatives()
 
     cdef object _update_checked(self, positive, score, weight):
@@ -351,6 +406,7 @@ cdef class NativeScoreIndex:
         else:
             self._portable.update(positive, score, weight)
 
+    @cython.binding(False)
     def revert(self, positive, score, weight=1):
         """Take one event back, exactly.
 

@@ -170,15 +170,25 @@ class ScoreTree {
     // Writes the groups, ascending; each array has distinct() places.
     void read_groups(double* scores, std::int64_t* positives, std::int64_t* negatives) const {
         for (const Leaf* leaf : leaves()) {
-            std::memcpy(scores, leaf->keys(),
-                        static_cast<std::size_t>(leaf->size()) * sizeof(double));
-            leaf->read_weights(0, negatives);
-            leaf->read_weights(1, positives);
+            leaf->read(0, leaf->size(), scores, positives, negatives);
             scores += leaf->size();
             positives += leaf->size();
             negatives += leaf->size();
         }
     }
+
+    // Arrays that a part of the groups is read into: places [from, end) are free.
+    struct Room {
+        double* scores;
+        std::int64_t* positives;
+        std::int64_t* negatives;
+        std::size_t from;
+        std::size_t end;
+    };
+    // Reads the groups right above a score, from the first place on, or those right
+    // below it, up to the last place, until the arrays are full. Ascending either way.
+    void read_above(double score, Room& room) const { above(root_, height_, score, room); }
+    void read_below(double score, Room& room) const { below(root_, height_, score, room); }
 
     // Replaces the content by a copy of another's.
     void copy_from(const ScoreTree& other) {
@@ -206,7 +216,7 @@ class ScoreTree {
         Inner* node;
         int at;
     };
-    // Height grows by one when the root of 64 children is full; no machine
+    // Height grows by one when the root of 32 children is full; no machine
     // holds the scores for a height of 24.
     static constexpr int kMaxHeight = 24;
     typedef Step Path[kMaxHeight + 1];  // [height] is the root, [1] the parent of a leaf
@@ -258,6 +268,8 @@ class ScoreTree {
     bool join_leaves(Inner* parent, int left);
     bool join_inners(Inner* parent, int left);
 
+    static bool above(const void* node, int level, double score, Room& room);
+    static bool below(const void* node, int level, double score, Room& room);
     static void destroy(LeafPool& pool, void* node, int level) noexcept;
     static void* copied_below(LeafPool& pool, const void* node, int level);
     static void collect(const void* node, int level, std::vector<const Leaf*>& found);

@@ -5,6 +5,8 @@
 // a hundred insertions and the second search costs nothing next to it.
 #pragma once
 
+#include <algorithm>
+
 #include "score_tree.hpp"
 
 namespace streameval {
@@ -158,6 +160,43 @@ inline void ScoreTree::collect(const void* node, int level, std::vector<const Le
     }
     const Inner* inner = static_cast<const Inner*>(node);
     for (int i = 0; i < inner->size; ++i) collect(inner->children[i], level - 1, found);
+}
+
+// False once the room is full. Of the children behind the first every score is
+// on the wanted side, and the search in their leaves ends at once.
+inline bool ScoreTree::above(const void* node, int level, double score, Room& room) {
+    if (level == 0) {
+        const Leaf* leaf = static_cast<const Leaf*>(node);
+        int from = leaf->find(score);
+        if (from < leaf->size() && leaf->keys()[from] == score) ++from;
+        const std::size_t count = std::min(room.end - room.from,
+                                           static_cast<std::size_t>(leaf->size() - from));
+        leaf->read(from, from + static_cast<int>(count), room.scores + room.from,
+                   room.positives + room.from, room.negatives + room.from);
+        room.from += count;
+    } else {
+        const Inner* inner = static_cast<const Inner*>(node);
+        for (int i = inner->child_of(score); i < inner->size; ++i)
+            if (!above(inner->children[i], level - 1, score, room)) break;
+    }
+    return room.from < room.end;
+}
+
+inline bool ScoreTree::below(const void* node, int level, double score, Room& room) {
+    if (level == 0) {
+        const Leaf* leaf = static_cast<const Leaf*>(node);
+        const int end = leaf->find(score);
+        const std::size_t count =
+            std::min(room.end - room.from, static_cast<std::size_t>(end));
+        room.end -= count;
+        leaf->read(end - static_cast<int>(count), end, room.scores + room.end,
+                   room.positives + room.end, room.negatives + room.end);
+    } else {
+        const Inner* inner = static_cast<const Inner*>(node);
+        for (int i = inner->child_of(score); i >= 0; --i)
+            if (!below(inner->children[i], level - 1, score, room)) break;
+    }
+    return room.from < room.end;
 }
 
 inline std::size_t ScoreTree::inner_bytes(const void* node, int level) {

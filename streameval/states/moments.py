@@ -7,6 +7,7 @@ an event that is taken back leaves no trace.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -167,10 +168,16 @@ class ScoreMoments:
 
     @classmethod
     def from_groups(cls, groups: ScoreGroups) -> ScoreMoments:
+        """:meth:`from_blocks` of a single block."""
+        return cls.from_blocks((groups,))
+
+    @classmethod
+    def from_blocks(cls, blocks: Iterable[ScoreGroups]) -> ScoreMoments:
         """The moments of events that a score index already holds.
 
         Args:
-            groups: Distinct scores with the weight of positives and negatives.
+            blocks: Distinct scores with the weight of positives and negatives, as
+                :meth:`streameval.ScoreIndex.group_blocks` gives them.
 
         Returns:
             The same bits as of a state fed with the events, where weights are whole.
@@ -179,10 +186,11 @@ class ScoreMoments:
             About 0.1 µs a distinct score.
         """
         new = cls()
-        for wanted, weight in ((False, groups.negatives), (True, groups.positives)):
-            held = np.flatnonzero(weight)
-            new._add_many(wanted, groups.scores[held], weight[held])
-            new._exact &= weight.dtype.kind != "f"
+        for block in blocks:
+            for wanted, weight in ((False, block.negatives), (True, block.positives)):
+                held = np.flatnonzero(weight)
+                new._add_many(wanted, block.scores[held], weight[held])
+                new._exact &= weight.dtype.kind != "f"
         return new
 
     def revert(self, positive: bool, score: float, weight: int = 1) -> None:

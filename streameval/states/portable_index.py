@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import inf, isclose
 from typing import Any
 
@@ -21,6 +21,7 @@ from streameval.states.binary_events import canonical_positive, positive_column
 from streameval.states.ranked_weights import RankedWeights, check_total
 from streameval.states.score_groups import (
     ScoreGroups,
+    group_blocks,
     group_scores,
     groups_from_state,
     groups_to_state,
@@ -103,6 +104,21 @@ class PortableScoreIndex:
         return self._wins
 
     @property
+    def won_share(self) -> float | None:
+        """W2 / (2·P·N), the share of pairs that the positive wins: the AUC.
+
+        None while a class is missing.
+
+        Cost:
+            As :attr:`twice_wins`.
+
+        >>> PortableScoreIndex([(True, 0.5), (False, 0.5)]).won_share
+        0.5
+        """
+        pairs = self.positives * self.negatives
+        return self.twice_wins / (2 * pairs) if pairs else None
+
+    @property
     def distinct(self) -> int:
         """Number of distinct scores; O(n)."""
         asked, _ = self._positives.arrays()
@@ -117,6 +133,22 @@ class PortableScoreIndex:
         ScoreGroups(scores=array([0.5, 0.7]), positives=array([1, 1]), negatives=array([1, 0]))
         """
         return group_scores(self._positives, self._negatives)
+
+    def group_blocks(self, *, descending: bool = False) -> Iterator[ScoreGroups]:
+        """:meth:`groups` a block at a time, for reading in memory that does not grow.
+
+        Args:
+            descending: From the highest scores down. Inside a block the scores
+                ascend all the same.
+
+        Cost:
+            As :meth:`groups`; about 10 MB whatever n is.
+
+        >>> index = PortableScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)])
+        >>> [block.positives.tolist() for block in index.group_blocks()]
+        [[1, 1]]
+        """
+        return group_blocks(self._positives, self._negatives, descending=descending)
 
     def update(self, positive: bool, score: float, weight: Weight = 1) -> None:
         """Count one event.

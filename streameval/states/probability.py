@@ -7,6 +7,7 @@ events came: one by one, in batches, from shards, or with others taken back.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,6 @@ _KEYS = frozenset(
         "bin_probability_units",
     }
 )
-
-_GROUPS_AT_ONCE = 1 << 18
 
 
 class ProbabilitySums:
@@ -208,10 +207,16 @@ class ProbabilitySums:
 
     @classmethod
     def from_groups(cls, groups: ScoreGroups, bins: int = 10) -> ProbabilitySums:
+        """:meth:`from_blocks` of a single block."""
+        return cls.from_blocks((groups,), bins)
+
+    @classmethod
+    def from_blocks(cls, blocks: Iterable[ScoreGroups], bins: int = 10) -> ProbabilitySums:
         """The sums over events that a score index already holds.
 
         Args:
-            groups: Distinct scores with the weight of positives and negatives.
+            blocks: Distinct scores with the weight of positives and negatives, as
+                :meth:`streameval.ScoreIndex.group_blocks` gives them.
             bins: Reliability bins.
 
         Returns:
@@ -221,15 +226,13 @@ class ProbabilitySums:
             About 0.1 µs a distinct score.
         """
         new = cls(bins)
-        for positive, weight in ((True, groups.positives), (False, groups.negatives)):
-            if weight.dtype.kind == "f":
-                new._promote()
-            # In blocks, so that ten million scores need no temporaries of their size.
-            for start in range(0, len(weight), _GROUPS_AT_ONCE):
-                block = slice(start, start + _GROUPS_AT_ONCE)
-                held = np.flatnonzero(weight[block])
+        for block in blocks:
+            for positive, weight in ((True, block.positives), (False, block.negatives)):
+                if weight.dtype.kind == "f":
+                    new._promote()
+                held = np.flatnonzero(weight)
                 flags = np.full(len(held), positive, dtype=np.bool_)
-                new._add_many(flags, groups.scores[block][held], weight[block][held])
+                new._add_many(flags, block.scores[held], weight[held])
         return new
 
     def revert(self, positive: bool, probability: float, weight: int = 1) -> None:

@@ -90,6 +90,15 @@ class RankBase:
         each.flags.writeable = False
         return each
 
+    def each_in(self, start: int, end: int) -> WeightArray:
+        """The weights of the scores from one place up to another, without those of the others."""
+        if self.weights is not None:
+            return self.weights[start:end]
+        if self.sums is None:
+            return np.ones(end - start, np.int64)
+        between: WeightArray = np.diff(self.sums[start : end + 1])
+        return between
+
     def run(self) -> FloatArray | None:
         """The scores, each as often as it weighs; None if that were more than twice as many.
 

@@ -245,6 +245,11 @@ class RankedWeights:
         self.settle()
         return self._base.scores, self._base.each()
 
+    def at_rest(self) -> RankBase:
+        """All that was counted so far, as it will not change any more."""
+        self.settle()
+        return self._base
+
     def running(self) -> tuple[FloatArray, WeightArray | None]:
         """The distinct scores, and the weight below each followed by the weight in all.
 

@@ -8,12 +8,13 @@ sorted lists.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from streameval.events import BoolArray, FloatArray
 from streameval.states.ranked_weights import RankedWeights
 from streameval.states.removal import never_came
-from streameval.states.score_groups import ScoreGroups, group_scores, groups_to_state
+from streameval.states.score_groups import ScoreGroups, group_blocks, group_scores, groups_to_state
 from streameval.states.sorted_blocks import SortedBlocks
 
 __all__ = ["RollingScoreIndex"]
@@ -77,6 +78,12 @@ class RollingScoreIndex:
             self._wins = wins
         return wins
 
+    @property
+    def won_share(self) -> float | None:
+        """W2 / (2·P·N), as :attr:`streameval.ScoreIndex.won_share`."""
+        pairs = len(self._positives) * len(self._negatives)
+        return self.twice_wins / (2 * pairs) if pairs else None
+
     def _gain(self, positive: bool, score: float) -> int:
         """What an event adds to W2 against the other class."""
         if positive:
@@ -116,7 +123,14 @@ class RollingScoreIndex:
 
     def groups(self) -> ScoreGroups:
         """The distinct scores, ascending, with the weight of each class; O(n)."""
-        return group_scores(
+        return group_scores(*self._ranked())
+
+    def group_blocks(self, *, descending: bool = False) -> Iterator[ScoreGroups]:
+        """:meth:`groups` a block at a time, as :meth:`streameval.ScoreIndex.group_blocks`."""
+        return group_blocks(*self._ranked(), descending=descending)
+
+    def _ranked(self) -> tuple[RankedWeights, RankedWeights]:
+        return (
             RankedWeights(self._positives.to_array()),
             RankedWeights(self._negatives.to_array()),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,17 @@ from streameval.states.sorted_runs import (
 )
 from streameval.states.state_fields import MOST_WEIGHT, array_field, bool_field, fields_of
 
-__all__ = ["ScoreGroups", "group_scores", "groups_from_state", "groups_to_state"]
+__all__ = [
+    "GROUPS_AT_ONCE",
+    "ScoreGroups",
+    "group_blocks",
+    "group_scores",
+    "groups_from_state",
+    "groups_to_state",
+]
+
+GROUPS_AT_ONCE = 1 << 16
+"""Scores of each class in a block: their temporaries fit the processor's cache."""
 
 _STATE = "index"
 _KEYS = frozenset({"exact", "negatives", "positives", "scores"})
@@ -41,7 +52,58 @@ def group_scores(positives: RankedWeights, negatives: RankedWeights) -> ScoreGro
     >>> group_scores(RankedWeights(np.array([0.9, 0.4])), RankedWeights(np.array([0.4])))
     ScoreGroups(scores=array([0.4, 0.9]), positives=array([1, 1]), negatives=array([1, 0]))
     """
-    classes = [positives.arrays(), negatives.arrays()]
+    return _grouped([positives.arrays(), negatives.arrays()])
+
+
+def group_blocks(
+    positives: RankedWeights, negatives: RankedWeights, *, descending: bool = False
+) -> Iterator[ScoreGroups]:
+    """:func:`group_scores` in blocks of at most ``2 * GROUPS_AT_ONCE`` groups, not empty.
+
+    Inside a block the scores ascend, whichever way the blocks go.
+
+    >>> blocks = group_blocks(RankedWeights(np.array([0.9, 0.4])), RankedWeights(np.array([0.4])))
+    >>> [block.scores.tolist() for block in blocks]
+    [[0.4, 0.9]]
+    """
+    # Taken once: what is counted while the blocks are read is not in them.
+    sides = [positives.at_rest(), negatives.at_rest()]
+    for spans in _spans([side.scores for side in sides], descending):
+        yield _grouped(
+            [
+                (side.scores[start:end], side.each_in(start, end))
+                for side, (start, end) in zip(sides, spans, strict=True)
+            ]
+        )
+
+
+def _spans(runs: list[FloatArray], descending: bool) -> Iterator[list[tuple[int, int]]]:
+    """Places from and to of each run, cut at the same scores, so that no span is long."""
+    lows, highs = [0] * len(runs), [len(run) for run in runs]
+    while any(low < high for low, high in zip(lows, highs, strict=True)):
+        # The nearest cut of those that are too long for one block; the others have room.
+        long = [
+            part
+            for part in zip(runs, lows, highs, strict=True)
+            if part[2] - part[1] > GROUPS_AT_ONCE
+        ]
+        starts, ends = lows, highs
+        if long and descending:
+            cut = max(run[high - GROUPS_AT_ONCE] for run, _, high in long)
+            # A run may end below the cut: nothing of it is in this block.
+            places = [int(np.searchsorted(run, cut)) for run in runs]
+            starts = [min(at, high) for at, high in zip(places, highs, strict=True)]
+        elif long:
+            cut = min(run[low + GROUPS_AT_ONCE - 1] for run, low, _ in long)
+            ends = [int(np.searchsorted(run, cut, side="right")) for run in runs]
+        yield list(zip(starts, ends, strict=True))
+        if descending:
+            highs = starts
+        else:
+            lows = ends
+
+
+def _grouped(classes: list[tuple[FloatArray, WeightArray]]) -> ScoreGroups:
     scores, _ = distinct_run(merge_runs([scores for scores, _ in classes]))
     columns: list[WeightArray] = []
     for own, weights in classes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
@@ -17,6 +17,7 @@ from streameval.states.portable_index import PortableScoreIndex
 from streameval.states.rolling_index import RollingScoreIndex
 from streameval.states.score_index import backend
 from streameval.tally import Batch, Plan, Tally
+from streameval.windows.ring import Ring, compiled_ring, newest
 from streameval.windows.ring_state import events_from_state, events_to_state
 from streameval.windows.window import EventFields, Undo
 
@@ -41,8 +42,9 @@ class Last:
         n: How many events, from 1 to 100,000,000; all of them are kept.
 
     Cost:
-        O(log n) an event for scores, O(1) for labels; memory for n events,
-        about 150 bytes each with its score.
+        O(log n) an event for scores, O(1) for labels; memory for n events:
+        with a score about 25 bytes each where binary ones are kept in compiled
+        code, else about 150.
 
     >>> from streameval import Evaluator
     >>> ev = Evaluator(task="multiclass", window=Last(2))
@@ -106,14 +108,20 @@ class Last:
 class LastWindow:
     """A ring of the events inside, oldest first, and their tally."""
 
-    __slots__ = ("_n", "_ordered", "_plan", "_ring", "_tally")
+    __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "tally")
+
+    tally: Tally
+    """What :meth:`current` gives; a single event of weight 1 changes it in place."""
 
     def __init__(self, n: int, plan: Plan) -> None:
         self._n = n
         self._plan = plan
         self._ordered = "succession" in plan.keeps
-        self._ring: deque[EventFields] = deque()
-        self._tally = self._new_tally()
+        # One and the same for ever, because an evaluator holds on to its short way in.
+        self._compiled = compiled_ring(n, plan)
+        self._ring: Ring = deque() if self._compiled is None else self._compiled
+        self.tally = self._new_tally()
+        self._serve()
 
     def _new_tally(self) -> Tally:
         tally = Tally(self._plan)
@@ -122,65 +130,96 @@ class LastWindow:
             tally.index = cast(PortableScoreIndex, RollingScoreIndex(self._n))
         return tally
 
+    def _serve(self) -> None:
+        """Have the compiled ring count into the tally of this moment, if it is in use."""
+        if self._compiled is not None:
+            self._compiled.serve(self.tally if self._ring is self._compiled else None)
+
     def _take_weights(self) -> None:
-        """Use an index of weighted scores from now on, because one came."""
-        index = self._tally.index
-        if isinstance(index, RollingScoreIndex):
-            self._tally.index = PortableScoreIndex.from_state(index.to_state())
+        """Keep events with their weights from now on, because one came."""
+        self.tally.index = _weighted(self.tally.index)
+        if not isinstance(self._ring, deque):
+            held: deque[EventFields] = deque(self._ring)
+            self._ring.drop(len(held))
+            self._ring = held
+            self._serve()
+
+    def short_way(
+        self, truth: dict[Any, bool], threshold: float
+    ) -> Callable[[object, object, object, object, object], bool] | None:
+        """A function that does all there is to do for a plain event; None where there is none.
+
+        It takes y_true, y_pred, score, proba and weight as they came, and
+        returns False, having done nothing, where the event is not plain.
+
+        Args:
+            truth: From a label to whether it is the positive one.
+            threshold: The least score that is predicted positive.
+        """
+        if self._compiled is None:
+            return None
+        self._compiled.know(truth, threshold)
+        return self._compiled.count
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one event and forget the oldest when there are more than n."""
-        ring = self._ring
         if event[3] != 1:
             self._take_weights()
+        ring = self._ring
         if len(ring) < self._n:
-            self._tally.update(*event)
+            self.tally.update(*event)
             ring.append(event)
             return
         if self._ordered:
-            self._tally.update(*event)
+            self.tally.update(*event)
             ring.append(event)
             self._evict()
         else:
-            self._tally.replace(ring[0], event)
+            self.tally.replace(ring[0], event)
             ring.popleft()
             ring.append(event)
 
     def _evict(self) -> None:
         ring = self._ring
         oldest = ring.popleft()
-        self._tally.evict(oldest, ring[0] if ring else None)
+        self.tally.evict(oldest, ring[0] if ring else None)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
         """Count a batch; events that would fall out again are never counted."""
         n = self._n
         if len(batch) > n:
             batch = batch.take(slice(len(batch) - n, None))
-        events = [tuple(event) for event in batch.events()]
-        leaving = len(self._ring) + len(events) - n
-        tally, ring = self._tally, self._ring
-        weighted = batch.weight is not None
+        leaving = len(self._ring) + len(batch) - n
         if 2 * leaving > n:
             # Most of the window changes: counting it anew costs less than taking out.
-            kept = list(islice(ring, leaving, None))
-            weighted = weighted or any(event[3] != 1 for event in kept)
-            self._tally, self._ring = self._new_tally(), deque(kept)
-            if weighted:
-                self._take_weights()
-            try:
-                for event in kept:
-                    self._tally.update(*event)
-                self._tally.update_many(batch)
-            except InputError:
-                self._tally, self._ring = tally, ring
-                raise
-        else:
-            if weighted:
-                self._take_weights()
-            tally.update_many(batch)
-        self._ring.extend(events)
+            self._renew(batch, leaving)
+            return
+        if batch.weight is not None:
+            self._take_weights()
+        self.tally.update_many(batch)
+        _extend(self._ring, batch)
         while len(self._ring) > n:
             self._evict()
+
+    def _renew(self, batch: Batch, leaving: int) -> None:
+        kept = deque(islice(self._ring, leaving, None))
+        tally = self._new_tally()
+        weighted = batch.weight is not None or any(event[3] != 1 for event in kept)
+        if weighted:
+            tally.index = _weighted(tally.index)
+        for event in kept:
+            tally.update(*event)
+        tally.update_many(batch)
+        # Nothing is refused any more.
+        self.tally = tally
+        self._ring = kept
+        if self._compiled is not None:
+            self._compiled.drop(len(self._compiled))
+            if not weighted:
+                self._compiled.extend(kept)
+                self._ring = self._compiled
+        self._serve()
+        _extend(self._ring, batch)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo the newest event inside that equals this one; the others keep their order.
@@ -192,31 +231,31 @@ class LastWindow:
             O(n).
         """
         ring = self._ring
-        for back, other in enumerate(reversed(ring), 1):
-            if other == event:
-                place = len(ring) - back
-                del ring[place]
-                self._tally.take_out(event, self._labels())
-                return functools.partial(self._put_back, event, place)
-        raise InputError(
-            "revert",
-            expected=f"an event among the last {self._n}",
-            got="one that never came or has left the window",
-        )
+        back = newest(ring, event)
+        if not back:
+            raise InputError(
+                "revert",
+                expected=f"an event among the last {self._n}",
+                got="one that never came or has left the window",
+            )
+        place = len(ring) - back
+        del ring[place]
+        self.tally.take_out(event, self._labels())
+        return functools.partial(self._put_back, event, place)
 
     def _put_back(self, event: EventFields, place: int) -> None:
         self._ring.insert(place, event)
-        self._tally.update(*event)
+        self.tally.update(*event)
         if self._ordered:
             # Counted as the newest, which it need not be.
-            self._tally.take_out((event[0], None, None, 1), self._labels())
+            self.tally.take_out((event[0], None, None, 1), self._labels())
 
     def _labels(self) -> Iterable[Any]:
         return (event[0] for event in self._ring) if self._ordered else ()
 
     def current(self) -> Tally:
         """The tally of the events inside; for reading only."""
-        return self._tally
+        return self.tally
 
     def check_merge(self, other: LastWindow) -> None:
         """Refused, unless one of the two is empty: shards have no common order."""
@@ -242,12 +281,27 @@ class LastWindow:
 
     def _check(self) -> None:
         assert len(self._ring) <= self._n
-        self._tally._check()
+        self.tally._check()
         fresh = Tally(self._plan)
         for event in self._ring:
             fresh.update(*event)
-        held, expected = self._tally.to_state(), fresh.to_state()
+        held, expected = self.tally.to_state(), fresh.to_state()
         assert repr(held) == repr(expected)
+
+
+def _weighted(index: Any) -> Any:
+    """The same index, one that takes weights."""
+    if isinstance(index, RollingScoreIndex):
+        return PortableScoreIndex.from_state(index.to_state())
+    return index
+
+
+def _extend(ring: Ring, batch: Batch) -> None:
+    if isinstance(ring, deque):
+        ring.extend(tuple(event) for event in batch.events())
+    else:
+        assert batch.y_pred is not None
+        ring.extend_columns(batch.y_true, batch.y_pred, batch.score)
 
 
 def _fraction(weight: object, position: int | None) -> InputError:

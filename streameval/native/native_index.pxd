@@ -1,0 +1,63 @@
+# What other compiled modules may know of the score index: see native_index.pyx.
+
+from cpython.pythread cimport PyThread_type_lock
+from libc.stddef cimport ptrdiff_t
+from libc.stdint cimport int64_t, uint64_t
+from libcpp cimport bool as cbool
+
+
+cdef extern from "tree_check.hpp" namespace "streameval" nogil:
+    cdef cppclass U128:
+        uint64_t high
+        uint64_t low
+
+    cdef cppclass ScoreTree:
+        ScoreTree() except +
+        void swap(ScoreTree& other)
+        uint64_t negatives()
+        uint64_t positives()
+        U128 twice_wins()
+        size_t distinct()
+        void insert(cbool positive, double key, uint64_t weight) except +
+        cbool remove(cbool positive, double key, uint64_t weight)
+        size_t bytes()
+        void read_groups(double* scores, int64_t* positives, int64_t* negatives) except +
+        cppclass Room:
+            double* scores
+            int64_t* positives
+            int64_t* negatives
+            # "from" is a word of Python's.
+            size_t start "from"
+            size_t end
+        void read_above(double score, Room& room)
+        void read_below(double score, Room& room)
+        void copy_from(const ScoreTree& other) except +
+        const char* broken()
+
+    U128 product(uint64_t a, uint64_t b)
+
+
+cdef class NativeScoreIndex:
+    cdef ScoreTree* _tree
+    cdef PyThread_type_lock _lock
+    # True while a bulk operation works on the tree without the interpreter's lock.
+    cdef bint _busy
+    # The portable index once a weight was a fraction; the tree is then empty.
+    cdef object _portable
+    # Whether the shortest path may be taken: neither of the two above.
+    cdef bint _plain
+
+    cdef int _wait(self) except -1
+    cdef void _begin(self) noexcept
+    cdef void _end(self) noexcept
+    cdef object _block(self, double reached, bint down)
+    cpdef int insert(self, bint positive, double score) except -1
+    cdef uint64_t _tree_total(self, bint positive) noexcept
+    cdef object _update_checked(self, positive, score, weight)
+    cdef object _revert_checked(self, positive, score, weight)
+    cdef object _add_runs(self, tuple runs)
+    cdef object _merge(self, NativeScoreIndex other)
+    cdef int _wait_for_both(self, NativeScoreIndex other) except -1
+    cdef object _as_portable(self)
+    cdef object _hand_over(self)
+    cdef object _fill(self, groups)
