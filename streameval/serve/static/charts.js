@@ -4,11 +4,18 @@
 import { byId, make } from "./dom.js";
 
 let loading = null;
+let allow;
+const allowed = new Promise((resolve) => { allow = resolve; });
 const drawn = new Map();
 
+/** The numbers are on the page: from now on there is time for the charts' script. */
+export function begin() {
+  requestAnimationFrame(() => setTimeout(allow, 0));
+}
+
 /** Plotly, once it has been loaded. */
-export function plotly() {
-  loading ??= new Promise((resolve, reject) => {
+function plotly() {
+  loading ??= allowed.then(() => new Promise((resolve, reject) => {
     // Its maps, which are not used here, put a style element into the page while the
     // script runs. The policy would stop that, with an error in the console.
     const head = document.head;
@@ -26,7 +33,7 @@ export function plotly() {
       reject(new Error("the charts' script cannot be loaded"));
     }));
     head.append(script);
-  });
+  }));
   return loading;
 }
 

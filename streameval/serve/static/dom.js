@@ -43,6 +43,11 @@ export function options(select, pairs, chosen) {
   select.value = chosen;
 }
 
+/** A name of words joined by "_", which may break after each of them. */
+export function breakable(name) {
+  return name.split("_").flatMap((word, n) => (n === 0 ? [word] : [make("wbr"), `_${word}`]));
+}
+
 /** A label with its explanation, which shows on hover and is read out. */
 export function term(text, explanation) {
   return make("dt", { title: explanation }, text);

@@ -1,6 +1,6 @@
 // Tables that sort, by mouse and by keyboard.
 
-import { make, setText } from "./dom.js";
+import { breakable, make, setText } from "./dom.js";
 import { NOTHING } from "./text.js";
 
 /**
@@ -26,7 +26,7 @@ export function sortable({ columns, caption, keyOf, empty, sort = null, onSort =
   function headers() {
     head.replaceChildren(...shown.columns.map((column) => {
       const button = make("button", { type: "button", title: column.title, onclick: () => pressed(column) },
-        make("span", {}, column.name), make("span", { class: "arrow", "aria-hidden": "true" }));
+        make("span", {}, ...breakable(column.name)), make("span", { class: "arrow", "aria-hidden": "true" }));
       return make("th", { scope: "col", class: column.number ? "number" : null, "data-key": column.key }, button);
     }));
   }

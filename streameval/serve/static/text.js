@@ -50,6 +50,11 @@ export function duration(seconds) {
   return `${sign}${large} ${name}${small ? ` ${small} ${nextName}` : ""}`;
 }
 
+/** How long ago, in whole units: it ticks every second. */
+export function age(seconds) {
+  return seconds < 1 ? "now" : seconds < 60 ? `${Math.floor(seconds)} s ago` : `${duration(Math.floor(seconds))} ago`;
+}
+
 /** "2026-03-01 12:05:00" of an ISO time, in UTC. */
 export function time(iso) {
   const at = new Date(iso ?? NaN);
