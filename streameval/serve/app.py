@@ -138,7 +138,10 @@ def application(
         HTTPException: _refuse_route,
         Exception: _failed,
     }
-    return cast(App, Starlette(routes=routes, exception_handlers=handlers))
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    # A redirect would be to whatever host the request named.
+    app.router.redirect_slashes = False
+    return cast(App, app)
 
 
 def _json(content: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -31,7 +31,10 @@ _POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
-        f"style-src 'self' 'sha256-{LOGIN_STYLE_HASH}' 'sha256-{_EMPTY_STYLE_HASH}'",
+        "style-src 'self'",
+        f"style-src-elem 'self' 'sha256-{LOGIN_STYLE_HASH}' 'sha256-{_EMPTY_STYLE_HASH}'",
+        # plotly writes style attributes; they load and run nothing.
+        "style-src-attr 'unsafe-inline'",
         "img-src 'self' data: blob:",
         "connect-src 'self'",
         "font-src 'self'",

@@ -14,7 +14,7 @@ from streameval.serve.seams import Publisher
 
 __all__ = ["Live"]
 
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 0.2
 """How soon the thread notices that it should end."""
 _SEND_SECONDS = 30
 """A reader that takes nothing for so long is let go."""

@@ -138,7 +138,7 @@ def check_lines(body: bytes, most: int) -> None:
         RefusedError: 400 or 413; it names the line.
 
     >>> check_lines(b'{"id": 1}\\n{"id": 2}\\n', 20)
-    >>> check_lines(b'{}\\n{"id": "a long one"}', 20)
+    >>> check_lines(b'{}\\n{"id": "a long one."}', 20)
     Traceback (most recent call last):
     streameval.serve.fault.RefusedError: line 2: expected at most 20 bytes, got 21
     """
