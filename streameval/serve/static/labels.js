@@ -96,7 +96,7 @@ function picture(cohorts, theme) {
     layout: {
       barmode: "stack", showlegend: true,
       legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: theme.text }, itemclick: false, itemdoubleclick: false, traceorder: "normal" },
-      xaxis: { type: "date", showgrid: false }, yaxis: { title: "predictions", rangemode: "tozero" },
+      xaxis: { type: "date", showgrid: false, tickangle: 0 }, yaxis: { title: "predictions", rangemode: "tozero" },
       hovermode: "closest",
     },
   };

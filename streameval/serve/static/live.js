@@ -19,6 +19,7 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken, currentWin
   let brokenSince = null;
   let again = null;
   let kind = "connecting";
+  let described = false;
 
   function tell(next) {
     if (next === kind) return;
@@ -47,6 +48,8 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken, currentWin
       if (mine !== source) return;
       works();
       onSnapshot(JSON.parse(event.data));
+      // The first of a run: what its windows and curves are is told by the status.
+      if (!described) checkStatus();
     });
     mine.addEventListener("error", () => {
       if (mine !== source) return;
@@ -69,6 +72,7 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken, currentWin
     try {
       const status = await ask("/api/status");
       if (paused || ended) return;
+      described = status.run !== null;
       onStatus(status);
       if (source === null || source.readyState !== EventSource.OPEN) {
         // Served, but without the stream: ask for what it would have brought.

@@ -68,7 +68,7 @@ function picture(metric, panes, meaning, theme) {
   });
   // The dashed line starts at the last point whose labels are all there.
   const young = (pane, n) => pane.immature || panes[n + 1]?.immature || panes[n - 1]?.immature;
-  const dashed = line((pane, n) => young(pane, n), "dot");
+  const dashed = line((pane, n) => young(pane, n), "dash");
   dashed.hoverinfo = "skip";
   dashed.hovertemplate = undefined;
   dashed.mode = "lines";
@@ -83,10 +83,12 @@ function picture(metric, panes, meaning, theme) {
   return {
     data: [bars, line((pane) => !pane.immature, "solid"), dashed, points],
     layout: {
-      xaxis: { type: "date", showgrid: false, anchor: "y2" },
+      xaxis: { type: "date", showgrid: false, anchor: "y2", tickangle: 0 },
       yaxis: { title: text.plain(metric + ends), domain: [0.26, 1] },
       yaxis2: { title: "events", domain: [0, 0.18], rangemode: "tozero", nticks: 3 },
       hovermode: "closest",
+      // A zoom stays over updates, until another metric is chosen.
+      uirevision: metric,
     },
   };
 }

@@ -40,14 +40,15 @@ export function duration(seconds) {
   if (size < 1) return `${sign}${Math.round(size * 1000)} ms`;
   if (size < 10) return `${sign}${size.toFixed(1)} s`;
   if (size < 59.5) return `${sign}${Math.round(size)} s`;
-  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
-  const first = units.findIndex(([, length]) => size >= length);
-  const [name, length] = units[Math.min(first, 2)];
-  const [nextName, nextLength] = units[Math.min(first, 2) + 1];
-  let large = Math.floor(size / length);
-  let small = Math.round((size - large * length) / nextLength);
-  if (small * nextLength >= length) [large, small] = [large + 1, 0];
-  return `${sign}${large} ${name}${small ? ` ${small} ${nextName}` : ""}`;
+  const units = [["s", 1], ["min", 60], ["h", 3600], ["d", 86400]];
+  // Rounded to the smaller unit first, so that 59.9 minutes are an hour and not 60 minutes.
+  const place = size < 3599.5 ? 1 : size < 86370 ? 2 : 3;
+  const [smallName, smallLength] = units[place - 1];
+  const all = Math.round(size / smallLength);
+  const [name, length] = units[place];
+  const each = length / smallLength;
+  const small = all % each;
+  return `${sign}${Math.floor(all / each)} ${name}${small ? ` ${small} ${smallName}` : ""}`;
 }
 
 /** How long ago, in whole units: it ticks every second. */
