@@ -9,7 +9,16 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, TimeoutError, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Locator,
+    Page,
+    Route,
+    TimeoutError,
+    expect,
+    sync_playwright,
+)
 
 from streameval.serve.server import Server, start
 from streameval.stream.settings import HttpSettings, ServeSettings
@@ -151,9 +160,7 @@ def usual(browser: Browser) -> Iterator[tuple[Server, SamplePublisher, BrowserCo
 
 
 @pytest.fixture
-def show(
-    browser: Browser, usual: tuple[Server, SamplePublisher, BrowserContext]
-) -> Iterator[Show]:
+def show(browser: Browser, usual: tuple[Server, SamplePublisher, BrowserContext]) -> Iterator[Show]:
     """Serve a snapshot and give a page for it, not yet opened; a profile of its own with
     `options`, a server of its own with `token` or without data.
 
@@ -381,7 +388,8 @@ def test_dark_by_the_system_and_by_choice(show: Show) -> None:
 @pytest.mark.parametrize("hostile", [False, True])
 def test_a_phone_needs_no_scrolling_sideways(show: Show, hostile: bool) -> None:
     data = sample(classes=20, hostile=hostile, undefined=hostile)
-    shown = show(data, charts=True, viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+    phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+    shown = show(data, charts=True, **phone)
     shown.open().drawn(charts=4)
     shown.page.locator("#slices-table .opener").first.click()
     assert shown.page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [360, 360]
@@ -542,7 +550,8 @@ def test_a_run_that_stops_and_comes_back(show: Show) -> None:
     words = shown.page.evaluate(
         """async () => {
             const { currency } = await import("/static/header.js");
-            return currency({ kind: "stopped", since: 0 }, null, { checkpoint: { at: "1970-01-01T00:00:00Z" } }, 125000);
+            const snapshot = { checkpoint: { at: "1970-01-01T00:00:00Z" } };
+            return currency({ kind: "stopped", since: 0 }, null, snapshot, 125000);
         }"""
     )
     assert words["words"] == (
@@ -591,7 +600,8 @@ def test_numbers_times_and_strange_texts(show: Show) -> None:
             return {
                 value: [0.5, 0, -1, 123.456, 0.00001, null].map(t.value),
                 percent: [1, 0.99999, 0.00001, 0, 0.5, null].map((one) => t.percent(one)),
-                duration: [0, 0.0123, 1.26, 59.7, 60, 3599.9, 86399, 90061, -5, null].map(t.duration),
+                duration: [0, 0.0123, 1.26, 59.7, 60, 3599.9, 86399, 90061, -5, null]
+                    .map(t.duration),
                 visible: ["a\nb", "\u202ex", "é😀", "\u0000"].map((one) => t.visible(one)),
                 cut: t.visible("x".repeat(50), 10),
                 label: ["cat", "5", 5, "", " a", true].map((one) => t.label(one)),

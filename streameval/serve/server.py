@@ -168,7 +168,7 @@ class Server:
             self._live.close()
             # Who has not taken an answer in the time given for it is let go.
             for connection in list(self._uvicorn.server_state.connections):
-                connection.transport.abort()  # type: ignore[union-attr]
+                connection.transport.abort()
             await asyncio.sleep(0)
 
     async def _sweep(self) -> None:

@@ -42,7 +42,6 @@ const panels = refresher([
 });
 
 const live = follow({
-  currentWindow: () => chosen.window,
   onNeedsToken: login,
   onSnapshot(snapshot) {
     known.snapshot = snapshot;

@@ -7,13 +7,16 @@ const STATUS_EVERY = 5_000;
 const GIVEN_UP_AFTER = 15_000;
 /** Refused the stream (there are as many listeners as may be), try again after so long. */
 const AGAIN_AFTER = 5_000;
+/** The stream may take so long to open before the page asks for what it would bring. */
+const OPENS_WITHIN = 3_000;
 
 /**
  * Calls back with every snapshot, with every answer of /api/status, and with every
  * change of { kind, since }: connecting, live, offline, stopped, paused.
  */
-export function follow({ onSnapshot, onStatus, onState, onNeedsToken, currentWindow }) {
+export function follow({ onSnapshot, onStatus, onState, onNeedsToken }) {
   let source = null;
+  let opening = 0;
   let paused = false;
   let ended = false;
   let brokenSince = null;
@@ -43,6 +46,7 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken, currentWin
     if (source !== null || paused || ended || document.hidden) return;
     const mine = new EventSource("/api/events");
     source = mine;
+    opening = performance.now();
     mine.addEventListener("open", works);
     mine.addEventListener("snapshot", (event) => {
       if (mine !== source) return;
@@ -67,6 +71,11 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken, currentWin
     source = null;
   }
 
+  function streams() {
+    if (source === null) return false;
+    return source.readyState === EventSource.OPEN || performance.now() - opening < OPENS_WITHIN;
+  }
+
   async function checkStatus() {
     if (paused || ended || document.hidden) return;
     try {
@@ -74,9 +83,10 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken, currentWin
       if (paused || ended) return;
       described = status.run !== null;
       onStatus(status);
-      if (source === null || source.readyState !== EventSource.OPEN) {
-        // Served, but without the stream: ask for what it would have brought.
-        if (status.run) onSnapshot(await polled(currentWindow()));
+      if (status.run && !streams()) {
+        const snapshot = await polled(status.run);
+        // It may be older than what the stream has brought in the meantime.
+        if (!streams() && !paused) onSnapshot(snapshot);
       }
       works();
     } catch (error) {
@@ -118,20 +128,21 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken, currentWin
 }
 
 /** What an event of the stream would hold, put together from other answers. */
-async function polled(window) {
-  const [report, join, partitions, quarantine, alerts, status] = await Promise.all([
-    ask("/api/report", { window }), ask("/api/join"), ask("/api/partitions"),
-    ask("/api/quarantine", { limit: 0 }), ask("/api/alerts"), ask("/api/status"),
+async function polled(run) {
+  const names = run.windows.map((window) => window.name);
+  const [join, partitions, quarantine, alerts, ...reports] = await Promise.all([
+    ask("/api/join"), ask("/api/partitions"), ask("/api/quarantine", { limit: 0 }), ask("/api/alerts"),
+    ...names.map((window) => ask("/api/report", { window })),
   ]);
   return {
-    sequence: report.sequence,
-    at: report.at,
-    windows: status.run.windows,
-    reports: { [report.window.name]: report.report },
+    sequence: join.sequence,
+    at: join.at,
+    windows: reports.map((report) => report.window),
+    reports: Object.fromEntries(reports.map((report) => [report.window.name, report.report])),
     join: join.join,
     partitions: partitions.partitions,
     quarantine,
     alerts: alerts.alerts,
-    checkpoint: status.run.checkpoint,
+    checkpoint: run.checkpoint,
   };
 }
