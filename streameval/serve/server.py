@@ -166,6 +166,10 @@ class Server:
         finally:
             sweeping.cancel()
             self._live.close()
+            # Who has not taken an answer in the time given for it is let go.
+            for connection in list(self._uvicorn.server_state.connections):
+                connection.transport.abort()
+            await asyncio.sleep(0)
 
     async def _sweep(self) -> None:
         """Close connections on which no request has become whole for too long.

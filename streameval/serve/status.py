@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from streameval import __version__
 from streameval.event_time import iso_time
+from streameval.metrics.registry import find
 from streameval.serve.answers import Answer
 from streameval.serve.seams import Data
 
@@ -36,6 +39,7 @@ def status(
         return {**about_server, "run": None}
     labels = data["labels"]
     first = data["windows"][0]["name"] if data["windows"] else ""
+    metrics = list(data["reports"][first]["metrics"]) if first else []
     return {
         **about_server,
         "run": {
@@ -46,11 +50,23 @@ def status(
             "classes": len(labels),
             "labels": labels[:_MOST_LABELS],
             "windows": data["windows"],
-            "metrics": list(data["reports"][first]["metrics"]) if first else [],
+            "metrics": metrics,
+            "definitions": {name: _definition(name, data["task"]) for name in metrics},
             "series": list(data["series"]),
             "curves": {window: list(curves) for window, curves in data["curves"].items()},
             "slices": {window: len(rows) for window, rows in data["slices"].items()},
             "join": data["join"] is not None,
             "checkpoint": data["checkpoint"],
         },
+    }
+
+
+def _definition(name: str, task: str) -> Answer:
+    """What a metric's number means; JSON has no infinity, so no bound is null."""
+    row = find(name, task)
+    return {
+        "definition": row.definition,
+        "low": row.low if math.isfinite(row.low) else None,
+        "high": row.high if math.isfinite(row.high) else None,
+        "direction": row.direction,
     }

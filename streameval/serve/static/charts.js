@@ -1,0 +1,105 @@
+// Plotly: fetched after the numbers are on the page, given the page's colours, and kept
+// from touching the page's styles.
+
+import { byId, make } from "./dom.js";
+
+let loading = null;
+let allow;
+const allowed = new Promise((resolve) => { allow = resolve; });
+const drawn = new Map();
+
+/** The numbers are on the page: from now on there is time for the charts' script. */
+export function begin() {
+  requestAnimationFrame(() => setTimeout(allow, 0));
+}
+
+/** Plotly, once it has been loaded. */
+function plotly() {
+  loading ??= allowed.then(() => new Promise((resolve, reject) => {
+    // Its maps, which are not used here, put a style element into the page while the
+    // script runs. The policy would stop that, with an error in the console.
+    const head = document.head;
+    head.appendChild = (node) =>
+      node.nodeName === "STYLE" ? node : Node.prototype.appendChild.call(head, node);
+    const script = make("script", { src: "/static/plotly.min.js" });
+    const settled = (act) => () => {
+      delete head.appendChild;
+      act();
+    };
+    script.addEventListener("load", settled(() => resolve(globalThis.Plotly)));
+    script.addEventListener("error", settled(() => {
+      loading = null;
+      script.remove();
+      reject(new Error("the charts' script cannot be loaded"));
+    }));
+    head.append(script);
+  }));
+  return loading;
+}
+
+/** The page's colours of the moment. */
+export function colours() {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name) => style.getPropertyValue(`--${name}`).trim();
+  return {
+    text: read("text"), muted: read("muted"), line: read("line"), panel: read("panel"),
+    first: read("chart-1"), second: read("chart-2"), third: read("chart-3"), quiet: read("chart-quiet"),
+    ramp: [0, 1, 2, 3, 4].map((step) => [step / 4, read(`ramp-${step}`)]),
+  };
+}
+
+function layoutOf(own, theme) {
+  const axis = {
+    gridcolor: theme.line, linecolor: theme.line, zerolinecolor: theme.line, tickcolor: theme.line,
+    zeroline: false, automargin: true, fixedrange: false, ticks: "",
+    title: { font: { size: 12, color: theme.muted }, standoff: 8 },
+  };
+  const layout = {
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: theme.muted },
+    margin: { l: 8, r: 12, t: 8, b: 8 }, showlegend: false, autosize: true, bargap: 0.15,
+    hoverlabel: { bgcolor: theme.panel, bordercolor: theme.line, font: { color: theme.text, size: 12 }, align: "left" },
+    // A finger on a chart scrolls the page.
+    dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+    ...own,
+  };
+  for (const name of Object.keys(layout)) {
+    if (!/^[xy]axis\d*$/.test(name)) continue;
+    const given = layout[name];
+    const title = typeof given.title === "string" ? { ...axis.title, text: given.title } : axis.title;
+    layout[name] = { ...axis, ...given, title };
+  }
+  return layout;
+}
+
+/**
+ * Draw into the element of that id. `build(colours)` gives { data, layout }; it is called
+ * again when the theme changes. `summary` says in words what the chart shows.
+ */
+export async function draw(id, summary, build) {
+  const node = byId(id);
+  drawn.set(id, [summary, build]);
+  node.setAttribute("role", "img");
+  node.setAttribute("aria-label", summary);
+  const Plotly = await plotly();
+  if (drawn.get(id)?.[1] !== build) return;
+  const theme = colours();
+  const { data, layout } = build(theme);
+  await Plotly.react(node, data, layoutOf(layout, theme), {
+    displayModeBar: false, responsive: true, showTips: false, doubleClick: "reset",
+  });
+}
+
+/** Take a chart away. */
+export function clear(id) {
+  const node = byId(id);
+  if (drawn.delete(id) && globalThis.Plotly && node.classList.contains("js-plotly-plot")) {
+    globalThis.Plotly.purge(node);
+  }
+  node.removeAttribute("role");
+  node.removeAttribute("aria-label");
+}
+
+export function redraw() {
+  for (const [id, [summary, build]] of drawn) draw(id, summary, build);
+}

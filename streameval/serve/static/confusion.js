@@ -1,0 +1,89 @@
+// The confusion matrix as a heat map, and its largest confusions as a table.
+
+import { ask } from "./api.js";
+import { clear, draw } from "./charts.js";
+import { byId, note, setText } from "./dom.js";
+import { sortable } from "./table.js";
+import * as text from "./text.js";
+
+const MOST_CONFUSIONS = 50;
+const MOST_NUMBERS = 12;
+
+const table = sortable({
+  caption: "Largest confusions",
+  columns: [
+    { key: "true", name: "True", class: "stream", value: (row) => row.true, cell: (row) => row.true },
+    { key: "predicted", name: "Predicted", class: "stream", value: (row) => row.predicted, cell: (row) => row.predicted },
+    { key: "count", name: "Events", number: true, title: "Events of the one class that were taken for the other (their weights, where events have one)", value: (row) => row.count, cell: (row) => text.whole(row.count) },
+    { key: "share", name: "Of true class", number: true, title: "Share of the true class's events", value: (row) => row.share, cell: (row) => text.percent(row.share) },
+  ],
+  keyOf: (row) => `${row.true}\n${row.predicted}`,
+  empty: "No event was taken for another class.",
+  sort: { key: "count", order: "desc" },
+});
+byId("confusion-table").append(table.node);
+
+export async function refresh({ window, signal }) {
+  const found = await ask("/api/confusion", { window }, { signal });
+  const { labels, matrix, left_out: leftOut } = found;
+  setText(byId("confusion-about"),
+    `${labels.length ? `${text.plural(labels.length, "class", "classes")} · ` : ""}${text.visible(found.window.name, 40)}: ${text.visible(found.window.spec, 80)}${found.window.immature ? " · immature" : ""}`);
+  note(byId("confusion-note"), labels.length === 0 ? "No labelled events yet."
+    : leftOut ? `${text.plural(leftOut, "class", "classes")} of less support ${leftOut === 1 ? "is" : "are"} left out.` : "");
+  byId("confusion-body").hidden = byId("confusion-scale").hidden = labels.length === 0;
+  table.show(largest(labels, matrix));
+  if (labels.length === 0) clear("confusion-chart");
+  else picture(labels, matrix);
+}
+
+function largest(labels, matrix) {
+  const rows = [];
+  matrix.forEach((counts, i) => {
+    const all = counts.reduce((sum, count) => sum + count, 0);
+    counts.forEach((count, j) => {
+      if (i !== j && count > 0) rows.push({ i, j, count, share: count / all });
+    });
+  });
+  rows.sort((a, b) => b.count - a.count || a.i - b.i || a.j - b.j);
+  return rows.slice(0, MOST_CONFUSIONS).map(({ i, j, count, share }) => (
+    { true: text.label(labels[i]), predicted: text.label(labels[j]), count, share }));
+}
+
+function picture(labels, matrix) {
+  const sums = matrix.map((counts) => counts.reduce((sum, count) => sum + count, 0));
+  const shares = matrix.map((counts, i) => counts.map((count) => (sums[i] ? count / sums[i] : null)));
+  const names = labels.map((one) => text.plain(text.label(one, 40)));
+  const about = matrix.map((counts, i) => counts.map((count, j) =>
+    `true ${names[i]}<br>predicted ${names[j]}<br><b>${text.whole(count)}</b>${sums[i] ? ` · ${text.percent(count / sums[i])} of the true class` : ""}`));
+  const right = matrix.reduce((sum, counts, i) => sum + counts[i], 0);
+  const all = sums.reduce((sum, one) => sum + one, 0);
+  const summary = `Confusion matrix of ${text.plural(labels.length, "class", "classes")}: ${text.whole(right)} of ${text.plural(all, "event")} predicted right`;
+  const few = labels.length <= MOST_NUMBERS;
+  // Of many classes none may have a large share of right ones: the colours end where the shares do.
+  const most = few ? 1 : Math.max(0.01, ...shares.flat());
+  setText(byId("confusion-most"), `${text.percent(most, 0)} of the true class`);
+  byId("confusion-chart").dataset.size = labels.length <= 3 ? "small" : few ? "middle" : "large";
+  const step = Math.ceil(labels.length / 25);
+  const places = labels.map((_, n) => n).filter((n) => n % step === 0);
+  const ticks = {
+    tickvals: places, ticktext: places.map((n) => text.plain(text.label(labels[n], few ? 24 : 14))),
+    showgrid: false, tickfont: { size: labels.length > 40 ? 10 : 12 },
+  };
+  draw("confusion-chart", summary, (theme) => ({
+    data: [{
+      type: "heatmap", z: shares, x: labels.map((_, n) => n), y: labels.map((_, n) => n),
+      zmin: 0, zmax: most, colorscale: theme.ramp, showscale: false,
+      // Without gaps Plotly takes a quicker way that writes a style attribute.
+      xgap: few ? 2 : 0.01, ygap: few ? 2 : 0.01,
+      text: about, hovertemplate: "%{text}<extra></extra>", hoverongaps: false,
+    }],
+    layout: {
+      xaxis: { ...ticks, title: "predicted", side: "bottom", range: [-0.5, labels.length - 0.5] },
+      yaxis: { ...ticks, title: "true", range: [labels.length - 0.5, -0.5] },
+      annotations: few ? matrix.flatMap((counts, i) => counts.map((count, j) => ({
+        x: j, y: i, text: text.compact(count), showarrow: false,
+        font: { size: labels.length > 6 ? 11 : 14, color: (shares[i][j] ?? 0) > 0.5 ? theme.panel : theme.text },
+      }))) : [],
+    },
+  }));
+}

@@ -1,0 +1,136 @@
+// What is evaluated, how current it is, and what is wrong.
+
+import { byId, make, note, setText } from "./dom.js";
+import * as text from "./text.js";
+
+const STATES = {
+  connecting: ["Connecting", "Asking the run for its numbers"],
+  waiting: ["Waiting", "The run answers, and has counted nothing yet"],
+  live: ["Live", "Every checkpoint shows here at once"],
+  behind: ["Behind", ""],
+  stale: ["Stale", ""],
+  offline: ["Reconnecting", ""],
+  stopped: ["No answer", ""],
+  paused: ["Paused", "The page stays as it is; the run goes on"],
+};
+
+let announced = "";
+
+/** Say it once to those who listen; the same again is not said again. */
+export function announce(words) {
+  if (words === announced) return;
+  announced = words;
+  setText(byId("announce"), words);
+}
+
+export function what(status) {
+  const run = status?.run;
+  setText(byId("version"), status ? `streameval ${status.version}` : "");
+  if (!run) return note(byId("what"), "");
+  const classes = run.task === "binary"
+    ? `positive class ${text.label(run.positive)}`
+    : text.plural(run.classes, "class", "classes");
+  note(byId("what"), `${run.task === "binary" ? "Binary" : "Multi-class"} · ${classes}`);
+  document.title = `${run.task} · streameval`;
+}
+
+/** How current the numbers are: { kind, words }. */
+export function currency(state, status, snapshot, now) {
+  const age = snapshot ? (now - Date.parse(snapshot.checkpoint.at)) / 1000 : null;
+  const numbers = age === null ? "" : ` The numbers are ${text.duration(Math.floor(Math.max(0, age)))} old.`;
+  if (state.kind === "stopped") {
+    const since = text.time(new Date(state.since).toISOString());
+    return { kind: "stopped", words: `The run has stopped or cannot be reached; no answer since ${since} UTC.${numbers}` };
+  }
+  if (state.kind === "offline") return { kind: "offline", words: `The connection is lost; trying again.${numbers}` };
+  if (state.kind === "live" && status && !status.run) return { kind: "waiting", words: "" };
+  if (state.kind !== "live" || !status || status.ready) return { kind: state.kind, words: "" };
+  const isAge = (reason) => reason.startsWith("the last checkpoint");
+  const problems = new Set((snapshot?.partitions ?? []).map((one) => `${one.partition}: ${one.problem}`));
+  // A partition's problem has a line of its own, and the age ticks here.
+  const others = status.reasons.filter((reason) => !isAge(reason) && !problems.has(reason))
+    .map((reason) => text.visible(reason, 200));
+  const more = others.length ? `; ${others.join("; ")}` : "";
+  if (status.reasons.some(isAge)) {
+    const old = age === null ? "too" : text.duration(Math.floor(age));
+    return { kind: "stale", words: `These numbers are stale: the last checkpoint is ${old} old${more}.` };
+  }
+  return { kind: "behind", words: others.length ? `The run is not caught up: ${others.join("; ")}.` : "" };
+}
+
+export function showState({ kind, words }) {
+  const badge = byId("state");
+  const [name, meaning] = STATES[kind];
+  badge.dataset.state = kind;
+  setText(badge, name);
+  badge.title = words || meaning;
+}
+
+function vital(name, given, meaning, level = "") {
+  return make("div", { title: meaning, class: level || null }, make("dt", {}, name), make("dd", {}, given));
+}
+
+export function vitals(snapshot, now) {
+  const list = byId("vitals");
+  if (!snapshot) return list.replaceChildren();
+  const lags = snapshot.partitions.map((partition) => partition.lag);
+  const known = lags.filter((lag) => lag !== null);
+  const lag = known.reduce((sum, one) => sum + one, 0);
+  const age = Math.max(0, (now - Date.parse(snapshot.checkpoint.at)) / 1000);
+  const problems = snapshot.partitions.filter((partition) => partition.problem).length;
+  list.replaceChildren(
+    vital("Counted", text.whole(snapshot.checkpoint.events), "Events counted since the run's store began"),
+    vital("Checkpoint", text.age(age),
+      `Number ${text.whole(snapshot.checkpoint.sequence)}, which took ${text.duration(snapshot.checkpoint.seconds)}; what was counted before it survives a crash`),
+    vital("Lag", known.length < lags.length ? (known.length ? `≥ ${text.compact(lag)}` : "unknown") : text.compact(lag),
+      "Records that the source has and that are not read yet, over all partitions"),
+    ...(snapshot.join ? [vital("Waiting", text.compact(snapshot.join.waiting), "Predictions whose label has not come yet")] : []),
+    ...(snapshot.quarantine.total ? [vital("Quarantined", text.compact(snapshot.quarantine.total), "Records that could not be counted")] : []),
+    ...(problems ? [vital("Problems", text.whole(problems), "Partitions that cannot be read", "bad")] : []),
+  );
+}
+
+function firing(alert) {
+  const where = [alert.slice ? text.visible(alert.slice, 80) : "", `window ${text.visible(alert.window, 40)}`].filter(Boolean).join(", ");
+  const since = alert.since ? `, since ${text.shortTime(alert.since)} UTC` : "";
+  return `${text.visible(alert.name, 80)}: ${alert.metric} is ${text.value(alert.value)}, ${text.visible(alert.bound, 60)} (${where}${since})`;
+}
+
+/** Lines above the numbers; what is new among them is announced. */
+export function banners(snapshot, now, current) {
+  const lines = [];
+  if (current.words) lines.push([current.kind === "behind" ? "warn" : "bad", "Not current", current.words]);
+  for (const alert of snapshot?.alerts ?? []) {
+    if (alert.state === "firing") lines.push(["bad", "Alert firing", firing(alert)]);
+  }
+  const broken = (snapshot?.partitions ?? []).filter((partition) => partition.problem);
+  for (const partition of broken.slice(0, 5)) {
+    lines.push(["warn", "Source", `${text.visible(partition.partition, 80)}: ${text.visible(partition.problem, 300)}`]);
+  }
+  if (broken.length > 5) lines.push(["warn", "Source", `and ${text.plural(broken.length - 5, "more partition")}`]);
+  const box = byId("banners");
+  const shown = JSON.stringify(lines.map(([level, kind, words]) => [level, kind, words]));
+  if (box.dataset.shown === shown) return;
+  box.dataset.shown = shown;
+  box.replaceChildren(...lines.map(([level, kind, words]) =>
+    make("p", { class: `banner ${level}` }, make("strong", {}, kind), make("span", {}, words))));
+}
+
+/** The choice of theme; `changed` is called after every change, the system's too. */
+export function themes(changed) {
+  const select = byId("theme");
+  select.value = document.documentElement.dataset.theme ?? "system";
+  select.addEventListener("change", () => {
+    const system = select.value === "system";
+    if (system) delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = select.value;
+    try {
+      if (system) localStorage.removeItem("streameval-theme");
+      else localStorage.setItem("streameval-theme", select.value);
+    } catch {
+      // Then the choice lasts as long as the page.
+    }
+    changed();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", changed);
+}

@@ -1,0 +1,105 @@
+// Which predictions have got their label, how long that took, and what went amiss.
+
+import { ask } from "./api.js";
+import { clear, draw } from "./charts.js";
+import { byId, make, note, setText, term } from "./dom.js";
+import { sortable } from "./table.js";
+import * as text from "./text.js";
+
+const COUNTS = [
+  ["predictions", "Predictions", "Predictions that came, each id once"],
+  ["labels", "Labels", "Labels that came, each id once"],
+  ["joined", "Joined", "Predictions that have found their label and are counted"],
+  ["waiting", "Waiting", "Predictions whose label may still come"],
+  ["labels_waiting", "Labels waiting", "Labels whose prediction may still come"],
+  ["expired", "Never labelled", "Predictions whose label did not come in the time set as join.wait"],
+  ["orphans", "Orphans", "Labels whose prediction did not come in time"],
+  ["too_late", "Too late", "Labels that came, but too long after their prediction to count"],
+  ["duplicate_predictions", "Repeated predictions", "Predictions of an id that had one; the first counts"],
+  ["duplicate_labels", "Repeated labels", "Labels that said again what was known"],
+  ["corrected", "Corrected", "Labels that changed; the event was taken back and counted anew"],
+];
+
+const table = sortable({
+  caption: "Cohorts",
+  columns: [
+    { key: "start", name: "From", value: (row) => row.start, cell: (row) => text.time(row.start) },
+    { key: "end", name: "To", value: (row) => row.end, cell: (row) => text.time(row.end) },
+    { key: "predictions", name: "Predictions", number: true, value: (row) => row.predictions, cell: (row) => text.whole(row.predictions) },
+    { key: "labelled", name: "Labelled", number: true, value: (row) => row.labelled, cell: (row) => text.whole(row.labelled) },
+    { key: "expired", name: "Never labelled", number: true, value: (row) => row.expired, cell: (row) => text.whole(row.expired) },
+    { key: "coverage", name: "Coverage", number: true, value: (row) => row.coverage, cell: (row) => text.percent(row.coverage), reason: () => "no predictions" },
+    { key: "immature", name: "State", value: (row) => String(row.immature), cell: (row) => (row.immature ? "immature" : "complete") },
+  ],
+  keyOf: (row) => row.start,
+  empty: "No cohorts yet.",
+  sort: { key: "start", order: "desc" },
+});
+byId("cohorts-table").querySelector("div").append(table.node);
+byId("labels-meaning").append(...COUNTS.map(([, name, meaning]) =>
+  make("div", {}, make("dt", {}, name), make("dd", {}, meaning))));
+
+/** The counts, of every snapshot. */
+export function show(join) {
+  note(byId("labels-note"), join ? "" : "Every record brings its label with it: nothing is joined in this run.");
+  byId("labels-body").hidden = !join;
+  if (!join) return setText(byId("labels-about"), "");
+  setText(byId("labels-about"), "since the run's store began");
+  const { delay, coverage } = join;
+  const within = delay?.relative_error ? `, within ${text.percent(delay.relative_error, 0)}` : "";
+  const late = (part) => `${part} of the labels came within this time after their prediction${within}`;
+  byId("labels-main").replaceChildren(
+    pair("Label coverage", text.percent(coverage), "Share of predictions with a label, of those whose label is there or can no longer come",
+      typeof coverage === "number" ? "" : "no prediction has its label yet"),
+    pair("Delay p50", text.duration(delay?.p50), late("Half")),
+    pair("p95", text.duration(delay?.p95), late("95 %")),
+    pair("p99", text.duration(delay?.p99), late("99 %"), delay?.relative_error && typeof delay.p99 === "number" ? `delays within ± ${text.percent(delay.relative_error, 0)}` : ""),
+  );
+  byId("labels-counts").replaceChildren(...COUNTS.map(([key, name, meaning]) => pair(name, text.whole(join[key]), meaning)));
+}
+
+function pair(name, given, meaning, aside = "") {
+  return make("div", { title: meaning }, term(name, meaning), make("dd", {}, given, ...(aside ? [make("small", {}, ` ${aside}`)] : [])));
+}
+
+/** The cohorts, which the stream leaves out. */
+export async function refresh({ signal }) {
+  const { join } = await ask("/api/join", {}, { signal });
+  const cohorts = join?.cohorts ?? [];
+  table.show(cohorts);
+  byId("cohorts-chart").hidden = byId("cohorts-table").hidden = cohorts.length === 0;
+  note(byId("cohorts-note"), cohorts.length === 0 ? "No predictions yet." : "");
+  if (cohorts.length === 0) return clear("cohorts-chart");
+  const young = cohorts.filter((cohort) => cohort.immature).length;
+  const summary = `${text.plural(cohorts.length, "cohort")} of predictions${young ? `; ${young} still wait for labels` : ""}`;
+  draw("cohorts-chart", summary, (theme) => picture(cohorts, theme));
+}
+
+const stand = (iso) => new Date(iso).toISOString().slice(0, -1);
+
+function picture(cohorts, theme) {
+  const about = cohorts.map((one) => `${text.time(one.start)} – ${text.shortTime(one.end, Date.parse(one.start))}` +
+    `<br><b>${text.percent(one.coverage)}</b> labelled of ${text.plural(one.predictions, "prediction")}` +
+    `<br>${text.whole(waiting(one))} waiting · ${text.whole(one.expired)} never labelled${one.immature ? "<br>immature" : ""}`);
+  const bars = (name, counts, colour, pattern) => ({
+    type: "bar", name, x: cohorts.map((one) => stand(one.start)), y: counts, text: about, textposition: "none",
+    hovertemplate: "%{text}<extra></extra>", offset: 0,
+    width: cohorts.map((one) => 0.88 * (Date.parse(one.end) - Date.parse(one.start))),
+    marker: { color: colour, pattern: pattern ? { shape: pattern, fillmode: "overlay", fgcolor: theme.panel, fgopacity: 0.6, size: 6, solidity: 0.3 } : undefined },
+  });
+  return {
+    data: [
+      bars("labelled", cohorts.map((one) => one.labelled), theme.first),
+      bars("waiting", cohorts.map(waiting), theme.quiet),
+      bars("never labelled", cohorts.map((one) => one.expired), theme.second, "/"),
+    ],
+    layout: {
+      barmode: "stack", showlegend: true,
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: theme.text }, itemclick: false, itemdoubleclick: false, traceorder: "normal" },
+      xaxis: { type: "date", showgrid: false, tickangle: 0 }, yaxis: { title: "predictions", rangemode: "tozero" },
+      hovermode: "closest",
+    },
+  };
+}
+
+const waiting = (cohort) => Math.max(0, cohort.predictions - cohort.labelled - cohort.expired);

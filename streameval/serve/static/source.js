@@ -1,0 +1,37 @@
+// How far each partition of the source has been read.
+
+import { byId, setText } from "./dom.js";
+import { sortable } from "./table.js";
+import * as text from "./text.js";
+
+function position(given) {
+  if (given === null || given === undefined) return text.NOTHING;
+  if (typeof given !== "object") return text.visible(given, 120);
+  return Object.entries(given).map(([key, one]) =>
+    `${text.visible(key, 40)} ${typeof one === "number" ? text.whole(one) : text.visible(typeof one === "string" ? one : JSON.stringify(one), 80)}`).join(", ");
+}
+
+const table = sortable({
+  caption: "Partitions of the source",
+  columns: [
+    { key: "partition", name: "Partition", class: "stream", value: (row) => row.partition, cell: (row) => text.visible(row.partition, 80), hint: (row) => text.visible(row.partition, 1000) },
+    { key: "position", name: "Next to read", title: "Where reading goes on, also after a restart", value: (row) => position(row.position), cell: (row) => position(row.position), reason: () => "nothing has been read yet" },
+    { key: "lag", name: "Lag", number: true, title: "Records that are there and not read yet", value: (row) => row.lag, cell: (row) => text.whole(row.lag), reason: () => "how much is left to read is not known yet" },
+    { key: "records", name: "Records", number: true, title: "Records read", value: (row) => row.records, cell: (row) => text.whole(row.records) },
+    { key: "newest", name: "Newest event", title: "The newest event's own time", value: (row) => row.newest, cell: (row) => text.time(row.newest), reason: () => "no event yet" },
+    { key: "problem", name: "State", value: (row) => row.problem, cell: (row) => (row.problem ? text.visible(row.problem, 300) : "reading"), class: "wide" },
+  ],
+  keyOf: (row) => row.partition,
+  empty: "No partitions yet.",
+  sort: { key: "lag", order: "desc" },
+});
+byId("source-table").append(table.node);
+
+export function show(partitions) {
+  const broken = partitions.filter((partition) => partition.problem).length;
+  setText(byId("source-about"),
+    text.plural(partitions.length, "partition") + (broken ? `, ${whole(broken)} with a problem` : ""));
+  table.show(partitions);
+}
+
+const whole = text.whole;

@@ -1,0 +1,53 @@
+// The main metrics at a glance.
+
+import { breakable, byId, make, setText } from "./dom.js";
+import * as text from "./text.js";
+
+const tiles = new Map();
+
+/** "0 to 1, more is better" */
+export function range(meaning) {
+  if (!meaning) return "";
+  const span = meaning.high === null ? `${meaning.low} and more` : `${meaning.low} to ${meaning.high}`;
+  const better = { up: "more is better", down: "less is better" }[meaning.direction];
+  return better ? `${span}, ${better}` : span;
+}
+
+function tile(name, choose) {
+  const shown = make("span", { class: "value" });
+  const support = make("span", { class: "support" });
+  const reason = make("span", { class: "reason" });
+  const meaning = make("span", { class: "tip", role: "tooltip", id: `tip-${name}` });
+  const button = make("button", { type: "button", class: "tile", "aria-describedby": meaning.id, onclick: () => choose(name) },
+    make("span", { class: "name" }, ...breakable(name)), shown, reason, support);
+  return { node: make("li", { "data-metric": name }, button, meaning), button, shown, support, reason, meaning };
+}
+
+/**
+ * report: metric -> { value, support, reason? }; meanings: metric -> { definition, low, high, direction }.
+ * The chosen one is drawn over time.
+ */
+export function show(report, { window, meanings, chosen, choose }) {
+  const list = byId("tiles");
+  const names = Object.keys(report.metrics);
+  if (names.join("\n") !== [...tiles.keys()].join("\n")) {
+    tiles.clear();
+    for (const name of names) tiles.set(name, tile(name, choose));
+    list.replaceChildren(...[...tiles.values()].map((one) => one.node));
+  }
+  for (const [name, one] of tiles) {
+    const { value, support, reason } = report.metrics[name];
+    const defined = typeof value === "number";
+    setText(one.shown, text.value(value));
+    one.shown.title = defined ? String(value) : "undefined";
+    setText(one.reason, defined ? "" : `Undefined: ${text.visible(reason || "no reason is given", 200)}`);
+    setText(one.support, `${text.whole(support)} ${support === 1 ? "event" : "events"}${window.immature ? " · immature" : ""}`);
+    const meaning = meanings[name];
+    setText(one.meaning, meaning ? `${meaning.definition} (${range(meaning)}).` : name);
+    one.button.setAttribute("aria-pressed", String(name === chosen));
+    one.node.classList.toggle("undefined", !defined);
+    one.node.classList.toggle("immature", window.immature);
+  }
+  const spec = `${text.visible(window.name, 40)}: ${text.visible(window.spec, 80)}`;
+  setText(byId("metrics-about"), window.immature ? `${spec} · immature: labels are still coming in` : spec);
+}

@@ -1,0 +1,46 @@
+// What there is to see and to do before the first labelled event.
+
+import { byId, make } from "./dom.js";
+import * as text from "./text.js";
+
+const origin = location.origin;
+
+function curl(path, lines) {
+  const body = lines.map((line) => JSON.stringify(line)).join("\n");
+  return `curl ${origin}${path} --data-binary '${body}'`;
+}
+
+function examples(run) {
+  const positive = run?.positive ?? true;
+  const multiclass = run?.task === "multiclass";
+  const prediction = multiclass ? { y_pred: "cat" } : { score: 0.83 };
+  const truth = { y_true: multiclass ? "dog" : positive };
+  if (run && !run.join) return [curl("/v1/predictions", [{ id: "1", ...prediction, ...truth }])];
+  return [curl("/v1/predictions", [{ id: "1", ...prediction }]), curl("/v1/labels", [{ id: "1", ...truth }])];
+}
+
+/** Show it, or hide it once events are counted. */
+export function show(status, snapshot) {
+  const box = byId("waiting");
+  const events = snapshot?.checkpoint.events ?? 0;
+  box.hidden = events > 0 || !status;
+  if (box.hidden) return;
+  const join = snapshot?.join;
+  const key = JSON.stringify([status.posts, Boolean(status.run), join?.predictions, join?.labels]);
+  if (box.dataset.shown === key) return;
+  box.dataset.shown = key;
+  const so = join && (join.predictions || join.labels)
+    ? `So far ${text.plural(join.predictions, "prediction")} and ${text.plural(join.labels, "label")} have come, but no two of the same id.`
+    : "None has come yet.";
+  box.replaceChildren(
+    make("h2", { id: "waiting-title" }, "Waiting for the first labelled events"),
+    make("p", {}, `${so} This page shows them as soon as they are counted.`),
+    ...(status.posts ? [
+      make("p", {}, "Send some, with fields as the settings name them; usually:"),
+      make("pre", { tabindex: "0" }, examples(status.run).join("\n")),
+      make("p", { class: "muted" }, "With a token, add -H \"Authorization: Bearer $TOKEN\". What cannot be counted shows under Quarantine."),
+    ] : [
+      make("p", {}, "This run reads its events from files or from Kafka, as its settings say. Source, below, shows how far it has read; records that cannot be counted show under Quarantine."),
+    ]),
+  );
+}
