@@ -465,10 +465,13 @@ class PanesWindow:
 
     def merge(self, other: PanesWindow) -> None:
         """Add another shard's panes, pane by pane; the timelines are merged before."""
+        self._settle()  # forgets the merge where the window has moved on
         for number in sorted(other._panes):
             if self._timeline.keeps(number):
-                self._live(number).merge(other._read(number))
-        self._merged = None
+                part = other._read(number)
+                self._live(number).merge(part)
+                if self._merged is not None and self._inside(number):
+                    self._merged.merge(part)
         self._settle(force=True)
 
     def to_state(self) -> dict[str, Any]:
