@@ -34,6 +34,7 @@ LAYERS = [
     "plots",
     "stream",
     "serve",
+    "demo",
     "command_line",
     "cli",
 ]
@@ -46,7 +47,7 @@ OPTIONAL = {
     "prometheus_client": set(),
     "plotly": set(),
     "pyarrow": {"files/parquet.py"},
-    "river": {"integrations/river.py"},
+    "river": {"demo/stream.py", "integrations/river.py"},
     "sklearn": {"plots.py"},
     "matplotlib": {"plots.py"},
 }

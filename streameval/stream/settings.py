@@ -184,7 +184,9 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     store: str = "streameval.db"
     evaluator: EvaluatorSettings = EvaluatorSettings()
-    window: list[WindowSettings] = [WindowSettings(name="all")]
+    window: list[WindowSettings] = msgspec.field(
+        default_factory=lambda: [WindowSettings(name="all")]
+    )
     fields: FieldSettings = FieldSettings()
     files: FilesSettings | None = None
     http: HttpSettings | None = None

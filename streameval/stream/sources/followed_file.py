@@ -1,0 +1,263 @@
+"""One path, followed by name through rotations, as ``tail -F`` does.
+
+What a position means is told by the file's content, not by its inode, which a
+restored or copied file does not keep: how far it was read, a digest of its
+first line and one of the bytes before that place. After a restart the file
+that was being read is looked for under its own name and under those that
+rotation gives (``a.jsonl.1``, ``a.jsonl-20260101``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from streameval.errors import shown
+from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.sources.lines import Lines, next_lines
+
+__all__ = ["FollowedFile"]
+
+_log = logging.getLogger(__name__)
+_HEAD = 1024
+_TAIL = 256
+
+
+class FollowedFile:
+    """Reads a path's lines, the rest of rotated files first.
+
+    Args:
+        path: The name that is followed; it need not exist yet.
+        kind: What its records are.
+        position: Next to read, or None for the beginning.
+        follow: False: what the file holds now is all there is.
+    """
+
+    def __init__(self, path: Path, kind: Kind, position: Position | None, *, follow: bool) -> None:
+        self.path = path
+        self.partition = f"files:{path}"
+        self._kind = kind
+        self._follow = follow
+        self._offset = 0
+        self._file: BinaryIO | None = None
+        self._head = ""
+        self._waiting: list[Path] = []
+        """Rotated files that are younger than the one being read, oldest first."""
+        self._problem = ""
+        if position is not None and int(position["offset"]):
+            self._offset = int(position["offset"])
+            self._head = str(position["head"])
+            self._resume(position)
+        else:
+            # Held open from now on, so that a rotation before the first read loses nothing.
+            self._open_next()
+
+    # Finding the file again
+
+    def _resume(self, position: Position) -> None:
+        for candidate in (self.path, *_rotated(self.path)):
+            if _is_same(candidate, position):
+                self._file = candidate.open("rb")
+                self._waiting = _younger(self.path, self.inode)
+                return
+        self._lost(f"the file read up to byte {self._offset} is not there any more")
+        self._offset = 0
+        self._head = ""
+        # Which rotated files have been read cannot be told then: only the live one is.
+
+    def _lost(self, what: str) -> None:
+        self._problem = f"{what}; what it held beyond that is not counted"
+        _log.warning("%s: %s", shown(str(self.path)), self._problem)
+
+    @property
+    def inode(self) -> tuple[int, int] | None:
+        """Device and inode of the file that is being read."""
+        if self._file is None:
+            return None
+        found = os.fstat(self._file.fileno())
+        return found.st_dev, found.st_ino
+
+    # Reading
+
+    def read(self) -> Batch | None:
+        """The next megabyte of lines, or None while there is nothing new."""
+        while True:
+            if self._file is None and not self._open_next():
+                return None
+            assert self._file is not None
+            size = os.fstat(self._file.fileno()).st_size
+            if size < self._offset:
+                self._lost(f"the file was cut to {size} bytes when {self._offset} had been read")
+                self._offset = 0
+                self._head = ""
+            # Asked before reading: nobody appends to a file after it was moved away and replaced.
+            replaced = self._replaced()
+            if size > self._offset:
+                last = not self._follow or replaced
+                lines = next_lines(self._file, self._offset, size, last=last)
+                if lines.end > self._offset:
+                    return self._batch(lines)
+                if not replaced:
+                    return None
+            if not replaced:
+                return None
+            if not self._waiting:
+                # It may have been rotated more than once since it was looked at.
+                self._waiting = _younger(self.path, self.inode)
+            self._file.close()
+            self._file = None
+            self._offset = 0
+            self._head = ""
+
+    def _open_next(self) -> bool:
+        """Open what comes after the file that was read to its end."""
+        while True:
+            path = self._waiting.pop(0) if self._waiting else self.path
+            try:
+                self._file = path.open("rb")
+            except FileNotFoundError:
+                if path != self.path:
+                    continue
+                return False
+            except OSError as error:
+                self._problem = f"cannot be opened: {error.strerror}"
+                return False
+            if self._problem.startswith("cannot"):
+                self._problem = ""
+            return True
+
+    def _replaced(self) -> bool:
+        """Whether another file has taken the name of the one being read."""
+        if self._waiting:
+            return True
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return False  # moved away, and its successor is not there yet
+        return (found.st_dev, found.st_ino) != self.inode
+
+    def _batch(self, lines: Lines) -> Batch:
+        assert self._file is not None
+        if not self._head:
+            self._head = _head(self._file)
+        self._offset = lines.end
+        position = self._position()
+        assert position is not None
+        return Batch(
+            self.partition,
+            self._kind,
+            lines.messages,
+            lines.places,
+            position,
+            bad=lines.bad,
+        )
+
+    def _position(self) -> Position | None:
+        if not self._offset or self._file is None:
+            return None
+        return {
+            "offset": self._offset,
+            "head": self._head,
+            "tail": _digest(self._file, max(0, self._offset - _TAIL), self._offset),
+        }
+
+    @property
+    def finished(self) -> bool:
+        """Whether all was read of a file that is not followed."""
+        if self._follow or self._waiting:
+            return False
+        if self._file is None:
+            return not self.path.exists()
+        return os.fstat(self._file.fileno()).st_size <= self._offset and not self._replaced()
+
+    def status(self) -> PartitionStatus:
+        """How far it has been read; the lag is in bytes."""
+        lag = 0
+        for path in self._waiting:
+            lag += _size(path)
+        if self._file is not None:
+            lag += max(0, os.fstat(self._file.fileno()).st_size - self._offset)
+            if self._replaced():
+                lag += _size(self.path)
+        else:
+            lag += _size(self.path)
+        return PartitionStatus(self.partition, self._position(), lag, self._problem)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _rotated(path: Path) -> list[Path]:
+    """What rotation made of the path's files, youngest first."""
+    found = []
+    for sibling in _siblings(path):
+        try:
+            found.append((sibling.stat().st_mtime_ns, sibling.name, sibling))
+        except OSError:
+            continue
+    return [sibling for _, _, sibling in sorted(found, reverse=True)]
+
+
+def _siblings(path: Path) -> Iterator[Path]:
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return
+    for name in names:
+        rest = name.removeprefix(path.name)
+        compressed = name.endswith((".gz", ".bz2", ".xz", ".zst"))
+        if rest != name and rest[:1] in (".", "-", "_") and not compressed:
+            yield path.parent / name
+
+
+def _younger(path: Path, inode: tuple[int, int] | None) -> list[Path]:
+    """The rotated files that came after the one of this inode, oldest first."""
+    younger: list[Path] = []
+    for sibling in _rotated(path):
+        try:
+            found = sibling.stat()
+        except OSError:
+            continue
+        if (found.st_dev, found.st_ino) == inode:
+            return list(reversed(younger))
+        younger.append(sibling)
+    # It is the live one, or it is gone and nobody knows what came after it.
+    return []
+
+
+def _is_same(path: Path, position: Position) -> bool:
+    offset = int(position["offset"])
+    try:
+        with path.open("rb") as file:
+            return (
+                os.fstat(file.fileno()).st_size >= offset
+                and _head(file) == position["head"]
+                and _digest(file, max(0, offset - _TAIL), offset) == position["tail"]
+            )
+    except OSError:
+        return False
+
+
+def _head(file: BinaryIO) -> str:
+    """A digest of the first line, or of its first kilobyte."""
+    file.seek(0)
+    line = file.read(_HEAD).partition(b"\n")[0]
+    return hashlib.blake2b(line, digest_size=8).hexdigest()
+
+
+def _digest(file: BinaryIO, start: int, end: int) -> str:
+    file.seek(start)
+    return hashlib.blake2b(file.read(end - start), digest_size=8).hexdigest()

@@ -1,0 +1,344 @@
+"""Posts over HTTP: durable in an inbox first, then read from there like a file.
+
+A post is answered when it is on disk, and the run reads it from there like
+any other source: so a crash at any moment loses nothing that was answered.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO, Literal, TypeAlias
+
+from streameval.errors import StoreError
+from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.sources.inbox_segments import (
+    frame_bytes,
+    read_frames,
+    segment_path,
+    segments,
+    sound_end,
+)
+
+__all__ = ["Inbox", "InboxFullError", "InboxKind", "InboxSource"]
+
+InboxKind: TypeAlias = Literal["predictions", "labels"]
+
+_KINDS: tuple[InboxKind, ...] = ("predictions", "labels")
+_SEGMENT_BYTES = 64 * 1024 * 1024
+_READ_BYTES = 2 * 1024 * 1024
+
+
+class InboxFullError(StoreError):
+    """Nothing was taken: the inbox has reached its bound, or the disk is full. Post again later."""
+
+
+class Inbox:
+    """Takes posts and gives them to the run.
+
+    Args:
+        directory: Made if need be.
+        max_bytes: Most that may lie there; a post beyond it is refused.
+        clock: Seconds since 1970, for the stamps of posts.
+
+    Raises:
+        StoreError: The directory cannot be used, or a segment is damaged.
+
+    >>> import tempfile
+    >>> inbox = Inbox(Path(tempfile.mkdtemp()), clock=lambda: 5.0)
+    >>> inbox.append("labels", b'{"id": "a", "y_true": 1}')
+    1
+    >>> source = InboxSource(inbox, {})
+    >>> [batch.messages for batch in source.read(10, 0)]
+    [[b'{"id": "a", "y_true": 1}']]
+    >>> source.close(); inbox.close()
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        max_bytes: int = 4 * 1024**3,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.directory = directory
+        self.arrived = threading.Event()
+        """Set with each post; who waits for posts clears it."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            ends = {kind: _cut_torn_end(directory, kind) for kind in _KINDS}
+            self.tails = {kind: _Tail(directory, kind, end) for kind, end in ends.items()}
+        except OSError as error:
+            raise StoreError(f"{directory}: cannot hold the inbox: {error.strerror}") from None
+        self._max_bytes = max_bytes
+        self._clock = clock
+
+    def append(self, kind: InboxKind, body: bytes) -> int:
+        """Keep a post of JSON lines; it is on disk when this returns.
+
+        Any number of threads may call it; those that come together share
+        one wait for the disk.
+
+        Returns:
+            How many lines that are not blank it holds.
+
+        Raises:
+            InboxFullError: Nothing was kept.
+        """
+        lines = [line for line in body.split(b"\n") if line.strip()]
+        if not lines:
+            return 0
+        # No line of a body looks like a header, so that damage can be told from a torn end.
+        lines = [b" " + line if line[:1].isdigit() else line for line in lines]
+        body = b"\n".join(lines) + b"\n"
+        if self.bytes + len(body) > self._max_bytes:
+            raise InboxFullError(
+                f"the inbox holds {self.bytes:,} of at most {self._max_bytes:,} bytes that are "
+                "not counted yet; post again later"
+            )
+        try:
+            self.tails[kind].append(frame_bytes(int(self._clock() * 1_000_000), body))
+        except OSError as error:
+            raise InboxFullError(f"the inbox cannot be written: {error.strerror}") from None
+        self.arrived.set()
+        return len(lines)
+
+    @property
+    def bytes(self) -> int:
+        """What lies in the inbox."""
+        return sum(tail.bytes for tail in self.tails.values())
+
+    def close(self) -> None:
+        """Close the files."""
+        for tail in self.tails.values():
+            tail.close()
+
+
+class _Tail:
+    """The newest segment of a kind, and how much of it is on disk for certain."""
+
+    def __init__(self, directory: Path, kind: InboxKind, end: int) -> None:
+        self._directory = directory
+        self._kind = kind
+        self._writing = threading.Lock()
+        self._syncing = threading.Lock()
+        found = segments(directory, kind)
+        self.number = found[-1] if found else 1
+        path = segment_path(directory, kind, self.number)
+        self.written = self.durable = end
+        self._file = path.open("ab", buffering=0)
+        os.fsync(self._file.fileno())
+        _sync_directory(directory)
+        self._older = sum(
+            segment_path(directory, kind, number).stat().st_size for number in found[:-1]
+        )
+
+    def append(self, frame: bytes) -> None:
+        with self._writing:
+            if self.written >= _SEGMENT_BYTES:
+                self._next_segment()
+            try:
+                _write_all(self._file, frame)
+            except OSError:
+                # Half a frame, on a full disk: as if it had never been.
+                os.truncate(self._file.fileno(), self.written)
+                raise
+            self.written += len(frame)
+            mine = self.number, self.written
+        with self._syncing:
+            # Another thread's wait may have covered this post. The segment does
+            # not change while this lock is held.
+            if (self.number, self.durable) < mine:
+                target = self.written
+                os.fsync(self._file.fileno())
+                self.durable = target
+
+    def _next_segment(self) -> None:
+        with self._syncing:
+            os.fsync(self._file.fileno())
+            self.durable = self.written
+            path = segment_path(self._directory, self._kind, self.number + 1)
+            file = path.open("ab", buffering=0)
+            _sync_directory(self._directory)
+            self._file.close()
+            self._file = file
+            self._older += self.written
+            self.number += 1
+            self.written = self.durable = 0
+
+    @property
+    def bytes(self) -> int:
+        return self._older + self.written
+
+    def end_of(self, number: int) -> int:
+        """Up to where a segment may be read."""
+        with self._syncing:
+            if number == self.number:
+                return self.durable
+        return segment_path(self._directory, self._kind, number).stat().st_size
+
+    def drop_before(self, number: int) -> None:
+        """Delete the segments before this one."""
+        for old in segments(self._directory, self._kind):
+            if old < min(number, self.number):
+                path = segment_path(self._directory, self._kind, old)
+                with self._writing:
+                    self._older -= path.stat().st_size
+                path.unlink()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class InboxSource:
+    """Reads the inbox: two partitions, ``http:predictions`` and ``http:labels``.
+
+    Args:
+        inbox: Where posts arrive.
+        positions: Where to go on, by partition.
+    """
+
+    def __init__(self, inbox: Inbox, positions: Mapping[str, Position]) -> None:
+        self._inbox = inbox
+        self._readers = {
+            kind: _Reader(inbox, kind, positions.get(f"http:{kind}")) for kind in _KINDS
+        }
+
+    def read(self, most: int, timeout: float) -> list[Batch]:
+        """What has been posted, some megabytes at a time."""
+        # Cleared before looking: a post that comes after this sets it again.
+        self._inbox.arrived.clear()
+        batches = self._read()
+        if not batches and timeout > 0 and self._inbox.arrived.wait(timeout):
+            batches = self._read()
+        return batches
+
+    def _read(self) -> list[Batch]:
+        found = [reader.read() for reader in self._readers.values()]
+        return [batch for batch in found if batch is not None]
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        """Delete the segments that have been counted."""
+        for kind, reader in self._readers.items():
+            position = positions.get(reader.partition)
+            if position is not None:
+                self._inbox.tails[kind].drop_before(int(position["segment"]))
+
+    def status(self) -> list[PartitionStatus]:
+        """Both kinds; the lag is in bytes."""
+        return [reader.status() for reader in self._readers.values()]
+
+    @property
+    def finished(self) -> bool:
+        """Never: a post may always come."""
+        return False
+
+    def close(self) -> None:
+        """Close the inbox."""
+        for reader in self._readers.values():
+            reader.close()
+
+
+class _Reader:
+    def __init__(self, inbox: Inbox, kind: InboxKind, position: Position | None) -> None:
+        self.partition = f"http:{kind}"
+        self._inbox = inbox
+        self._kind: InboxKind = kind
+        self._tail = inbox.tails[kind]
+        there = segments(inbox.directory, kind)
+        self._segment = int(position["segment"]) if position else there[0]
+        self._offset = int(position["offset"]) if position else 0
+        self._file: BinaryIO | None = None
+        if self._segment not in there or self._offset > self._tail.end_of(self._segment):
+            raise StoreError(
+                f"{inbox.directory}: expected segment {self._segment} with at least "
+                f"{self._offset} bytes of {kind}, which the store has counted; it is not there. "
+                "The inbox and the store belong together: restore both, or move both away"
+            )
+
+    def read(self) -> Batch | None:
+        while True:
+            end = self._tail.end_of(self._segment)
+            if self._offset < end:
+                return self._batch(min(end, self._offset + _READ_BYTES), end)
+            if self._segment == self._tail.number:
+                return None
+            self.close()
+            self._segment += 1
+            self._offset = 0
+
+    def _batch(self, stop: int, end: int) -> Batch:
+        if self._file is None:
+            self._file = segment_path(self._inbox.directory, self._kind, self._segment).open("rb")
+        # At least one post, however large it is.
+        frames = list(read_frames(self._file, self._offset, stop)) or list(
+            islice(read_frames(self._file, self._offset, end), 1)
+        )
+        if not frames:
+            raise StoreError(
+                f"{self._file.name}: damaged at byte {self._offset}; "
+                "restore the file or move it away"
+            )
+        messages: list[bytes] = []
+        places: list[int] = []
+        times: list[int] = []
+        for frame in frames:
+            lines = frame.body.split(b"\n")[:-1]
+            messages += lines
+            place = frame.start
+            for line in lines:
+                places.append(place)
+                place += len(line) + 1
+            times += [frame.time] * len(lines)
+            self._offset = frame.end
+        return Batch(self.partition, self._as_kind, messages, places, self._position, times)
+
+    @property
+    def _as_kind(self) -> Kind:
+        # A prediction that is posted with its label in it needs no join.
+        return "records" if self._kind == "predictions" else "labels"
+
+    @property
+    def _position(self) -> Position:
+        return {"segment": self._segment, "offset": self._offset}
+
+    def status(self) -> PartitionStatus:
+        lag = self._tail.end_of(self._segment) - self._offset
+        for number in range(self._segment + 1, self._tail.number + 1):
+            lag += self._tail.end_of(number)
+        return PartitionStatus(self.partition, self._position, lag)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _cut_torn_end(directory: Path, kind: InboxKind) -> int:
+    """The length of the newest segment, without what a crash left of a post."""
+    found = segments(directory, kind)
+    if not found:
+        return 0
+    path = segment_path(directory, kind, found[-1])
+    end = sound_end(path)
+    os.truncate(path, end)
+    return end
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        written = file.write(view)
+        view = view[written or 0 :]
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
