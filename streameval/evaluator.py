@@ -407,6 +407,11 @@ class Evaluator:
         return self._total.series(metric)
 
     @property
+    def total(self) -> View:
+        """The view of all events, beside those of :meth:`slices`."""
+        return self._total
+
+    @property
     def arrivals(self) -> dict[str, int]:
         """Counts of events by when they came: on time, late and kept, late and dropped.
 

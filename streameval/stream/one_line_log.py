@@ -1,0 +1,42 @@
+"""Log records of one line each, whatever texts the stream brings."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+
+__all__ = ["OneLineFormatter", "log_to_stderr"]
+
+
+class OneLineFormatter(logging.Formatter):
+    """Time, level, message; what is not printable is escaped, so no record looks like two.
+
+    >>> record = logging.LogRecord("run", logging.INFO, "", 0, "slice %s", ("a\\nb",), None)
+    >>> OneLineFormatter("%(levelname)s %(message)s").format(record)
+    'INFO slice a\\\\nb'
+    """
+
+    converter = time.gmtime
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line."""
+        text = super().format(record)
+        if text.isprintable():
+            return text
+        return "".join(
+            char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+            for char in text
+        )
+
+
+def log_to_stderr(level: int = logging.INFO) -> logging.Handler:
+    """Send what the run logs to the standard error; the handler, to be removed again."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("streameval")
+    logger.setLevel(level)
+    logger.addHandler(handler)
+    return handler
