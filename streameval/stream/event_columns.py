@@ -46,8 +46,9 @@ def joined(parts: list[Mapping[str, Column]]) -> dict[str, Column]:
     result: dict[str, Column] = {}
     for name in parts[0]:
         columns = [part[name] for part in parts]
-        if all(isinstance(column, np.ndarray) for column in columns):
-            result[name] = np.concatenate(columns)
+        arrays = [column for column in columns if isinstance(column, np.ndarray)]
+        if len(arrays) == len(columns):
+            result[name] = np.concatenate(arrays)
         else:
             result[name] = [value for column in columns for value in _values(column)]
     return result

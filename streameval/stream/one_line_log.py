@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
-import time
+
+from streameval.event_time import iso_time
 
 __all__ = ["OneLineFormatter", "log_to_stderr"]
 
@@ -17,9 +18,9 @@ class OneLineFormatter(logging.Formatter):
     'INFO slice a\\\\nb'
     """
 
-    converter = time.gmtime
-    default_time_format = "%Y-%m-%dT%H:%M:%S"
-    default_msec_format = "%s.%03dZ"
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        """When it was logged, in UTC."""
+        return iso_time(int(record.created * 1_000) * 1_000)
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as a line."""

@@ -86,16 +86,16 @@ class Quarantine:
             del self._pending[: -self._settings.keep or None]
 
     def note_batch(self, batch: Batch, bad: Sequence[BadEvent]) -> None:
-        """Keep the bad records of a batch: the source's, and those of its decoding."""
-        for event in batch.bad:
-            # What a source gives up on it has not read to its end.
-            self.note(batch.partition, batch.kind, event, None, cut=True)
+        """Keep the bad records of a batch: the source's own, and those of its decoding."""
         if not bad:
             return
         times = batch.times
         at = {} if times is None else dict(zip(batch.places, times, strict=True))
+        # What a source gives up on it has not read to its end.
+        cut = {id(event) for event in batch.bad}
         for event in bad:
-            self.note(batch.partition, batch.kind, event, at.get(event.place))
+            time = at.get(event.place)
+            self.note(batch.partition, batch.kind, event, time, cut=id(event) in cut)
 
     def to_replay(self, most: int = 1000) -> Iterator[Batch]:
         """The records that are marked; each leaves the quarantine with the next :meth:`write`."""

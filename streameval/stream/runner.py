@@ -40,8 +40,14 @@ _QUIET_SECONDS = 10.0
 """While nothing comes, a join is written so often: what waits expires by the clock as well."""
 
 
+_LABEL_KIND = "run.label_kind"
+
+
 class Decoder(Protocol):
     """Turns bytes into columns."""
+
+    label_kind: Any
+    """What labels are, as far as the records have told: it decides what later ones may be."""
 
     def decode(self, batch: Batch) -> Decoded:
         """The batch's records by kind, and the bad ones."""
@@ -97,6 +103,7 @@ class Runner:
             self._progress = Progress(connection)
             self._quarantine = Quarantine(connection, settings.quarantine, now)
         counters = store.counters()
+        self._label_kind = decoder.label_kind = store.meta().get(_LABEL_KIND)
         self._sequence = counters.get("checkpoints", 0)
         self._events = counters.get("events", 0)
         self._replayed = counters.get("replayed", 0)
@@ -170,7 +177,8 @@ class Runner:
             return True
         # With several sources the wait is shared out among them.
         share = self._patience() / len(sources)
-        return any([self._read_from(source, share) for source in sources])
+        got = [self._read_from(source, share) for source in sources]
+        return any(got)
 
     def _read_from(self, source: Source, patience: float) -> bool:
         batches = source.read(_READ_MOST, patience)
@@ -230,6 +238,9 @@ class Runner:
             self._store.set_counters(
                 {"checkpoints": number, "events": self._events, "replayed": self._replayed}
             )
+            if self._decoder.label_kind != self._label_kind:
+                self._label_kind = self._decoder.label_kind
+                self._store.set_meta(_LABEL_KIND, str(self._label_kind))
             self._rows.compact(lambda: self._clock() - begun > self._every / 4)
         self._sequence = number
         for source in self._sources:

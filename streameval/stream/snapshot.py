@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from streameval.errors import MetricError
-from streameval.event_time import iso_time
 from streameval.evaluator import Evaluator
+from streameval.event_time import iso_time
 from streameval.report import ReportRow
 from streameval.slices import slice_name
 from streameval.stream.evaluators import window_kind, window_spec_text
@@ -94,13 +95,13 @@ class Snapshots:
         for window in settings.window:
             name, evaluator = window.name, evaluators[window.name]
             made: dict[str, Callable[[], Any]] = {
-                "reports": lambda e=evaluator: e.report().to_dict(),
-                "curves": lambda e=evaluator: _curves(e.total),
-                "confusion": lambda e=evaluator: _confusion(e.total),
-                "slices": lambda e=evaluator: self._slices(e),
+                "reports": partial(_report, evaluator),
+                "curves": partial(_curves, evaluator.total),
+                "confusion": partial(_confusion, evaluator.total),
+                "slices": partial(self._slices, evaluator),
             }
             if window_kind(window) == "panes":
-                made["series"] = lambda n=name, e=evaluator: self._series(n, e)
+                made["series"] = partial(self._series, name, evaluator)
             for part, make in made.items():
                 self._parts[part][name] = _Part(make)
         self._all = [part for parts in self._parts.values() for part in parts.values()]
@@ -199,6 +200,10 @@ class Snapshots:
                 }
             )
         return found
+
+
+def _report(evaluator: Evaluator) -> dict[str, Any]:
+    return evaluator.report().to_dict()
 
 
 def _rows(view: View, names: Sequence[str]) -> Sequence[ReportRow]:

@@ -19,7 +19,7 @@ from streameval.errors import InputError, StateError, StoreError
 from streameval.evaluator import Evaluator, from_bytes
 from streameval.stream.event_columns import arguments
 
-__all__ = ["Event", "StateRow", "StateRows", "read_rows", "take_back"]
+__all__ = ["Event", "StateRow", "StateRows", "merged_windows", "read_rows", "take_back"]
 
 Event = Mapping[str, Any]
 
@@ -69,6 +69,32 @@ def read_rows(
                 "restore a copy of the store, or begin a new one"
             ) from None
         yield StateRow(part, name, number, kind, evaluator, taken)
+
+
+def merged_windows(
+    connection: sqlite3.Connection, partition: str | None = None
+) -> dict[str, Evaluator]:
+    """The evaluator of each window, of all partitions or of one; raises StoreError.
+
+    Windows come in the order of their names; those without events are missing.
+    """
+    found: dict[str, Evaluator] = {}
+    taken: list[tuple[str, Event]] = []
+    for row in read_rows(connection, partition):
+        taken += [(row.window, event) for event in row.reverted]
+        if row.window not in found:
+            found[row.window] = row.evaluator
+            continue
+        try:
+            found[row.window].merge(row.evaluator)
+        except StateError as error:
+            raise StoreError(
+                f"the state {row.number} of partition {row.partition!r}, window "
+                f"{row.window!r} does not belong with the others: {error}"
+            ) from None
+    for window, event in taken:
+        take_back(found[window], event)
+    return dict(sorted(found.items()))
 
 
 @dataclass(slots=True)

@@ -111,6 +111,13 @@ class Store:
             list(values.items()),
         )
 
+    def set_meta(self, key: str, value: str) -> None:
+        """Note something about the store; inside a transaction."""
+        self.connection.execute(
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (key, value),
+        )
+
     def meta(self) -> dict[str, str]:
         """What the store is about: its schema's version and the evaluated task."""
         with worded(self.path, "cannot be read"):
