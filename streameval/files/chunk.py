@@ -29,13 +29,13 @@ __all__ = [
     "taken",
 ]
 
-Kind: TypeAlias = Literal["label", "number", "weight", "probabilities", "time", "slice"]
+Kind: TypeAlias = Literal["label", "number", "weight", "probabilities", "time", "slice", "id"]
 """What a field is read as.
 
 ``label``: text, an integer or true/false. ``number``: finite. ``weight``: a
 number above 0. ``probabilities``: an object label -> number. ``time``: ISO 8601
 with an offset, or a number where its unit is declared. ``slice``: as a label;
-in CSV always text.
+in CSV always text. ``id``: text or an integer.
 """
 
 Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]]
@@ -50,6 +50,7 @@ EXPECTED: Mapping[Kind, str] = {
     "probabilities": "an object label -> probability",
     "time": "a time: ISO 8601 with an offset, or a number of a declared unit",
     "slice": "a value to slice by (text, an integer or true/false)",
+    "id": "an id (text or an integer)",
 }
 
 MISSING: Mapping[Kind, str] = {

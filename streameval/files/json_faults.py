@@ -17,7 +17,11 @@ from streameval.errors import shown
 from streameval.files.chunk import EXPECTED, MISSING, Kind, Wanted
 from streameval.files.json_record import split_path
 
-__all__ = ["Fault", "find_fault", "sound_object"]
+__all__ = ["Fault", "fault_in_field", "find_fault", "read_object", "sound_object"]
+
+
+_COMPARED = 100
+"""Names that a missing one is compared with: an object may have a million of them."""
 
 
 class Fault(NamedTuple):
@@ -35,39 +39,47 @@ def sound_object(line: bytes, wanted: Sequence[Wanted]) -> dict[str, Any] | None
     Python writes NaN and Infinity where JSON has no such words. Features that
     are missing should not cost the label and the score beside them.
     """
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if isinstance(record, dict) and all(_fault_in_field(record, w) is None for w in wanted):
+    record = read_object(line)
+    if isinstance(record, dict) and all(fault_in_field(record, w) is None for w in wanted):
         return record
     return None
 
 
 def find_fault(line: bytes, wanted: Sequence[Wanted]) -> Fault:
     """The first thing that keeps this line from being counted."""
+    record = read_object(line)
+    if isinstance(record, Fault):
+        return record
+    for want in wanted:
+        fault = fault_in_field(record, want)
+        if fault is not None:
+            return fault
+    return Fault("record", "JSON", shown(line.decode()))
+
+
+def read_object(line: bytes) -> dict[str, Any] | Fault:
+    """The object in a line as Python's own parser reads it, or why there is none.
+
+    Never raises, whatever the bytes are.
+    """
     try:
-        line.decode()
+        text = line.decode()
     except UnicodeDecodeError as error:
         return Fault(
             "record", "UTF-8 text", f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
         )
     try:
-        record = json.loads(line)
+        record = json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
         return _not_json(line, error)
     except RecursionError:
-        return Fault("record", "JSON nested less deeply", shown(line.decode()))
+        return Fault("record", "JSON nested less deeply", shown(text))
     except ValueError as error:  # an integer of thousands of digits
         return Fault("record", "numbers of a usual length", str(error).partition(":")[0])
     if not isinstance(record, dict):
         remedy = "write one object a line (jq -c '.[]')" if isinstance(record, list) else ""
         return Fault("record", "a JSON object", _shown_json(record), remedy)
-    for want in wanted:
-        fault = _fault_in_field(record, want)
-        if fault is not None:
-            return fault
-    return Fault("record", "JSON", shown(line.decode()))
+    return record
 
 
 def _not_json(line: bytes, error: json.JSONDecodeError) -> Fault:
@@ -85,7 +97,8 @@ def _not_json(line: bytes, error: json.JSONDecodeError) -> Fault:
     return Fault("record", "a JSON object", f"{shown(text)} ({error.msg} at column {error.colno})")
 
 
-def _fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
+def fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
+    """What is wrong with a wanted field of an object, if anything."""
     value: Any = record
     seen: list[str] = []
     for name in split_path(want.path):
@@ -101,7 +114,7 @@ def _fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
 def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
     holder = ".".join(seen) or "the record"
     listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-    near = get_close_matches(name, names, n=1)
+    near = get_close_matches(name, names[:_COMPARED], n=1)
     got = f"no field {name!r}; {holder} has {shown(listed)[1:-1] if listed else 'none'}"
     return got, f"did you mean {shown(near[0])}?" if near else ""
 
@@ -110,13 +123,16 @@ def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
     expected = EXPECTED[kind]
     if value is None:
         return Fault(path, expected, "null", MISSING.get(kind, ""))
-    if kind in ("label", "slice"):
+    if kind in ("label", "slice", "id"):
         if isinstance(value, str):
             try:
                 value.encode()
             except UnicodeEncodeError:
                 return Fault(path, expected, f"{shown(value)}, half of a surrogate pair")
             return None
+        if kind == "id":
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            return None if whole else Fault(path, expected, _shown_json(value))
         if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
             return None
         return Fault(path, expected, _shown_json(value))

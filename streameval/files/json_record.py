@@ -21,6 +21,7 @@ _TYPES: dict[Kind, Any] = {
     "probabilities": dict[str, float],
     "time": int | float | str,
     "slice": int | str | bool | float,
+    "id": int | str,
 }
 
 
@@ -43,8 +44,12 @@ def split_path(path: str) -> tuple[str, ...]:
     return tuple(name.replace("\\.", ".") for name in names)
 
 
-def record_shape(wanted: Sequence[Wanted]) -> RecordShape:
+def record_shape(wanted: Sequence[Wanted], *, optional: bool = False) -> RecordShape:
     """A type that holds the wanted fields only, so that the rest is skipped undecoded.
+
+    Args:
+        wanted: The fields.
+        optional: A field may be missing or null, and is None then.
 
     Raises:
         InputError: One path lies inside another, or is wanted as two kinds.
@@ -62,7 +67,10 @@ def record_shape(wanted: Sequence[Wanted]) -> RecordShape:
             raise _clash(want)
     for want in wanted:
         places[want.path] = _place(tree, split_path(want.path))
-    return RecordShape(_struct(tree), {path: attrgetter(place) for path, place in places.items()})
+    getters: dict[str, Callable[[Any], Any]] = {
+        path: attrgetter(place) for path, place in places.items()
+    }
+    return RecordShape(_struct(tree, optional), getters)
 
 
 def _clash(want: Wanted) -> InputError:
@@ -81,17 +89,17 @@ def _place(tree: dict[str, Any], names: tuple[str, ...]) -> str:
     return ".".join(steps)
 
 
-def _struct(tree: dict[str, Any]) -> Any:
+def _struct(tree: dict[str, Any], optional: bool) -> Any:
     # gc=False: records hold no cycles, and the collector would walk a million of them.
-    return msgspec.defstruct(
-        "Record",
-        [
-            (
-                f"f{place}",
-                _struct(inner) if isinstance(inner, dict) else _TYPES[inner],
-                msgspec.field(name=name),
-            )
-            for place, (name, inner) in enumerate(tree.items())
-        ],
-        gc=False,
-    )
+    fields = []
+    for place, (name, inner) in enumerate(tree.items()):
+        if isinstance(inner, dict):
+            kind = _struct(inner, optional)
+            # An empty object in place of none, so that a getter finds its way.
+            default = {"default_factory": kind} if optional else {}
+        else:
+            kind = _TYPES[inner]
+            default = {"default": None} if optional else {}
+            kind = kind | None if optional else kind
+        fields.append((f"f{place}", kind, msgspec.field(name=name, **default)))
+    return msgspec.defstruct("Record", fields, gc=False)

@@ -79,6 +79,8 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     time: str | None = None
     """None: the broker's or the inbox's time stamp, or for files the time of reading."""
     time_unit: Literal["s", "ms", "us", "ns"] | None = None
+    ahead: str = "1d"
+    """A time further ahead of the clock than this is a fault: it would make all others late."""
     slices: dict[str, str] = {}
     """From a slice's key to its path, where the two differ."""
     label: LabelFieldSettings = LabelFieldSettings()

@@ -1,0 +1,208 @@
+"""Which fields a record needs, by what it is: a prediction, a label, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from streameval.files.chunk import Kind, Wanted
+from streameval.files.json_faults import Fault, fault_in_field, read_object
+from streameval.files.json_record import record_shape, split_path
+from streameval.stream.batch import Kind as BatchKind
+from streameval.stream.settings import EvaluatorSettings, FieldSettings
+
+__all__ = ["Field", "RecordFields", "RecordReader", "fault_text", "record_fields"]
+
+_CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_LONGEST_DETAIL = 500
+
+_REMEDIES = {
+    "one number is a score: use --score": "one number is a score: name it in fields.score",
+    "declare the unit with --time-unit s, ms, us or ns": "say in fields.time_unit what numbers are",
+    "write one object a line (jq -c '.[]')": "write one object a record",
+    "compact it (jq -c .)": "write one object a record",
+}
+"""What the readers of files advise, in terms of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column, and the field that it is read from."""
+
+    column: str
+    want: Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFields:
+    """The fields of each kind of record."""
+
+    prediction: tuple[Field, ...]
+    """With the id where labels come apart."""
+    marks: tuple[Field, ...]
+    """Those of them that make a record a prediction: ``y_pred``, ``score``, ``proba``."""
+    truth: Field | None
+    """The label inside a prediction's record."""
+    label: tuple[Field, ...]
+    """Of a label that comes apart; empty where none does."""
+
+    @property
+    def truths(self) -> tuple[Field, ...]:
+        """:attr:`truth`, or nothing."""
+        return () if self.truth is None else (self.truth,)
+
+    @property
+    def label_truths(self) -> tuple[Field, ...]:
+        """What makes a record a label."""
+        return tuple(field for field in self.label if field.column == "y_true")
+
+    @property
+    def complete(self) -> tuple[Field, ...]:
+        """Of a record that is both."""
+        return (*self.prediction, *self.truths)
+
+    def of(self, kind: BatchKind) -> tuple[Field, ...]:
+        """All that a batch's records may have, each field once."""
+        if kind == "labels" and self.label:
+            return self.label
+        apart = self.label if kind == "records" else ()
+        every = (*self.prediction, *self.truths, *apart)
+        return tuple({field.want.path: field for field in reversed(every)}.values())
+
+
+def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: bool) -> RecordFields:
+    """What the settings want of each kind of record.
+
+    Raises:
+        InputError: A path is none, lies inside another, or is wanted as two kinds.
+    """
+
+    def field(column: str, path: str | None, kind: Kind, unit: str | None = None) -> list[Field]:
+        return [] if path is None else [Field(column, Wanted(path, kind, unit))]
+
+    marks = (
+        *field("y_pred", fields.y_pred, "label"),
+        *field("score", fields.score, "number"),
+        *field("proba", fields.proba, "probabilities"),
+    )
+    names = [[part] if isinstance(part, str) else part for part in evaluator.slices]
+    keys = dict.fromkeys(name for part in names for name in part)
+    prediction = (
+        *(field("id", fields.id, "id") if join else ()),
+        *marks,
+        *field("weight", fields.weight, "weight"),
+        *field("time", fields.time, "time", fields.time_unit),
+        *(Field(f"slice:{key}", Wanted(fields.slices.get(key, key), "slice")) for key in keys),
+    )
+    truth = field("y_true", fields.y_true, "label")
+    apart = fields.label
+    label = (
+        *field("id", apart.id or fields.id, "id"),
+        *field("y_true", apart.y_true or fields.y_true, "label"),
+        *field("time", apart.time or fields.time, "time", fields.time_unit),
+    )
+    found = RecordFields(prediction, marks, truth[0] if truth else None, label if join else ())
+    for kind in ("records", "labels"):
+        record_shape([one.want for one in found.of(kind)], optional=True)
+    return found
+
+
+class RecordReader:
+    """Reads the records of one kind of batch; a field that is missing or null is None."""
+
+    __slots__ = ("_convert", "_decode", "_wanted", "fields", "getters")
+
+    def __init__(self, fields: tuple[Field, ...]) -> None:
+        self.fields = fields
+        self._wanted = [field.want for field in fields]
+        shape = record_shape(self._wanted, optional=True)
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(shape.type).decode
+        self._convert: Callable[[Any], Any] = lambda plain: msgspec.convert(plain, shape.type)
+        self.getters = shape.getters
+
+    def read_all(self, messages: list[bytes]) -> list[Any] | None:
+        """Every record, or None where any is bad and they have to be read one by one."""
+        try:
+            if all(map(bytes.isascii, messages)) or all(map(_is_utf8, messages)):
+                return list(map(self._decode, messages))
+        except _CANNOT_DECODE:
+            pass
+        return None
+
+    def read(self, message: bytes) -> Any | Fault:
+        """One record, or what is wrong with it."""
+        if _is_utf8(message):
+            try:
+                return self._decode(message)
+            except _CANNOT_DECODE:
+                pass
+        # What one parser refuses in fields that nobody wants (Python's NaN, half
+        # of a surrogate pair), the other may still read.
+        found = read_object(message)
+        if isinstance(found, Fault):
+            return found
+        plain: dict[str, Any] = {}
+        for field in self.fields:
+            names = split_path(field.want.path)
+            if _value_at(found, names) is None:
+                continue
+            fault = fault_in_field(found, field.want)
+            if fault is not None:
+                return fault._replace(field=field.column, expected=_expected(fault, field))
+            branch = plain
+            for name in names[:-1]:
+                branch = branch.setdefault(name, {})
+            branch[names[-1]] = _value_at(found, names)
+        try:
+            return self._convert(plain)
+        except msgspec.ValidationError:
+            return Fault("record", "numbers of a usual size", "one that is too large")
+
+    def missing(self, message: bytes, field: Field) -> Fault:
+        """Why a record that reads has no value of a field."""
+        found = read_object(message)
+        fault = None if isinstance(found, Fault) else fault_in_field(found, field.want)
+        if fault is None:
+            return Fault(field.column, f"the field {field.want.path!r}", "none")
+        return fault._replace(field=field.column, expected=_expected(fault, field))
+
+
+def _expected(fault: Fault, field: Field) -> str:
+    """The fault's own field, which may be a part of the wanted one, goes into the words."""
+    inside = "" if fault.field == field.want.path else f" in {fault.field[:80]!r}"
+    return f"{fault.expected}{inside}"
+
+
+def fault_text(fault: Fault, path: str) -> str:
+    """One line: where, expected, got, and what to do; text that can be written anywhere.
+
+    >>> fault_text(Fault("score", "a finite number", "NaN"), "meta.score")
+    'meta.score: expected a finite number, got NaN'
+    """
+    remedy = _REMEDIES.get(fault.remedy, fault.remedy)
+    tail = f"; {remedy}" if remedy else ""
+    text = f"{path}: expected {fault.expected}, got {fault.got}{tail}"
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
+
+
+def _value_at(record: Any, names: tuple[str, ...]) -> Any:
+    for name in names:
+        if not isinstance(record, dict):
+            return None
+        record = record.get(name)
+    return record
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
