@@ -1,0 +1,58 @@
+"""Run the command line, and kill it like a power cut at a chosen call of a chosen step.
+
+    python -m tests.killed_at STEP N ARGUMENTS...
+
+is ``streameval ARGUMENTS...``, ended by SIGKILL at the n-th time that STEP
+(a name of ``STEPS``) is entered or left. What is in the product stays as it is:
+the steps are wrapped from outside.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from streameval.cli import main
+
+# Name -> module, class, method; killed before it or after it.
+STEPS: dict[str, tuple[str, str, str]] = {
+    "decode": ("streameval.stream.records", "RecordDecoder", "decode"),
+    "join": ("streameval.stream.label_join", "LabelJoin", "add"),
+    "join written": ("streameval.stream.label_join", "LabelJoin", "write"),
+    "states written": ("streameval.stream.state_rows", "StateRows", "write"),
+    "positions written": ("streameval.stream.progress", "Progress", "write"),
+    "checkpoint": ("streameval.stream.runner", "Runner", "_checkpoint"),
+    "rotation": ("streameval.stream.sources.followed_file", "FollowedFile", "_open_next"),
+    "inbox": ("streameval.stream.sources.inbox", "Inbox", "append"),
+    "inbox dropped": ("streameval.stream.sources.inbox", "InboxSource", "checkpointed"),
+}
+
+
+def arm(step: str, number: int) -> None:
+    """Wrap a step so that the process dies at its n-th entry or, for even n, exit."""
+    module, owner, name = STEPS[step]
+    kind = getattr(importlib.import_module(module), owner)
+    original: Callable[..., Any] = getattr(kind, name)
+    calls = 0
+
+    def wrapped(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        mine = calls
+        if mine == number and number % 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = original(*arguments, **options)
+        if mine == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(kind, name, wrapped)
+
+
+if __name__ == "__main__":
+    arm(sys.argv[1], int(sys.argv[2]))
+    sys.exit(main(sys.argv[3:]))
