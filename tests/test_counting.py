@@ -274,7 +274,8 @@ def test_a_damaged_row_is_told() -> None:
         run.checkpoint()
         assert run.store is not None
         run.store.connection.execute(
-            "UPDATE states SET data = CAST(substr(data, 1, 40) || x'00' || substr(data, 42) AS BLOB)"
+            "UPDATE states SET data = CAST(substr(data, 1, 40) || x'00' || substr(data, 42) "
+            "AS BLOB)"
         )
         with pytest.raises(StoreError, match="the state 1 of partition 'a', window 'all'"):
             run.start()

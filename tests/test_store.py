@@ -91,9 +91,9 @@ def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
     connection.close()
     for path in (text, other):
         before = path.read_bytes()
-        with pytest.raises(StoreError, match="left alone[:;] give another path"):
+        with pytest.raises(StoreError, match=r"left alone[:;] give another path"):
             open_store(str(path), SETUP)
-        with pytest.raises(StoreError, match="left alone[:;] give another path"):
+        with pytest.raises(StoreError, match=r"left alone[:;] give another path"):
             read_store(str(path))
         assert path.read_bytes() == before
     with pytest.raises(StoreError, match="there is no such store"):
