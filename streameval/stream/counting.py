@@ -144,7 +144,7 @@ class Counting:
             refused += bad
             taken = self._reverted.get(partition, [])
             for window, delta in deltas.items():
-                rows.add(partition, window, number, delta, taken)
+                rows.write(partition, window, number, delta, taken)
                 try:
                     self.evaluators[window].merge(delta)
                 except (InputError, StateError) as error:

@@ -138,7 +138,7 @@ class Quarantine:
         self._connection.executemany(
             "INSERT INTO quarantine_reasons VALUES (?, ?) "
             "ON CONFLICT (reason) DO UPDATE SET total = excluded.total",
-            [(reason, self.reasons[reason]) for reason in sorted(self._changed)],
+            [(reason, self.reasons[reason]) for reason in self.reasons if reason in self._changed],
         )
         replayed = len(self._replayed)
         self._pending.clear()
@@ -152,14 +152,14 @@ class Quarantine:
         return {
             "total": sum(self.reasons.values()),
             "kept": kept,
-            "reasons": dict(sorted(self.reasons.items())),
+            "reasons": dict(self.reasons),
             "recent": listed(self._connection, most=_RECENT),
         }
 
 
 def reasons(connection: sqlite3.Connection) -> dict[str, int]:
-    """How many records were ever refused, by reason."""
-    return dict(connection.execute("SELECT reason, total FROM quarantine_reasons ORDER BY reason"))
+    """How many records were ever refused, by reason, in the order in which these came up."""
+    return dict(connection.execute("SELECT reason, total FROM quarantine_reasons ORDER BY rowid"))
 
 
 def listed(

@@ -132,13 +132,13 @@ class StateRows:
     def _size(self, partition: str, window: str) -> _Size:
         return self._sizes.setdefault((partition, window), _Size())
 
-    def add(
+    def write(
         self, partition: str, window: str, number: int, delta: Evaluator, reverted: list[Event]
     ) -> None:
         """Write what a checkpoint adds to a partition's window."""
-        self._write(partition, window, number, "delta", delta, reverted)
+        self._insert(partition, window, number, "delta", delta, reverted)
 
-    def _write(
+    def _insert(
         self,
         partition: str,
         window: str,
@@ -193,4 +193,4 @@ class StateRows:
             "DELETE FROM states WHERE partition = ? AND window = ?", (partition, window)
         )
         self._sizes[partition, window] = _Size()
-        self._write(partition, window, last, "snapshot", merged, [])
+        self._insert(partition, window, last, "snapshot", merged, [])

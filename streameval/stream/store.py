@@ -55,7 +55,7 @@ CREATE TABLE quarantine (
     raw BLOB NOT NULL
 );
 CREATE INDEX quarantine_replay ON quarantine (id) WHERE replay;
-CREATE TABLE quarantine_reasons (reason TEXT PRIMARY KEY, total INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE quarantine_reasons (reason TEXT PRIMARY KEY, total INTEGER NOT NULL);
 CREATE TABLE alerts (name TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
 """
 
