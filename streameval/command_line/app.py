@@ -10,6 +10,7 @@ from streameval import __version__
 from streameval.command_line.catalogue import metrics
 from streameval.command_line.evaluate import evaluate
 from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
+from streameval.command_line.run import run as run_command
 from streameval.command_line.states import merge, report
 from streameval.command_line.stdout import write
 from streameval.command_line.store import store_app
@@ -35,6 +36,7 @@ app.command()(evaluate)
 app.command()(merge)
 app.command()(report)
 app.command()(metrics)
+app.command("run")(run_command)
 app.add_typer(store_app, name="store")
 
 

@@ -1,4 +1,4 @@
-"""The evaluators of a run: one for each window of the configuration."""
+"""The evaluators of a run, one for each window, and what counts rest on."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from streameval.errors import ConfigError, InputError, StreamevalError
+from streameval.errors import ConfigError, StreamevalError
 from streameval.evaluator import Evaluator
+from streameval.stream.config_objects import evaluator_of, kept_metrics, window_spec_of
 from streameval.stream.settings import RunSettings, WindowSettings
-from streameval.windows import Fading, Panes
-from streameval.windows.window import WindowSpec
 
 __all__ = ["fingerprint", "open_evaluators", "window_kind", "window_spec_text"]
 
@@ -21,35 +20,10 @@ def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
     Raises:
         ConfigError: A key has a value that no evaluator takes.
     """
-    given = settings.evaluator
-    if given.metrics is not None and "kappa_temporal" in given.metrics:
-        raise ConfigError(
-            "evaluator.metrics: expected metrics that do not depend on the order of events, "
-            "got 'kappa_temporal'; partitions have no common order: leave it out"
-        )
-    options: dict[str, Any] = {
-        "task": given.task,
-        "labels": given.labels,
-        "metrics": given.metrics,
-        "bins": given.bins,
-        "slices": [name if isinstance(name, str) else tuple(name) for name in given.slices],
-        "max_slices": given.max_slices,
-        "time_unit": "us",
-    }
-    if given.task == "binary":
-        options["positive"] = given.positive
-        options["threshold"] = given.threshold
-    opened: dict[str, Evaluator] = {}
-    for window in settings.window:
-        try:
-            opened[window.name] = Evaluator(**options, window=_spec(window, settings))
-        except InputError as error:
-            raise ConfigError(f"evaluator.{error}") from None
-        except ConfigError:
-            raise
-        except StreamevalError as error:
-            raise ConfigError(f"evaluator.metrics: {error}") from None
-    return opened
+    try:
+        return {window.name: evaluator_of(settings, window) for window in settings.window}
+    except StreamevalError as error:
+        raise ConfigError(f"evaluator: {error}") from None
 
 
 def window_kind(window: WindowSettings) -> str:
@@ -70,25 +44,18 @@ def window_spec_text(window: WindowSettings) -> str:
     return "all events" if window.half_life is None else f"half-life {window.half_life}"
 
 
-def _spec(window: WindowSettings, settings: RunSettings) -> WindowSpec | None:
-    try:
-        if window.length is not None:
-            lateness = window.lateness
-            if lateness is None:
-                lateness = settings.join.wait if settings.join is not None else "0s"
-            return Panes(window.length, window.pane, lateness=lateness, retain=window.retain)
-        return None if window.half_life is None else Fading(window.half_life)
-    except InputError as error:
-        raise ConfigError(f"window {window.name!r}: {error}") from None
-
-
 def fingerprint(settings: RunSettings) -> dict[str, str]:
-    """Key -> value, as JSON, of all that the counts in a store rest on."""
+    """Key -> value, as JSON, of all that the counts in a store rest on.
+
+    >>> fingerprint(RunSettings())["evaluator.threshold"]
+    '0.5'
+    """
     given = settings.evaluator
     values: dict[str, Any] = {
         "evaluator.task": given.task,
         "evaluator.labels": given.labels,
-        "evaluator.metrics": None if given.metrics is None else sorted(set(given.metrics)),
+        # With those of alerts: what is kept decides, not what is shown.
+        "evaluator.metrics": kept_metrics(settings),
         "evaluator.bins": given.bins,
         "evaluator.slices": given.slices,
         "evaluator.max_slices": given.max_slices,
@@ -96,10 +63,10 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
     if given.task == "binary":
         values["evaluator.positive"] = given.positive
         values["evaluator.threshold"] = given.threshold
-    windows = {}
-    for window in settings.window:
-        spec = _spec(window, settings)
-        windows[window.name] = None if spec is None else spec.to_options()
+    windows = {
+        window.name: window_spec_of(window, settings.join).to_options()
+        for window in settings.window
+    }
     values["window"] = windows
     return {
         key: msgspec.json.encode(value, order="sorted").decode() for key, value in values.items()

@@ -14,24 +14,12 @@ from streameval.evaluator import Evaluator
 from streameval.event_time import iso_time
 from streameval.report import ReportRow
 from streameval.slices import slice_name
+from streameval.stream.config_objects import main_metrics
 from streameval.stream.evaluators import window_kind, window_spec_text
 from streameval.stream.settings import RunSettings
 from streameval.view import PaneReports, View
 
 __all__ = ["Snapshots"]
-
-MAIN_METRICS: Mapping[str, tuple[str, ...]] = {
-    "binary": ("accuracy", "precision", "recall", "f1", "roc_auc", "log_loss", "brier_score"),
-    "multiclass": (
-        "accuracy",
-        "balanced_accuracy",
-        "f1_macro",
-        "f1_weighted",
-        "log_loss",
-        "roc_auc_ovr",
-    ),
-}
-"""Metrics of slices and series, where the configuration names none."""
 
 _CURVE_POINTS = 500
 _CLASSES = 100
@@ -82,8 +70,7 @@ class Snapshots:
         self._settings = settings
         self._evaluators = evaluators
         self._clock = clock
-        given = settings.evaluator
-        self._wanted = tuple(given.metrics or MAIN_METRICS[given.task])
+        self._wanted = main_metrics(settings)
         self._panes: dict[str, PaneReports] = {}
         self._parts: dict[str, dict[str, _Part]] = {
             "reports": {},
