@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from streameval.command_line.check import check_text
 from streameval.command_line.service import run_service
 from streameval.command_line.stdout import write
-from streameval.stream.config import load_settings, resolved
-from streameval.stream.evaluators import open_evaluators
+from streameval.stream.config import load_settings
 from streameval.stream.one_line_log import log_to_stderr
 
 __all__ = ["run"]
@@ -50,8 +50,7 @@ def run(
         overrides.append(f"serve.listen={listen}")
     settings = load_settings(config, overrides)
     if check:
-        open_evaluators(settings)
-        write(resolved(settings).rstrip("\n"))
+        write(check_text(settings).rstrip("\n"))
         return
     handler = log_to_stderr()
     try:

@@ -71,7 +71,7 @@ class RecordFields:
             return self.label
         apart = self.label if kind == "records" else ()
         every = (*self.prediction, *self.truths, *apart)
-        return tuple({field.want.path: field for field in reversed(every)}.values())
+        return tuple({field.want: field for field in reversed(every)}.values())
 
 
 def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: bool) -> RecordFields:
@@ -178,7 +178,7 @@ def _expected(fault: Fault, field: Field) -> str:
 
 
 def fault_text(fault: Fault, path: str) -> str:
-    """One line: where, expected, got, and what to do; text that can be written anywhere.
+    """One line: where, expected, got, and what to do.
 
     >>> fault_text(Fault("score", "a finite number", "NaN"), "meta.score")
     'meta.score: expected a finite number, got NaN'
@@ -186,7 +186,6 @@ def fault_text(fault: Fault, path: str) -> str:
     remedy = _REMEDIES.get(fault.remedy, fault.remedy)
     tail = f"; {remedy}" if remedy else ""
     text = f"{path}: expected {fault.expected}, got {fault.got}{tail}"
-    text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
 
 

@@ -1,0 +1,62 @@
+"""``streameval run --check``: what a configuration comes to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from streameval.errors import ConfigError
+from streameval.event_time import duration_text
+from streameval.stream.config import main_metrics, resolved, secret, window_spec_of
+from streameval.stream.settings import RunSettings, WindowSettings
+from streameval.windows import Fading, Panes
+
+__all__ = ["check_text", "window_text"]
+
+
+def check_text(settings: RunSettings, environment: Mapping[str, str] = os.environ) -> str:
+    """The settings with defaults filled in and secrets hidden, and what follows from them.
+
+    What follows is in comments, so that the text is a configuration again.
+
+    >>> print(check_text(RunSettings()).splitlines()[1])
+    # window all: every event
+    """
+    lines = ["# This can be run. Defaults are filled in, secrets are hidden."]
+    lines += [f"# window {w.name}: {window_text(settings, w)}" for w in settings.window]
+    lines.append(f"# slices are shown with: {', '.join(main_metrics(settings))}")
+    lines += [f"# not here: {problem}" for problem in _missing_secrets(settings, environment)]
+    return "\n".join([*lines, "", resolved(settings)])
+
+
+def window_text(settings: RunSettings, window: WindowSettings) -> str:
+    """A window in a few words.
+
+    >>> window_text(RunSettings(), WindowSettings(name="hour", length="1h", pane="5m"))
+    'the last 1h in panes of 5m, each taking events until 1h after its end'
+    """
+    spec = window_spec_of(window, settings.join)
+    if isinstance(spec, Panes):
+        return (
+            f"the last {duration_text(spec.length_us)} in panes of {duration_text(spec.pane_us)}, "
+            f"each taking events until {duration_text(spec.lateness_us)} after its end"
+        )
+    if isinstance(spec, Fading):
+        return f"every event, weighing half after {window.half_life}"
+    return "every event"
+
+
+def _missing_secrets(settings: RunSettings, environment: Mapping[str, str]) -> Iterator[str]:
+    """Secrets that are named and cannot be had where the check is run."""
+    named: dict[str, str | None] = {"serve.token": settings.serve.token}
+    if settings.webhook is not None:
+        named |= {"webhook.url": settings.webhook.url, "webhook.token": settings.webhook.token}
+    if settings.kafka is not None:
+        for name, value in settings.kafka.properties.items():
+            named[f"kafka.properties.{name}"] = value if isinstance(value, str) else None
+    for key, value in named.items():
+        try:
+            if value is not None:
+                secret(value, key, environment)
+        except ConfigError as error:
+            yield " ".join(str(error).split())

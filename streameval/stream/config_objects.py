@@ -1,0 +1,107 @@
+"""What settings stand for: evaluators, windows, and the metrics that matter most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streameval.evaluator import Evaluator
+from streameval.metrics.registry import find
+from streameval.stream.settings import FieldSettings, JoinSettings, RunSettings, WindowSettings
+from streameval.windows import Fading, Panes
+from streameval.windows.cumulative import Cumulative
+from streameval.windows.window import WindowSpec
+
+__all__ = ["evaluator_of", "has_scores", "kept_metrics", "main_metrics", "window_spec_of"]
+
+_MAIN_LABELS = {
+    "binary": ["accuracy", "precision", "recall", "f1"],
+    "multiclass": ["accuracy", "balanced_accuracy", "f1_macro", "matthews_corrcoef"],
+}
+_MAIN_SCORES = {"binary": ["roc_auc", "average_precision"], "multiclass": ["log_loss"]}
+
+_MOST_MAIN = 6
+
+
+def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
+    """A new evaluator for one of a run's windows; its event times are microseconds.
+
+    Raises:
+        InputError: A bad value; the field names it.
+        MetricError: No such metric.
+
+    >>> evaluator_of(RunSettings(), WindowSettings(name="hour", length="1h", pane="5m")).task
+    'binary'
+    """
+    chosen = settings.evaluator
+    options: dict[str, Any] = {
+        "labels": chosen.labels,
+        "metrics": kept_metrics(settings),
+        "bins": chosen.bins,
+        "window": window_spec_of(window, settings.join),
+        "slices": [one if isinstance(one, str) else tuple(one) for one in chosen.slices],
+        "max_slices": chosen.max_slices,
+        "time_unit": "us",
+    }
+    if chosen.task == "binary":
+        options |= {"positive": chosen.positive, "threshold": chosen.threshold}
+    return Evaluator(chosen.task, **options)
+
+
+def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowSpec:
+    """The window that a ``[[window]]`` names.
+
+    Where it names no ``lateness``, a pane takes events for as long as a label
+    is waited for; without a join, for the window's own length, because the
+    partitions of a topic are never read quite in step.
+
+    Raises:
+        InputError: It names none.
+
+    >>> window_spec_of(WindowSettings(name="w", length="1h"), JoinSettings(wait="6h"))
+    Panes(length='1h', pane=None, lateness='6h', retain=None)
+    """
+    if window.length is not None:
+        lateness = window.lateness
+        if lateness is None:
+            lateness = window.length if join is None else join.wait
+        return Panes(window.length, window.pane, lateness, window.retain)
+    return Cumulative() if window.half_life is None else Fading(window.half_life)
+
+
+def kept_metrics(settings: RunSettings) -> list[str] | None:
+    """The metrics that evaluators are built for: the published and the alerts'; None: all."""
+    names = settings.evaluator.metrics
+    if names is None:
+        return None
+    return sorted({*names, *(alert.metric for alert in settings.alert)})
+
+
+def main_metrics(settings: RunSettings) -> list[str]:
+    """The few metrics that every slice is shown with.
+
+    The first six of ``evaluator.metrics``, or the task's most usual; and those
+    that an alert watches in a slice.
+
+    >>> main_metrics(RunSettings(fields=FieldSettings(y_pred="label")))
+    ['accuracy', 'precision', 'recall', 'f1']
+    """
+    task = settings.evaluator.task
+    names = settings.evaluator.metrics
+    if names is None:
+        names = _MAIN_LABELS[task] + (_MAIN_SCORES[task] if has_scores(settings.fields) else [])
+    watched = [alert.metric for alert in settings.alert if alert.slice]
+    return list(dict.fromkeys([*names[:_MOST_MAIN], *watched]))
+
+
+def has_scores(fields: FieldSettings) -> bool:
+    """Whether predictions bring more than a label."""
+    return fields.score is not None or fields.proba is not None
+
+
+def needs_scores(metric: str, task: str) -> bool:
+    """Whether a metric is about scores, or probabilities, rather than labels.
+
+    >>> needs_scores("roc_auc", "binary"), needs_scores("f1", "binary")
+    (True, False)
+    """
+    return not set(find(metric, task).states) <= {"confusion", "succession"}
