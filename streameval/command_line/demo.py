@@ -1,0 +1,124 @@
+"""``streameval demo``: the whole path on real data, with nothing to configure."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from streameval.command_line.output import say
+from streameval.errors import InputError, MissingExtraError, shown
+from streameval.event_time import duration
+
+__all__ = ["demo"]
+
+_FASTEST = "max"
+
+
+def demo(
+    speed: Annotated[
+        str,
+        typer.Option(
+            help="Seconds of flights in a second; 3600 is an hour in a second; "
+            f"{_FASTEST}: as fast as it goes."
+        ),
+    ] = "7200",
+    days: Annotated[int | None, typer.Option(help="Only the first so many days.")] = None,
+    stop_after: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help='End after, such as "30s".')
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port of the dashboard; 8642 if it is free.")
+    ] = None,
+    directory: Annotated[
+        str | None,
+        typer.Option(help="Keep configuration and store here; otherwise they go at the end."),
+    ] = None,
+) -> None:
+    """Replay a year of flights through a run of its own, with the dashboard open.
+
+    Flights are predicted at departure by an online model and labelled hours
+    later. Ctrl-C ends it with the report.
+    """
+    seconds = None if stop_after is None else duration(stop_after, "--for") / 1_000_000
+    rate = _rate(speed)
+    flights, stream, session, posting = _parts()
+    with ExitStack() as stack:
+        if directory is None:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streameval-")))
+        else:
+            place = Path(directory)
+        say("reading the flights of 2013 out of New York")
+        departures = flights.departures()
+        if days is not None:
+            border = departures[0].departed.date().toordinal() + days
+            departures = list(
+                itertools.takewhile(lambda f: f.departed.date().toordinal() < border, departures)
+            )
+        run = stack.enter_context(session.DemoRun(place, port))
+        say(f"the run is at work in {run.config.parent}")
+        say(f"dashboard: {run.url}  (Ctrl-C ends)")
+        progress = _replay(
+            posting.replay(stream.messages(departures), run.poster, speed=rate, stop_after=seconds),
+            len(departures),
+        )
+        if progress is not None:
+            run.wait_counted(progress)
+        run.stop()
+        command = [sys.executable, "-m", "streameval.cli", "store", "report", str(run.store)]
+        subprocess.run(command, check=True)
+
+
+def _rate(speed: str) -> float | None:
+    if speed == _FASTEST:
+        return None
+    try:
+        rate = float(speed)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < 1e12:
+        raise InputError("--speed", expected=f'a number above 0, or "{_FASTEST}"', got=shown(speed))
+    return rate
+
+
+def _parts() -> list[Any]:
+    """The demo's modules; they need packages that come with an extra."""
+    names = ("flights", "stream", "session", "replay")
+    try:
+        return [importlib.import_module(f"streameval.demo.{name}") for name in names]
+    except ImportError as error:
+        package = error.name or "river"
+        raise MissingExtraError("streameval demo", package=package, extra="demo") from None
+
+
+def _replay(posts: Any, total: int) -> Any:
+    """Post everything, under a bar; what was posted, or None where nothing was."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.completed:,.0f} of {task.total:,.0f} flights"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    last = None
+    with bar:
+        task = bar.add_task("", total=total)
+        try:
+            for last in posts:
+                when = f"{last.moment:%Y-%m-%d %H:%M}"
+                bar.update(task, completed=last.predictions, description=when)
+        except KeyboardInterrupt:
+            bar.stop()
+            say("ending with what was posted so far")
+    return last

@@ -1,0 +1,177 @@
+"""A run of its own for the demo: its configuration, its process, and its end."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from streameval.demo.replay import Poster, Progress
+from streameval.errors import SourceError
+
+__all__ = ["CONFIG", "DemoRun"]
+
+_PORT = 8642
+_START_SECONDS = 30
+_STOP_SECONDS = 30
+
+CONFIG = """\
+# Flights out of New York: predicted at departure, labelled hours later.
+store = "flights.db"
+
+[evaluator]
+task = "binary"            # late or not
+positive = true
+slices = ["carrier", "origin"]
+
+[fields]
+id = "id"
+score = "score"
+y_true = "late"
+time = "departed"
+
+[fields.label]
+time = "landed"
+
+[http]                     # POST /v1/predictions and /v1/labels
+
+[join]
+wait = "24h"               # a diverted flight's label never comes
+
+[[window]]
+name = "all"
+
+[[window]]
+name = "7 days"
+length = "7d"
+pane = "1d"
+retain = "60d"
+
+[[alert]]
+name = "misses too many"
+metric = "recall"
+window = "7 days"
+below = 0.6
+min_support = 2000
+for = "2s"
+"""
+
+
+class DemoRun:
+    """``streameval run`` in a process of its own; a context manager.
+
+    Args:
+        directory: Where configuration, store and inbox lie; made if need be.
+        port: To listen on; None is 8642, or any other if that one is taken.
+        clock: Seconds.
+        sleep: How to wait.
+
+    Raises:
+        SourceError: The run does not start; what it said is on the standard error.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.config = directory / "streameval.toml"
+        if not self.config.exists():
+            self.config.write_text(CONFIG, encoding="utf-8")
+        self.store = directory / "flights.db"
+        self._clock = clock
+        self._sleep = sleep
+        self.port = _free_port() if port is None else port
+        self.url = f"http://127.0.0.1:{self.port}/"
+        listen = f"127.0.0.1:{self.port}"
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "streameval.cli", "run", self.config.name),
+                *("--listen", listen),
+            ],
+            cwd=directory,
+            # What it logs would tear the bar; trouble is told by its end.
+            stderr=(directory / "run.log").open("wb"),
+        )
+        self._log = directory / "run.log"
+        self.poster = Poster("127.0.0.1", self.port, sleep=sleep)
+        self._wait_until(self._answers, _START_SECONDS, "does not start")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def _wait_until(self, ready: Callable[[], bool], seconds: float, trouble: str) -> None:
+        until = self._clock() + seconds
+        while not ready():
+            if self._process.poll() is not None or self._clock() > until:
+                said = self._log.read_text(encoding="utf-8", errors="replace").strip()
+                last = said.splitlines()[-1] if said else "it said nothing"
+                raise SourceError(f"the run {trouble}: {last}")
+            self._sleep(0.05)
+
+    def wait_counted(self, progress: Progress) -> None:
+        """Wait until all that was posted has been read and counted."""
+
+        def counted() -> bool:
+            return all(part["lag"] == 0 for part in self.partitions()) and (
+                self.joined()["predictions"] >= progress.predictions
+            )
+
+        self._wait_until(counted, 120, "does not catch up")
+
+    def partitions(self) -> list[dict[str, Any]]:
+        """How far each partition has been read."""
+        found: list[dict[str, Any]] = self.poster.get("/api/partitions")["partitions"]
+        return found
+
+    def joined(self) -> dict[str, Any]:
+        """The counts of the label join."""
+        found: dict[str, Any] = self.poster.get("/api/join")
+        return found
+
+    def stop(self) -> int:
+        """End the run as an operator would: it makes a last checkpoint."""
+        self.poster.close()
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        return self._process.wait()
+
+
+def _free_port() -> int:
+    for port in (_PORT, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found: int = probe.getsockname()[1]
+            return found
+    raise SourceError("no free port on 127.0.0.1")
