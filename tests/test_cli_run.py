@@ -140,7 +140,7 @@ def test_killed_runs_count_every_event_once(here: Path, command: Command) -> Non
     for _ in range(3):
         with start("--until-end", "--set", "checkpoint.events=50") as process:
             assert process.stderr is not None
-            process.stderr.readline()  # it has opened its store
+            assert b"counted so far" in process.stderr.readline()  # it has opened its store
             time.sleep(rng.random() * 0.15)  # anywhere: what is asserted holds wherever it falls
             process.kill()
         done = process.returncode == 0

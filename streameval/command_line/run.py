@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Annotated
 
 import typer
@@ -52,8 +51,5 @@ def run(
     if check:
         write(check_text(settings).rstrip("\n"))
         return
-    handler = log_to_stderr()
-    try:
+    with log_to_stderr():
         run_service(settings, until_end=until_end)
-    finally:
-        logging.getLogger("streameval").removeHandler(handler)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from streameval.event_time import iso_time
 
@@ -33,11 +35,17 @@ class OneLineFormatter(logging.Formatter):
         )
 
 
-def log_to_stderr(level: int = logging.INFO) -> logging.Handler:
-    """Send what the run logs to the standard error; the handler, to be removed again."""
+@contextmanager
+def log_to_stderr(level: int = logging.INFO) -> Iterator[None]:
+    """Send what a run logs to the standard error, inside the block."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s %(message)s"))
     logger = logging.getLogger("streameval")
+    before = logger.level
     logger.setLevel(level)
     logger.addHandler(handler)
-    return handler
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
