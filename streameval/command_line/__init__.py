@@ -1,1 +1,1 @@
-"""The commands behind ``streameval``: evaluate, merge, report, metrics."""
+"""The commands behind ``streameval``: evaluate, merge, report, metrics, init."""

@@ -9,6 +9,7 @@ import typer
 from streameval import __version__
 from streameval.command_line.catalogue import metrics
 from streameval.command_line.evaluate import evaluate
+from streameval.command_line.init import init
 from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
 from streameval.command_line.run import run as run_command
 from streameval.command_line.states import merge, report
@@ -38,6 +39,7 @@ app.command()(report)
 app.command()(metrics)
 app.command("run")(run_command)
 app.add_typer(store_app, name="store")
+app.command()(init)
 
 
 def _print_version(wanted: bool) -> None:

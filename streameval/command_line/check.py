@@ -52,8 +52,8 @@ def _missing_secrets(settings: RunSettings, environment: Mapping[str, str]) -> I
     if settings.webhook is not None:
         named |= {"webhook.url": settings.webhook.url, "webhook.token": settings.webhook.token}
     if settings.kafka is not None:
-        for name, value in settings.kafka.properties.items():
-            named[f"kafka.properties.{name}"] = value if isinstance(value, str) else None
+        for name, text in settings.kafka.properties.items():
+            named[f"kafka.properties.{name}"] = text if isinstance(text, str) else None
     for key, value in named.items():
         try:
             if value is not None:

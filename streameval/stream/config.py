@@ -101,7 +101,7 @@ def settings_from_text(
 
 
 def _converted(data: Mapping[str, Any], places: Places) -> RunSettings:
-    fault = type_fault(inspect.type_info(RunSettings), data)
+    fault = type_fault(_TYPE, data)
     if fault is not None:
         raise places.error(fault.key, expected=fault.expected, got=fault.got, remedy=fault.remedy)
     try:
@@ -123,5 +123,7 @@ def _check_paths(settings: RunSettings, places: Places) -> None:
             raise places.error(key, expected=error.expected, got=shown(path)) from None
 
 
+_TYPE = inspect.type_info(RunSettings)
 _PATHS = ("id", "y_true", "y_pred", "score", "proba", "weight", "time")
-_LABEL_PATHS = ("id", "y_true", "time")
+_LABEL_TYPE = inspect.type_info(RunSettings)
+_PATHS = ("id", "y_true", "time")

@@ -53,7 +53,8 @@ class WindowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     length: str | None = None
     pane: str | None = None
     lateness: str | None = None
-    """None: the join's ``wait``, so that no label that is waited for comes too late."""
+    """None: the join's ``wait``, so that no label that is waited for comes too late; without
+    a join the window's ``length``."""
     retain: str | None = None
     half_life: str | None = None
 

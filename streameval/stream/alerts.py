@@ -1,0 +1,298 @@
+"""Alerts: bounds on published metrics, and what becomes of them over time.
+
+Nothing here reads a clock or sends anything: values and the moment go in,
+states and transitions come out, and what is remembered is plain data that is
+kept with the checkpoint, so that a restart neither forgets an alert nor tells
+it twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from streameval.errors import StateError, shown
+from streameval.event_time import duration, iso_time
+from streameval.stream.settings import AlertSettings
+
+__all__ = ["AlertBook", "AlertState", "Judgement", "Observed", "State", "Transition"]
+
+State: TypeAlias = Literal["ok", "pending", "firing", "undefined"]
+
+_MOST_UNSENT = 1000
+"""Transitions kept for a webhook that does not answer; older ones are given up."""
+
+
+class Observed(NamedTuple):
+    """A metric's value as it was published."""
+
+    value: float | None
+    """None (or nan) where it is undefined."""
+    support: float
+    reason: str = ""
+    """Why there is no value."""
+
+
+class AlertState(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert as readers see it."""
+
+    name: str
+    metric: str
+    window: str
+    slice: dict[str, str | int]
+    state: State
+    value: float | None
+    bound: str
+    support: float
+    since: str | None
+    """ISO 8601; None before the first value."""
+    reason: str = ""
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert began to fire, or a value within the bound was seen again."""
+
+    number: int
+    """Ascending through the whole run, restarts included."""
+    event: Literal["firing", "resolved"]
+    name: str
+    metric: str
+    window: str
+    slice: dict[str, str | int]
+    value: float | None
+    """None where it is infinite."""
+    bound: str
+    support: float
+    at: str
+
+    @property
+    def text(self) -> str:
+        """One sentence for people."""
+        where = "".join(f", {key}={value}" for key, value in self.slice.items())
+        value = "infinite" if self.value is None else f"{self.value:.6g}"
+        return (
+            f"{self.event}: {self.name}: {self.metric} is {value} "
+            f"({self.bound} fires) in window {self.window}{where}, support {self.support:g}"
+        )
+
+
+class Judgement(NamedTuple):
+    """Every alert's state, and what has just changed."""
+
+    states: list[AlertState]
+    transitions: list[Transition]
+
+
+class _Memory(msgspec.Struct, forbid_unknown_fields=True):
+    """What is remembered of an alert."""
+
+    watched: str
+    """What it is about: under a changed bound, metric or slice it starts anew."""
+    state: State = "undefined"
+    since: int | None = None
+    crossed: int | None = None
+    """When its value crossed the bound, while it is pending or firing."""
+
+
+class _Book(msgspec.Struct, forbid_unknown_fields=True):
+    version: Literal[1]
+    next: int
+    alerts: dict[str, _Memory]
+    unsent: list[Transition]
+
+
+class AlertBook:
+    """The alerts of a run.
+
+    An alert is ``ok``; ``pending`` while its bound is crossed for less than its
+    for-duration; ``firing`` after that; ``undefined`` while its metric has no value
+    or too little support. What fires goes on firing until a value within the
+    bound is seen, because no value is no good news.
+
+    Transitions stay in :attr:`unsent`, and in the saved state, until they are
+    settled; a run that posts them nowhere settles them at once.
+
+    Args:
+        alerts: As configured.
+        first_window: The window of those that name none.
+
+    Cost:
+        O(1) an alert and judgement.
+
+    >>> book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
+    >>> book.judge({"low": Observed(0.7, 100)}, now=0).transitions[0].text
+    'firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 100'
+    >>> book.judge({"low": Observed(0.7, 100)}, now=5).transitions
+    []
+    """
+
+    __slots__ = ("_alerts", "_first", "_memory", "_next", "_unsent")
+
+    def __init__(self, alerts: Sequence[AlertSettings], first_window: str) -> None:
+        self._alerts = [(alert, duration(alert.for_, "for", zero=True)) for alert in alerts]
+        self._first = first_window
+        self._memory = {alert.name: _Memory(self._watched(alert)) for alert in alerts}
+        self._next = 1
+        self._unsent: dict[int, Transition] = {}
+
+    def judge(self, values: Mapping[str, Observed], now: int) -> Judgement:
+        """The states under these values.
+
+        Args:
+            values: By the alert's name; one that is missing is undefined.
+            now: Microseconds since 1970.
+        """
+        judgement = Judgement([], [])
+        for alert, wait in self._alerts:
+            seen = values.get(alert.name, Observed(None, 0, "not computed"))
+            memory = self._memory[alert.name]
+            before = memory.state
+            reason = _reason(alert, seen)
+            if not reason:
+                assert seen.value is not None
+                memory.state = _next_state(memory, _crosses(alert, seen.value), wait, now)
+            elif before != "firing":
+                memory.state, memory.crossed = "undefined", None
+            if memory.state != before or memory.since is None:
+                memory.since = now
+            judgement.states.append(self._shown(alert, memory, seen, reason))
+            if "firing" in (before, memory.state) and before != memory.state:
+                judgement.transitions.append(self._transition(alert, memory, seen, now))
+        for transition in judgement.transitions:
+            self._unsent[transition.number] = transition
+        while len(self._unsent) > _MOST_UNSENT:
+            del self._unsent[next(iter(self._unsent))]
+        return judgement
+
+    def observe(self, published: Mapping[str, Any]) -> dict[str, Observed]:
+        """The values that the alerts are about, out of what a run publishes."""
+        return {alert.name: self._observed(alert, published) for alert, _ in self._alerts}
+
+    def _observed(self, alert: AlertSettings, published: Mapping[str, Any]) -> Observed:
+        window = alert.window or self._first
+        if alert.slice:
+            for row in published.get("slices", {}).get(window, ()):
+                if row["slice"] == alert.slice:
+                    reason = row.get("reasons", {}).get(alert.metric, "")
+                    return Observed(row["metrics"].get(alert.metric), row["support"], reason)
+            return Observed(None, 0, "no event of this slice yet")
+        report = published.get("reports", {}).get(window, {"metrics": {}})
+        row = report["metrics"].get(alert.metric)
+        if row is None:
+            return Observed(None, 0, "not published")
+        return Observed(row["value"], row["support"], row.get("reason", ""))
+
+    @property
+    def unsent(self) -> list[Transition]:
+        """Transitions that nobody has been told of for certain, the oldest first."""
+        return list(self._unsent.values())
+
+    def settle(self, numbers: Iterable[int]) -> None:
+        """Forget transitions that were delivered or given up."""
+        for number in numbers:
+            self._unsent.pop(number, None)
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        book = _Book(1, self._next, self._memory, self.unsent)
+        state: dict[str, Any] = msgspec.to_builtins(book)
+        return state
+
+    def restore(self, state: object) -> None:
+        """Go on from a state that :meth:`to_state` gave.
+
+        Alerts that are new, or that watch something else than they did, start anew.
+
+        Raises:
+            StateError: It is no such state.
+        """
+        try:
+            book = msgspec.convert(state, _Book)
+        except msgspec.ValidationError as error:
+            raise StateError(
+                f"alerts: expected their saved state, got {shown(str(error))}"
+            ) from None
+        for name, memory in book.alerts.items():
+            known = self._memory.get(name)
+            if known is not None and known.watched == memory.watched:
+                self._memory[name] = memory
+        self._next = max(self._next, book.next)
+        self._unsent = {transition.number: transition for transition in book.unsent}
+
+    def _watched(self, alert: AlertSettings) -> str:
+        where = sorted(alert.slice.items())
+        about = [alert.metric, alert.window or self._first, where, alert.below, alert.above]
+        return msgspec.json.encode(about).decode()
+
+    def _shown(
+        self, alert: AlertSettings, memory: _Memory, seen: Observed, reason: str
+    ) -> AlertState:
+        return AlertState(
+            name=alert.name,
+            metric=alert.metric,
+            window=alert.window or self._first,
+            slice=alert.slice,
+            state=memory.state,
+            value=_number(seen.value),
+            bound=_bound(alert),
+            support=seen.support,
+            since=None if memory.since is None else iso_time(memory.since),
+            reason=reason,
+        )
+
+    def _transition(
+        self, alert: AlertSettings, memory: _Memory, seen: Observed, now: int
+    ) -> Transition:
+        number, self._next = self._next, self._next + 1
+        return Transition(
+            number=number,
+            event="firing" if memory.state == "firing" else "resolved",
+            name=alert.name,
+            metric=alert.metric,
+            window=alert.window or self._first,
+            slice=alert.slice,
+            value=_number(seen.value),
+            bound=_bound(alert),
+            support=seen.support,
+            at=iso_time(now),
+        )
+
+
+def _reason(alert: AlertSettings, seen: Observed) -> str:
+    """Why the value says nothing; empty where it does."""
+    if seen.value is None or math.isnan(seen.value):
+        return seen.reason or "undefined"
+    if seen.support < alert.min_support:
+        return f"support {seen.support:g}, less than {alert.min_support}"
+    return ""
+
+
+def _number(value: float | None) -> float | None:
+    """As JSON can have it."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+def _crosses(alert: AlertSettings, value: float) -> bool:
+    if alert.below is not None:
+        return value < alert.below
+    assert alert.above is not None
+    return value > alert.above
+
+
+def _bound(alert: AlertSettings) -> str:
+    side, bound = ("below", alert.below) if alert.below is not None else ("above", alert.above)
+    return f"{side} {bound:.12g}"
+
+
+def _next_state(memory: _Memory, crossed: bool, wait: int, now: int) -> State:
+    if not crossed:
+        memory.crossed = None
+        return "ok"
+    # A clock that was set back must not keep an alert pending for a year.
+    memory.crossed = now if memory.crossed is None else min(memory.crossed, now)
+    if memory.state == "firing" or now - memory.crossed >= wait:
+        return "firing"
+    return "pending"

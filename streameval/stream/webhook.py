@@ -1,0 +1,210 @@
+"""Alerts are posted to an address, by a thread of its own."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import logging
+import queue
+import threading
+import urllib.error
+import urllib.request
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import msgspec
+
+from streameval import __version__
+from streameval.errors import ConfigError
+from streameval.event_time import duration
+from streameval.stream.alerts import Transition
+from streameval.stream.secret_values import hidden_url, secret
+from streameval.stream.settings import WebhookSettings
+
+__all__ = ["Webhook"]
+
+_LOG = logging.getLogger("streameval.webhook")
+
+_MOST_WAITING = 1000
+_LONGEST_DELAY = 60.0
+
+
+class Webhook:
+    """Posts transitions of alerts, one after another, and never keeps a caller waiting.
+
+    A post that is not answered with 2xx is tried again after 1, 2, 4 … seconds;
+    one that is answered with 4xx (but 408 and 429) or a redirect is given up, as
+    trying again would not help. While 1,000 wait, further ones are dropped.
+    What was posted or given up is told by :meth:`settled`. Neither the token nor
+    the address but for its host is ever logged.
+
+    Args:
+        settings: Where to.
+        first_delay: Seconds before the first repetition.
+        resolve: What ``env:`` and ``file:`` stand for, by value and key.
+
+    Raises:
+        ConfigError: A secret that is not there, or no address.
+    """
+
+    def __init__(
+        self,
+        settings: WebhookSettings,
+        first_delay: float = 1.0,
+        resolve: Callable[[str, str], str] = secret,
+    ) -> None:
+        url = _checked_url(resolve(settings.url, "webhook.url"))
+        self._host = hidden_url(url)
+        self._url, login = _without_login(url)
+        self._headers = {
+            "Content-Type": "application/json",
+            "User-Agent": f"streameval/{__version__}",
+        }
+        if login:
+            self._headers["Authorization"] = f"Basic {login}"
+        if settings.token is not None:
+            token = resolve(settings.token, "webhook.token")
+            if not (token.isascii() and token.isprintable()):
+                raise ConfigError("webhook.token: expected printable ASCII text, got other text")
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._timeout = duration(settings.timeout, "webhook.timeout") / 1e6
+        self._tries = 1 + settings.retries
+        self._first_delay = first_delay
+        self._waiting: queue.Queue[Transition | None] = queue.Queue(_MOST_WAITING)
+        self._settled: deque[int] = deque()
+        self._stop = threading.Event()
+        self._opener = _opener()
+        self.problem = ""
+        """What went wrong with the last post, in words; empty once one has arrived."""
+        self.sent = 0
+        self.failed = 0
+        """Posts that were given up or dropped."""
+        self._thread = threading.Thread(target=self._run, name="webhook", daemon=True)
+        self._thread.start()
+
+    def post(self, transition: Transition) -> bool:
+        """Have a transition posted; False where there is no room for it. Returns at once."""
+        try:
+            self._waiting.put_nowait(transition)
+        except queue.Full:
+            self._give_up(transition, f"{_MOST_WAITING:,} posts wait already")
+            return False
+        return True
+
+    def settled(self) -> list[int]:
+        """The numbers of transitions that were posted or given up since the last call."""
+        numbers = []
+        while self._settled:
+            numbers.append(self._settled.popleft())
+        return numbers
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Post what waits, without further repetitions, for ``timeout`` seconds at most."""
+        self._stop.set()
+        with contextlib.suppress(queue.Full):  # the thread looks at the event as well
+            self._waiting.put_nowait(None)
+        self._thread.join(timeout)
+
+    def _run(self) -> None:
+        while True:
+            transition = self._next()
+            if transition is None:
+                return
+            self._deliver(transition)
+
+    def _next(self) -> Transition | None:
+        if not self._stop.is_set():
+            return self._waiting.get()
+        try:
+            return self._waiting.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _deliver(self, transition: Transition) -> None:
+        body = msgspec.json.encode({**msgspec.to_builtins(transition), "text": transition.text})
+        for attempt in range(self._tries):
+            problem, again = self._try(body)
+            if not problem:
+                self.sent += 1
+                self.problem = ""
+                self._settled.append(transition.number)
+                return
+            self.problem = problem
+            delay = min(self._first_delay * 2**attempt, _LONGEST_DELAY)
+            if not again or attempt + 1 == self._tries or self._stop.wait(delay):
+                break
+        self._give_up(transition, problem)
+
+    def _give_up(self, transition: Transition, problem: str) -> None:
+        self.failed += 1
+        self.problem = problem
+        if not self._stop.is_set():
+            # What a stop cut short is not settled: a restart posts it again.
+            self._settled.append(transition.number)
+        _LOG.warning("alert %s not posted to %s: %s", transition.name, self._host, problem)
+
+    def _try(self, body: bytes) -> tuple[str, bool]:
+        """What went wrong, or nothing; and whether to try again."""
+        request = urllib.request.Request(self._url, body, self._headers, method="POST")
+        try:
+            with self._opener.open(request, timeout=self._timeout):
+                return "", False
+        except urllib.error.HTTPError as error:
+            error.close()
+            again = error.code >= 500 or error.code in (408, 429)
+            return f"answered with status {error.code}", again
+        # Their texts may hold the address or a header: only kinds are told.
+        except urllib.error.URLError as error:
+            return f"cannot be reached: {_kind(error.reason)}", True
+        except OSError as error:
+            return f"connection failed: {_kind(error)}", True
+        except http.client.HTTPException as error:
+            return f"answered with no HTTP: {type(error).__name__}", True
+        except Exception as error:  # the thread has to live for the next alert
+            return f"cannot be posted: {type(error).__name__}", False
+
+
+def _kind(error: Any) -> str:
+    words = getattr(error, "strerror", None)
+    return f"{type(error).__name__}{f' ({words})' if isinstance(words, str) else ''}"
+
+
+def _checked_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not url.isascii() or not url.isprintable() or " " in url:
+        raise ConfigError("webhook.url: expected an address http://… or https://…, got other text")
+    return url
+
+
+def _without_login(url: str) -> tuple[str, str]:
+    """The address without ``user:password@``, and those two as a header has them."""
+    parts = urlsplit(url)
+    login, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, ""
+    encoded = base64.b64encode(unquote(login).encode()).decode()
+    return urlunsplit(parts._replace(netloc=host)), encoded
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """Opens http and https, through the environment's proxy if there is one; no redirects.
+
+    A redirect would carry the token to another host.
+    """
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    return opener
