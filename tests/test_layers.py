@@ -42,9 +42,9 @@ LAYERS = [
 # What comes with an extra is imported in one module.
 OPTIONAL = {
     "confluent_kafka": {"stream/sources/kafka.py"},
-    "starlette": set(),
-    "uvicorn": set(),
-    "prometheus_client": set(),
+    "starlette": {"serve/app.py"},
+    "uvicorn": {"serve/server.py"},
+    "prometheus_client": {"serve/prometheus.py"},
     "plotly": set(),
     "pyarrow": {"files/parquet.py"},
     "river": {"demo/stream.py", "integrations/river.py"},

@@ -1,1 +1,5 @@
-"""Readers of a run: Prometheus, JSON, and a page; none touches a state."""
+"""What a run shows: pages, a JSON API and Prometheus metrics, out of snapshots.
+
+Nothing here touches a state. The run publishes an immutable snapshot after each
+checkpoint; everything is answered from the newest one. Needs the extra ``serve``.
+"""

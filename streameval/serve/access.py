@@ -1,0 +1,124 @@
+"""Who may ask: a bearer token, or the cookie that a browser gets for it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import html
+from urllib.parse import parse_qs
+
+from streameval.errors import ConfigError
+from streameval.serve.address import Address
+from streameval.serve.asgi import Scope, header
+
+__all__ = ["COOKIE", "LOGIN_STYLE_HASH", "Access", "login_page"]
+
+COOKIE = "streameval_session"
+_LEAST_TOKEN = 16
+
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:15vh auto;padding:0 1rem;"
+    "color-scheme:light dark}input,button{font:inherit;padding:.4rem .6rem;width:100%;"
+    "box-sizing:border-box;margin:.3rem 0}"
+)
+LOGIN_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+"""For the Content-Security-Policy: the only inline style that it lets through."""
+
+
+class Access:
+    """Compares what a request brings with the token.
+
+    The cookie holds a keyed hash of the token, not the token, so that reading
+    a browser's cookies does not give it away; a new token ends every session.
+
+    Args:
+        token: None: everybody may ask, which only a loopback address allows.
+        address: Where the server listens.
+
+    Raises:
+        ConfigError: No token for an address that others can reach, or one too
+            short to withstand guessing.
+    """
+
+    def __init__(self, token: str | None, address: Address) -> None:
+        if token is None and not address.loopback:
+            raise ConfigError(
+                f"serve.token: expected a token, because {address.host} can be reached from other "
+                "machines; got none. Set token to env:NAME or file:PATH, or listen at 127.0.0.1"
+            )
+        if token is not None and len(token) < _LEAST_TOKEN:
+            raise ConfigError(
+                f"serve.token: expected at least {_LEAST_TOKEN} characters, got {len(token)}; "
+                "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
+            )
+        self._token = None if token is None else token.encode()
+        self._cookie = (
+            b""
+            if self._token is None
+            else hmac.digest(self._token, b"streameval session", "sha256").hex().encode()
+        )
+
+    @property
+    def open(self) -> bool:
+        """Whether there is no token."""
+        return self._token is None
+
+    def allows(self, scope: Scope) -> bool:
+        """Whether the request brings the token or the cookie."""
+        if self._token is None:
+            return True
+        kind, _, given = (header(scope, "authorization") or "").partition(" ")
+        if kind.lower() == "bearer" and self.is_token(given.strip()):
+            return True
+        return any(
+            hmac.compare_digest(cookie.encode("utf-8", "replace"), self._cookie)
+            for cookie in _cookies(scope)
+        )
+
+    def is_token(self, given: str) -> bool:
+        """Whether it is the token, in a time that does not tell how much of it is right."""
+        expected = self._token if self._token is not None else b""
+        same = hmac.compare_digest(given.encode("utf-8", "replace"), expected)
+        return same and self._token is not None
+
+    def session(self) -> tuple[tuple[str, str], ...]:
+        """The headers that send a browser to the page with its cookie."""
+        cookie = f"{COOKIE}={self._cookie.decode()}; Path=/; HttpOnly; SameSite=Strict"
+        return ("location", "/"), ("set-cookie", cookie)
+
+    def from_query(self, scope: Scope) -> str | None:
+        """The token of ``/?token=``."""
+        return _field(scope["query_string"].decode("latin-1"))
+
+    def from_form(self, body: bytes) -> str:
+        """The token that the login page's form sends; empty where there is none."""
+        return _field(body.decode("utf-8", "replace")) or ""
+
+
+def _field(text: str) -> str | None:
+    try:
+        values = parse_qs(text, keep_blank_values=True, max_num_fields=8).get("token")
+    except ValueError:
+        return None
+    return values[0] if values else None
+
+
+def _cookies(scope: Scope) -> list[str]:
+    pairs = (header(scope, "cookie") or "").split(";")
+    split = (pair.strip().partition("=") for pair in pairs)
+    return [value for name, _, value in split if name == COOKIE]
+
+
+def login_page(problem: str = "") -> bytes:
+    """The page that asks for the token."""
+    said = f'<p role="alert">{html.escape(problem)}</p>' if problem else ""
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width"><title>streameval</title>'
+        '<link rel="icon" href="data:,">'
+        f"<style>{_STYLE}</style><h1>streameval</h1>{said}"
+        '<form method="post" action="/login"><label for="token">Token</label>'
+        '<input id="token" name="token" type="password" autocomplete="current-password" required '
+        "autofocus><button>Show the dashboard</button></form></html>"
+    ).encode()

@@ -1,0 +1,278 @@
+"""The routes. The only module that imports Starlette."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import msgspec
+
+from streameval import __version__
+from streameval.errors import MissingExtraError, StoreError, shown
+from streameval.serve import answers
+from streameval.serve.asgi import JSON, App, Receive, Scope, Send, header, respond
+from streameval.serve.asking import Asking
+from streameval.serve.fault import RefusedError
+from streameval.serve.limits import Limits
+from streameval.serve.live import Live
+from streameval.serve.posted import Room, check_lines, one_line_each, read_body
+from streameval.serve.prometheus import CONTENT_TYPE, Exposition
+from streameval.serve.readiness import Readiness
+from streameval.serve.seams import Data, Postbox, PostKind, Publisher
+from streameval.serve.slice_rows import slices
+from streameval.serve.static_files import StaticFiles
+from streameval.serve.status import status
+from streameval.stream.settings import HttpSettings, ServeSettings
+
+try:
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError:
+    raise MissingExtraError("serving", package="starlette", extra="serve") from None
+
+__all__ = ["application"]
+
+_ANSWERS: dict[str, Callable[..., answers.Answer]] = {
+    "/api/report": answers.report,
+    "/api/curves/{name}": answers.curve,
+    "/api/series/{metric}": answers.series,
+    "/api/confusion": answers.confusion,
+    "/api/slices": slices,
+    "/api/quarantine": answers.quarantine,
+    "/api/join": answers.join,
+    "/api/partitions": answers.partitions,
+    "/api/alerts": answers.alerts,
+}
+
+
+def application(
+    settings: ServeSettings,
+    http: HttpSettings | None,
+    publisher: Publisher,
+    inbox: Postbox | None,
+    *,
+    live: Live,
+    threads: ThreadPoolExecutor,
+    clock: Callable[[], float],
+    limits: Limits,
+) -> App:
+    """The application, without the guard.
+
+    Args:
+        settings: The table ``serve`` of the settings.
+        http: The table ``http``; None: events cannot be posted.
+        publisher: Has the snapshots.
+        inbox: Where posts go; None with `http` None.
+        live: The stream of events.
+        threads: Where posts are stored, apart from those that answer questions, so that
+            a slow disk does not hold up the pages.
+        clock: Seconds since 1970.
+        limits: What clients may cost.
+
+    Raises:
+        ConfigError: A setting that means nothing.
+    """
+    readiness = Readiness(settings)
+    files = StaticFiles()
+    started = clock()
+    exposition = Exposition(
+        publisher,
+        most_slices=settings.max_slices_exposed,
+        readiness=readiness,
+        clock=clock,
+        version=__version__,
+    )
+
+    def newest() -> Data | None:
+        published = publisher.current()
+        return None if published is None else published.data
+
+    def healthz(request: Request) -> Response:
+        return _json({"alive": True})
+
+    def readyz(request: Request) -> Response:
+        reasons = readiness.reasons(newest(), clock())
+        # The reasons name partitions: not for those who have not shown the token.
+        told = reasons if request.scope.get("streameval.allowed") else []
+        return _json({"ready": not reasons, "reasons": told}, 503 if reasons else 200)
+
+    def about(request: Request) -> Response:
+        Asking(request.query_params.multi_items()).finish()
+        data, now = newest(), clock()
+        reasons = readiness.reasons(data, now)
+        posts = inbox is not None and http is not None
+        return _json(status(data, now=now, started=started, reasons=reasons, posts=posts))
+
+    def metrics(request: Request) -> Response:
+        return Response(exposition.text(), headers={"content-type": CONTENT_TYPE})
+
+    def file(request: Request) -> Response:
+        return _file(files, request.path_params["name"], request)
+
+    routes = [Route(path, _answering(newest, answer)) for path, answer in _ANSWERS.items()]
+    routes += [
+        Route("/", lambda request: _file(files, "index.html", request)),
+        Route("/static/{name}", file),
+        Route("/openapi.json", lambda request: _file(files, "openapi.json", request)),
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", metrics),
+        Route("/api/status", about),
+        Route("/api/events", _Events(live), methods=["GET"]),
+    ]
+    if inbox is not None and http is not None:
+        room = Room(max(limits.body_bytes, http.max_body_bytes))
+        kinds: tuple[PostKind, ...] = ("predictions", "labels")
+        for kind in kinds:
+            take = _taking(kind, http, inbox, room, threads, limits.body_seconds)
+            routes.append(Route(f"/v1/{kind}", take, methods=["POST"]))
+    else:
+        routes.append(Route("/v1/{kind}", _no_posts, methods=["POST"]))
+    handlers: dict[Any, Any] = {
+        RefusedError: _refuse,
+        HTTPException: _refuse_route,
+        Exception: _failed,
+    }
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    # A redirect would be to whatever host the request named.
+    app.router.redirect_slashes = False
+    return cast(App, app)
+
+
+def _json(content: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:
+    body = msgspec.json.encode(content)
+    return Response(
+        body, code, media_type=JSON, headers={"cache-control": "no-store", **(headers or {})}
+    )
+
+
+def _answering(
+    newest: Callable[[], Data | None], answer: Callable[..., answers.Answer]
+) -> Callable[[Request], Response]:
+    # Not a coroutine: Starlette runs it in a thread, so that sorting ten thousand
+    # slices does not hold up the posts.
+    def endpoint(request: Request) -> Response:
+        data = newest()
+        if data is None:
+            raise RefusedError(
+                503,
+                expected="a snapshot",
+                got="none yet",
+                where="the run",
+                remedy="ask again in a second",
+                headers=(("retry-after", "1"),),
+            )
+        asking = Asking(request.query_params.multi_items())
+        return _json(answer(data, asking, *request.path_params.values()))
+
+    return endpoint
+
+
+def _taking(
+    kind: PostKind,
+    http: HttpSettings,
+    inbox: Postbox,
+    room: Room,
+    threads: ThreadPoolExecutor,
+    seconds: float,
+) -> Callable[[Request], Awaitable[Response]]:
+    async def take(request: Request) -> Response:
+        with room.share() as share:
+            body = await read_body(
+                request.scope,
+                request.receive,
+                most=http.max_body_bytes,
+                seconds=seconds,
+                share=share,
+            )
+            body = one_line_each(body, header(request.scope, "content-type"))
+            check_lines(body, http.max_line_bytes)
+            loop = asyncio.get_running_loop()
+            try:
+                accepted = await loop.run_in_executor(threads, inbox.append, kind, body)
+            except (StoreError, OSError) as error:
+                raise RefusedError(
+                    503,
+                    expected="room in the inbox",
+                    got=str(error) if isinstance(error, StoreError) else "an error of the disk",
+                    where="the inbox",
+                    remedy="nothing of this body was taken; send it again later",
+                    headers=(("retry-after", "5"),),
+                ) from None
+        return _json({"accepted": accepted}, 202)
+
+    return take
+
+
+async def _no_posts(request: Request) -> Response:
+    raise RefusedError(
+        404,
+        expected="a run that takes posts",
+        got="one that does not",
+        where="the run's settings",
+        remedy="add the table [http] to them",
+    )
+
+
+class _Events:
+    """The stream of events as an ASGI application: Starlette's responses know no bounds."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await respond(send, 200, b"", "text/event-stream; charset=utf-8")
+        else:
+            await self._live.stream(receive, send)
+
+
+def _file(files: StaticFiles, name: str, request: Request) -> Response:
+    file = files.get(name)
+    headers = {"etag": file.etag, "cache-control": file.cache_control}
+    if file.etag in (header(request.scope, "if-none-match") or ""):
+        return Response(status_code=304, headers=headers)
+    return Response(file.body, headers={**headers, "content-type": file.content_type})
+
+
+def _refuse(request: Request, fault: Exception) -> Response:
+    assert isinstance(fault, RefusedError)
+    headers = {"cache-control": "no-store", **dict(fault.headers)}
+    return Response(fault.body(), fault.status, media_type=JSON, headers=headers)
+
+
+def _refuse_route(request: Request, error: Exception) -> Response:
+    """Starlette's own refusals: no such path, or no such method there."""
+    assert isinstance(error, HTTPException)
+    headers = tuple((error.headers or {}).items())
+    if error.status_code == 405:
+        allowed = dict(headers).get("Allow", "")
+        fault = RefusedError(
+            405, expected=allowed, got=shown(request.method), where="the method", headers=headers
+        )
+    else:
+        fault = RefusedError(
+            error.status_code,
+            expected="a path of /openapi.json",
+            got=shown(request.url.path),
+            where="the path",
+            headers=headers,
+        )
+    return _refuse(request, fault)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    # The guard writes it to the log.
+    fault = RefusedError(
+        500,
+        expected="an answer",
+        got="a failure of streameval's own",
+        where="the server",
+        remedy="its log tells more",
+    )
+    return _refuse(request, fault)

@@ -1,0 +1,225 @@
+"""What every request passes first, and the headers that every answer carries."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from urllib.parse import urlsplit
+
+from streameval.errors import shown
+from streameval.serve.access import LOGIN_STYLE_HASH, Access, login_page
+from streameval.serve.address import is_loopback
+from streameval.serve.asgi import App, Message, Receive, Scope, Send, header, respond
+from streameval.serve.fault import RefusedError
+from streameval.serve.posted import Room, read_body
+
+__all__ = ["SECURITY_HEADERS", "Guard"]
+
+_LOG = logging.getLogger("streameval.serve")
+_MOST_HEADER_BYTES = 16 * 1024
+_MOST_HEADERS = 100
+_MOST_TARGET_BYTES = 8 * 1024
+_MOST_SECONDS = 300
+_OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login"})
+"""Asked by probes and by those who have not yet logged in; they tell no more than yes or no."""
+_HTML = "text/html; charset=utf-8"
+
+# plotly makes one empty style element and fills it through the object model; this is
+# the hash of nothing.
+_EMPTY_STYLE_HASH = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        f"style-src-elem 'self' 'sha256-{LOGIN_STYLE_HASH}' 'sha256-{_EMPTY_STYLE_HASH}'",
+        # plotly writes style attributes; they load and run nothing.
+        "style-src-attr 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "connect-src 'self'",
+        "font-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+SECURITY_HEADERS = (
+    ("content-security-policy", _POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+)
+_ENCODED = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS]
+
+
+class Guard:
+    """Lets a request through to the application, or answers it itself.
+
+    Args:
+        app: The application.
+        access: Who may ask.
+        local: The server listens on loopback: then only names of this machine
+            are taken as Host, so that a page of another site, whose name was
+            made to point here (DNS rebinding), reaches nothing.
+    """
+
+    def __init__(self, app: App, access: Access, *, local: bool) -> None:
+        self._app = app
+        self._access = access
+        self._local = local
+        self._room = Room(64 * 1024)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"cannot speak {scope['type']}")
+        started = False
+
+        async def with_headers(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message.get("headers", ()), *_ENCODED]
+            await send(message)
+
+        try:
+            if not await self._answered(scope, receive, with_headers):
+                # The stream of events has no end; it bounds each wait itself.
+                limit = None if scope["path"] == "/api/events" else _MOST_SECONDS
+                async with asyncio.timeout(limit):
+                    await self._app(scope, receive, with_headers)
+        except RefusedError as error:
+            await respond(with_headers, error.status, error.body(), headers=error.headers)
+        except Exception:
+            _LOG.exception("%s %s failed", scope["method"], shown(scope["path"]))
+            if started:
+                # uvicorn closes the connection if the answer is not whole.
+                return
+            fault = RefusedError(
+                500,
+                expected="an answer",
+                got="a failure of streameval's own",
+                where="the server",
+                remedy="its log tells more",
+            )
+            await respond(with_headers, 500, fault.body())
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Check the request; True where it is answered with that."""
+        _check_size(scope)
+        self._check_host(scope)
+        path, method = scope["path"], scope["method"]
+        if path == "/login":
+            await self._login(scope, receive, send)
+            return True
+        if method not in ("GET", "HEAD"):
+            _check_origin(scope)
+        if path == "/" and method == "GET" and not self._access.open:
+            given = self._access.from_query(scope)
+            if given is not None:
+                await self._exchange(given, send)
+                return True
+        scope["streameval.allowed"] = allowed = self._access.allows(scope)
+        if allowed or path in _OPEN_PATHS:
+            return False
+        if method == "GET" and "text/html" in (header(scope, "accept") or ""):
+            await respond(send, 401, login_page(), _HTML)
+            return True
+        raise RefusedError(
+            401,
+            expected="the run's token",
+            got="none that fits",
+            where="the header Authorization",
+            remedy="send Authorization: Bearer TOKEN, or open / in a browser and log in",
+            headers=(("www-authenticate", "Bearer"),),
+        )
+
+    async def _login(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._access.open:
+            await respond(send, 303, b"", headers=(("location", "/"),))
+        elif scope["method"] == "POST":
+            with self._room.share() as share:
+                body = await read_body(scope, receive, most=4096, seconds=10, share=share)
+            await self._exchange(self._access.from_form(body), send)
+        elif scope["method"] in ("GET", "HEAD"):
+            await respond(send, 200, login_page(), _HTML)
+        else:
+            raise RefusedError(
+                405,
+                expected="GET or POST",
+                got=shown(scope["method"]),
+                where="/login",
+                headers=(("allow", "GET, HEAD, POST"),),
+            )
+
+    async def _exchange(self, given: str, send: Send) -> None:
+        if self._access.is_token(given):
+            await respond(send, 303, b"", headers=self._access.session())
+        else:
+            await respond(send, 403, login_page("That is not the token of this run."), _HTML)
+
+    def _check_host(self, scope: Scope) -> None:
+        host = header(scope, "host") or ""
+        if self._local and not is_loopback(_name_of(host)):
+            raise RefusedError(
+                421,
+                expected="a name of this machine, such as localhost",
+                got=shown(host),
+                where="the header Host",
+                remedy="to be reached under other names, listen at another address, with a token",
+            )
+
+
+def _name_of(host: str) -> str:
+    """A Host header without its port."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def _check_size(scope: Scope) -> None:
+    headers = scope["headers"]
+    size = sum(len(name) + len(value) for name, value in headers)
+    if size > _MOST_HEADER_BYTES or len(headers) > _MOST_HEADERS:
+        raise RefusedError(
+            431,
+            expected=f"at most {_MOST_HEADERS} headers of {_MOST_HEADER_BYTES:,} bytes in all",
+            got=f"{len(headers)} of {size:,} bytes",
+            where="the headers",
+        )
+    target = len(scope["raw_path"]) + len(scope["query_string"])
+    if target > _MOST_TARGET_BYTES:
+        raise RefusedError(
+            414,
+            expected=f"at most {_MOST_TARGET_BYTES:,} bytes",
+            got=f"{target:,}",
+            where="the address asked for",
+        )
+
+
+def _check_origin(scope: Scope) -> None:
+    """Refuse what a page of another site has a browser send: it needs no answer to do harm."""
+    site = header(scope, "sec-fetch-site")
+    origin = header(scope, "origin")
+    if site is not None:
+        own = site in ("same-origin", "none")
+    elif origin is not None:
+        own = _netloc(origin) == (header(scope, "host") or "").lower()
+    else:
+        own = True
+    if not own:
+        raise RefusedError(
+            403,
+            expected="a request of this server's own pages, or of a program",
+            got=shown(origin or site),
+            where="the header Origin",
+        )
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""

@@ -1,0 +1,29 @@
+"""Bounds on what clients may cost."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["LIMITS", "Limits"]
+
+
+class Limits(NamedTuple):
+    """Seconds, bytes and counts; the sizes of bodies and lines are settings of a run."""
+
+    body_seconds: float = 30
+    """For a posted body to arrive."""
+    header_seconds: float = 20
+    """For a request's headers to arrive, and for the rest of a body that was refused."""
+    keep_alive_seconds: int = 15
+    """Between two requests of a connection."""
+    connections: int = 512
+    body_bytes: int = 64 * 1024 * 1024
+    """Of all bodies that are in memory at a time; at least one of the largest size fits."""
+    listeners: int = 64
+    """Of the stream of events."""
+    event_seconds: float = 15
+    """Silence on the stream of events, at most."""
+
+
+LIMITS = Limits()
+"""Those of a run."""

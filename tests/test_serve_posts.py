@@ -1,0 +1,265 @@
+"""Posting events: what is accepted is durable, what is refused leaves nothing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from streameval.serve.limits import LIMITS
+from streameval.stream.settings import HttpSettings
+from streameval.stream.sources.inbox import Inbox, InboxSource
+from tests.published_sample import HOSTILE
+from tests.serve_runs import Box, raw, serving
+
+SMALL = HttpSettings(max_body_bytes=2000, max_line_bytes=200)
+NDJSON = {"content-type": "application/x-ndjson"}
+
+
+def read_all(inbox: Inbox) -> dict[str, list[bytes]]:
+    source = InboxSource(inbox, {})
+    found: dict[str, list[bytes]] = {}
+    while batches := source.read(1000, 0):
+        for batch in batches:
+            found.setdefault(batch.partition, []).extend(batch.messages)
+    source.close()
+    return found
+
+
+def test_posts_reach_the_inbox(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path / "inbox")
+    with serving(inbox=inbox) as running:
+        lines = [json.dumps({"id": n, "score": 0.5}).encode() for n in range(100)]
+        body = b"\n".join(lines) + b"\r\n\n"
+        response = running.client.post("/v1/predictions", content=body, headers=NDJSON)
+        assert (response.status_code, response.json()) == (202, {"accepted": 100})
+        response = running.client.post("/v1/labels", json={"id": 1, "y_true": HOSTILE[1]})
+        assert (response.status_code, response.json()) == (202, {"accepted": 1})
+        # Durable when answered: another reader of the files sees it all.
+        found = read_all(inbox)
+    assert [line.strip() for line in found["http:predictions"]] == lines
+    assert [json.loads(line) for line in found["http:labels"]] == [{"id": 1, "y_true": HOSTILE[1]}]
+    inbox.close()
+
+
+def test_many_clients_at_once_lose_nothing(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path / "inbox")
+    with serving(inbox=inbox) as running:
+
+        def post(worker: int) -> None:
+            with httpx.Client(base_url=running.server.url) as client:
+                for number in range(20):
+                    body = "".join(f'{{"id":"{worker}/{number}/{n}"}}\n' for n in range(50))
+                    assert client.post("/v1/predictions", content=body).status_code == 202
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(post, range(4)))
+        ids = {json.loads(line)["id"] for line in read_all(inbox)["http:predictions"]}
+    assert len(ids) == 4 * 20 * 50
+    inbox.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "accepted"),
+    [
+        (b'{"id": 1}', 1),
+        (b'{\n  "id": 1,\n  "name": "a\\nb"\n}\n', 1),
+        (b'{"id": 1}\n{"id": 2}\n', 2),
+        (b'{"id": 1}\n\n  \n{"id": 2}', 2),
+        (b'{"id": 1}\n{broken', 2),
+    ],
+)
+def test_json_is_one_object_or_lines(body: bytes, accepted: int) -> None:
+    with serving() as running:
+        headers = {"content-type": "application/json; charset=utf-8"}
+        response = running.client.post("/v1/labels", content=body, headers=headers)
+        assert response.json() == {"accepted": accepted}
+        assert len(running.inbox.lines) == accepted
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "where"),
+    [
+        (b"", 400, "the body"),
+        (b" \n\r\n\t ", 400, "the body"),
+        (b'{"id": 1}\n{"id": "\xff"}', 400, "line 2"),
+        ('{"id": 1}'.encode("utf-16"), 400, "line 1"),
+        (b'{}\n{}\n{"id": "' + b"x" * 200 + b'"}', 413, "line 3"),
+        (b"{}\n" * 1000, 413, "the body"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(body: bytes, status: int, where: str) -> None:
+    with serving(http=SMALL) as running:
+        for content in (body, iter([body[:7], body[7:]])):
+            response = running.client.post("/v1/predictions", content=content, headers=NDJSON)
+            assert response.status_code == status, response.text
+            assert response.json()["error"]["where"] == where
+        assert running.inbox.posts == []
+        # The bounds themselves are fine.
+        line = b'{"id": "' + b"x" * 190 + b'"}'
+        assert len(line) == 200
+        assert running.client.post("/v1/labels", content=line).status_code == 202
+        whole = b"{}\n" * 666 + b"{}"
+        assert len(whole) == 2000
+        assert running.client.post("/v1/labels", content=whole).status_code == 202
+
+
+@pytest.mark.parametrize(
+    "body", [b'[{"id": 1}]', b"{\n" * 5, b'{\n"a": 1\n}\n}', b'{"a":\n' * 100_000]
+)
+def test_json_that_is_no_object_is_refused(body: bytes) -> None:
+    with serving() as running:
+        headers = {"content-type": "application/json"}
+        response = running.client.post("/v1/labels", content=body, headers=headers)
+        assert response.status_code == 400
+        assert running.inbox.posts == []
+
+
+def test_compressed_bodies_are_refused() -> None:
+    with serving() as running:
+        headers = {"content-encoding": "gzip"}
+        response = running.client.post("/v1/labels", content=b"\x1f\x8b", headers=headers)
+        assert response.status_code == 415
+
+
+@pytest.mark.parametrize("fault", ["full", "broken"])
+def test_a_full_inbox_or_disk_is_to_be_tried_again(fault: str) -> None:
+    box = Box()
+    setattr(box, fault, True)
+    with serving(inbox=box) as running:
+        response = running.client.post("/v1/labels", content=b"{}")
+        assert (response.status_code, response.headers["retry-after"]) == (503, "5")
+        assert "nothing of this body was taken" in response.json()["error"]["remedy"]
+        setattr(box, fault, False)
+        assert running.client.post("/v1/labels", content=b"{}").status_code == 202
+
+
+def test_a_full_inbox_on_disk(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path / "inbox", max_bytes=200)
+    with serving(inbox=inbox) as running:
+        answers = [
+            running.client.post("/v1/labels", content=b'{"id": "%03d"}' % n).status_code
+            for n in range(20)
+        ]
+        accepted = answers.count(202)
+        assert sorted(answers) == [202] * accepted + [503] * (20 - accepted)
+        assert 0 < accepted < 20
+        assert len(read_all(inbox)["http:labels"]) == accepted
+    inbox.close()
+
+
+def test_a_slow_disk_holds_up_nobody_else() -> None:
+    box = Box()
+    box.go_on.clear()
+    limits = LIMITS._replace(body_bytes=3000)
+    with serving(inbox=box, http=SMALL, limits=limits) as running:
+        body = b"{}\n" * 400
+        with ThreadPoolExecutor(2) as pool:
+            posts = [
+                pool.submit(httpx.post, running.server.url + "v1/labels", content=body)
+                for _ in range(2)
+            ]
+            box.entered.acquire()
+            box.entered.acquire()
+            assert running.json("/api/report")["sequence"] == 1
+            # Both bodies are in memory: a third has no room.
+            response = running.client.post("/v1/labels", content=body)
+            assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+            box.go_on.set()
+            assert [post.result().status_code for post in posts] == [202, 202]
+        assert running.client.post("/v1/labels", content=body).status_code == 202
+
+
+def test_a_body_that_does_not_come_is_given_up() -> None:
+    limits = LIMITS._replace(body_seconds=0.2)
+    with serving(limits=limits) as running:
+        answer = raw(
+            running.server.url,
+            b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{}",
+        )
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert running.inbox.posts == []
+
+
+def test_a_run_without_http_takes_no_posts() -> None:
+    with serving(http=None) as running:
+        response = running.client.post("/v1/labels", content=b"{}")
+        assert response.status_code == 404
+        assert "[http]" in response.json()["error"]["remedy"]
+
+
+def test_only_posts_are_taken() -> None:
+    with serving() as running:
+        for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"):
+            response = running.client.request(method, "/v1/labels", content=b"{}")
+            assert response.status_code == 405
+            assert response.headers["allow"] == "POST"
+        assert running.inbox.posts == []
+
+
+def malformed(rng: random.Random) -> bytes:
+    """A request that is wrong in one of many ways."""
+    body = bytes(rng.randrange(256) for _ in range(rng.randrange(60)))
+    length = b"Content-Length: %d\r\n" % len(body)
+    start = b"POST /v1/predictions HTTP/1.1\r\n"
+    host = b"Host: localhost\r\n"
+    makers = [
+        # Bytes that are not UTF-8, whatever else they are.
+        lambda: start + host + b"Content-Length: %d\r\n\r\n" % (len(body) + 1) + body + b"\xff",
+        lambda: start + host + b"Content-Length: 2000000\r\n\r\n" + body,
+        lambda: start + host + b"Content-Length: -1\r\n\r\n" + body,
+        lambda: start + host + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
+        lambda: start + host + length + b"Content-Length: 7\r\n\r\n" + body,
+        lambda: start + host + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n" + body,
+        lambda: start + host + b"Transfer-Encoding: gzip\r\n\r\n" + body,
+        lambda: start + host + b"Content-Length: 500\r\n\r\n" + body,
+        lambda: start + length + b"\r\n" + body,
+        lambda: start + b"Host: evil.example\r\n" + length + b"\r\n" + body,
+        lambda: start + host + b"X: " + b"y" * 20_000 + b"\r\n" + length + b"\r\n" + body,
+        lambda: start + host + b"Bad Name: 1\r\n" + length + b"\r\n" + body,
+        lambda: b"POST /v1/nothing HTTP/1.1\r\n" + host + length + b"\r\n" + body,
+        lambda: b"POST /" + b"a" * 9000 + b" HTTP/1.1\r\n" + host + length + b"\r\n" + body,
+        lambda: b"BREW /v1/labels HTTP/1.1\r\n" + host + length + b"\r\n" + body,
+        lambda: b"POST /v1/predictions HTTP/9.9\r\n" + host + length + b"\r\n" + body,
+        lambda: body + b"\r\n\r\n",
+        lambda: (
+            start
+            + host
+            + b"Content-Type: application/json\r\nContent-Length: 400000\r\n\r\n"
+            + b'{"a":\n' * 66_666
+            + b"    "
+        ),
+        lambda: start + host + b"Content-Encoding: br\r\n" + length + b"\r\n" + body,
+    ]
+    return rng.choice(makers)()
+
+
+def test_a_thousand_malformed_requests() -> None:
+    http = HttpSettings(max_body_bytes=1_000_000, max_line_bytes=1000)
+    limits = LIMITS._replace(body_seconds=5)
+    rng = random.Random(5)
+    with serving(http=http, limits=limits) as running:
+        counter = itertools.count()
+        answers: dict[bytes, int] = {}
+        lock = threading.Lock()
+
+        def send(request: bytes) -> None:
+            answer = raw(running.server.url, request, close=True)
+            with lock:
+                next(counter)
+                answers[answer[9:12]] = answers.get(answer[9:12], 0) + 1
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(send, [malformed(rng) for _ in range(1200)]))
+        assert next(counter) == 1200
+        # Refused, or (broken off before there was a request) closed without a word.
+        assert set(answers) <= {*(b"%d" % status for status in range(400, 500)), b""}, answers
+        assert running.inbox.posts == []
+        assert running.client.post("/v1/labels", content=b"{}").status_code == 202
+        assert running.json("/api/report")["sequence"] == 1
