@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 
 from streameval.stream.config import secret
 from streameval.stream.evaluators import fingerprint
+from streameval.stream.open_join import open_join
 from streameval.stream.open_sources import open_sources
 from streameval.stream.published import Publisher
 from streameval.stream.records import RecordDecoder
@@ -22,6 +24,7 @@ from streameval.stream.runner import Runner
 from streameval.stream.settings import RunSettings
 from streameval.stream.sources.inbox import Inbox
 from streameval.stream.store import open_store
+from streameval.stream.webhook import Webhook
 
 __all__ = ["run_service"]
 
@@ -65,7 +68,12 @@ def run_service(
             settings.fields, settings.evaluator, settings.join is not None, longest
         )
         publisher = Publisher()
-        runner = Runner(settings, store, decoder, publisher)
+        webhook = None
+        if settings.webhook is not None:
+            webhook = Webhook(settings.webhook)
+            stack.callback(webhook.close)
+        join = open_join(settings, store, time.monotonic)
+        runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
         log.info(
             "%s: %s events counted so far, in %d partitions",
             settings.store,

@@ -22,6 +22,7 @@ from streameval.stream.progress import read_progress
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
 from streameval.stream.state_rows import merged_windows
 from streameval.stream.store import open_store, read_store
+from streameval.stream.waiting import WaitingStore
 
 __all__ = ["store_app"]
 
@@ -77,6 +78,7 @@ def check(store: StoreArgument) -> None:
                 "SELECT count(*), coalesce(sum(length(data)), 0) FROM states"
             ).fetchone()
             partitions = read_progress(connection)
+            waiting = _waiting(connection)
             (kept,) = connection.execute("SELECT count(*) FROM quarantine").fetchone()
         counters = opened.counters()
     finally:
@@ -86,8 +88,17 @@ def check(store: StoreArgument) -> None:
         f"  {counters.get('events', 0):,} events, "
         f"{counters.get('checkpoints', 0):,} checkpoints\n"
         f"  {rows:,} states of {len(partitions):,} partitions, {size:,} bytes\n"
-        f"  {kept:,} records in quarantine"
+        + (f"  {waiting:,} entries of the join\n" if waiting is not None else "")
+        + f"  {kept:,} records in quarantine"
     )
+
+
+def _waiting(connection: sqlite3.Connection) -> int | None:
+    """How many entries the join has, each read and verified; None without a join."""
+    query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_segments'"
+    if not connection.execute(query).fetchone()[0]:
+        return None
+    return len(WaitingStore(connection))
 
 
 @store_app.command()

@@ -40,11 +40,14 @@ def arguments(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def joined(parts: list[Mapping[str, Column]]) -> dict[str, Column]:
-    """Columns one after another."""
+    """The columns that all parts have, one part after another."""
     if len(parts) == 1:
         return dict(parts[0])
     result: dict[str, Column] = {}
     for name in parts[0]:
+        # Only the id may be missing in some: joined events do not bring it.
+        if not all(name in part for part in parts):
+            continue
         columns = [part[name] for part in parts]
         arrays = [column for column in columns if isinstance(column, np.ndarray)]
         if len(arrays) == len(columns):

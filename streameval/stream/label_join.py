@@ -380,6 +380,11 @@ class LabelJoin:
             (msgspec.json.encode(data).decode(),),
         )
 
+    @property
+    def watermark(self) -> int | None:
+        """How far time has come for certain, in microseconds; None before anything is."""
+        return self._watermark.value
+
     def coverage(self) -> dict[str, Any]:
         """Counts, delays and cohorts, as they are published."""
         return self._coverage.to_dict(self._watermark.value)

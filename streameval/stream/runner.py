@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from streameval.errors import SourceError
 from streameval.event_time import duration, iso_time
-from streameval.stream.batch import Batch, Decoded, Position, Source
+from streameval.stream.alarms import Alarms
+from streameval.stream.batch import Batch, Decoded, Position, Records, Source
 from streameval.stream.counting import Counting
 from streameval.stream.evaluators import open_evaluators
+from streameval.stream.event_columns import taken_rows
+from streameval.stream.label_join import LabelJoin
+from streameval.stream.partition_rows import PartitionRows
 from streameval.stream.progress import Progress
 from streameval.stream.published import Publisher
 from streameval.stream.quarantine import Quarantine
@@ -21,10 +24,9 @@ from streameval.stream.settings import RunSettings
 from streameval.stream.snapshot import Snapshots
 from streameval.stream.state_rows import StateRows, read_rows
 from streameval.stream.store import Store
+from streameval.stream.webhook import Webhook
 
 __all__ = ["Decoder", "Runner"]
-
-log = logging.getLogger(__name__)
 
 _READ_MOST = 20_000
 _WAIT_SECONDS = 0.1
@@ -66,6 +68,7 @@ class Runner:
         publisher: Gets a snapshot after each checkpoint.
         join: Where predictions and labels meet, loaded from the store; None
             where records are complete.
+        webhook: Where alerts are posted to.
         now: Microseconds since 1970.
         clock: Seconds, only ever forward.
 
@@ -81,7 +84,8 @@ class Runner:
         decoder: Decoder,
         publisher: Publisher,
         *,
-        join: Any = None,
+        join: LabelJoin | None = None,
+        webhook: Webhook | None = None,
         now: Callable[[], int] = lambda: time.time_ns() // 1_000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -102,6 +106,7 @@ class Runner:
             self._rows = StateRows(connection)
             self._progress = Progress(connection)
             self._quarantine = Quarantine(connection, settings.quarantine, now)
+            self._alarms = Alarms(settings, connection, webhook, now)
         counters = store.counters()
         self._label_kind = decoder.label_kind = store.meta().get(_LABEL_KIND)
         self._sequence = counters.get("checkpoints", 0)
@@ -114,7 +119,7 @@ class Runner:
         self._begun = clock()
         self._quiet_since = self._begun
         self._read = 0
-        self._problems: dict[str, str] = {}
+        self._table = PartitionRows()
         self._stopping = False
         self._sources: Sequence[Source] = ()
 
@@ -153,6 +158,9 @@ class Runner:
             raise
         self._checkpoint()
         self._publish(force=True)
+        if self._alarms.changed:
+            with self._store.transaction() as connection:
+                self._alarms.write(connection)
 
     def _loop(self, until_end: bool) -> None:
         while not self._stopping:
@@ -196,11 +204,15 @@ class Runner:
         decoded = self._decoder.decode(batch)
         self._quarantine.note_batch(batch, decoded.bad)
         self._read += len(batch.messages) + len(batch.bad)
+        newest = _newest(decoded)
+        if decoded.complete is not None:
+            direct = decoded.complete
+            if self._join is not None:
+                decoded.complete, direct = _by_id(decoded.complete)
+            self._counting.add(batch.partition, direct, batch)
         if self._join is not None:
             self._join.add(decoded)
-        elif decoded.complete is not None:
-            self._counting.add(batch.partition, decoded.complete, batch)
-        return _newest(decoded)
+        return newest
 
     def _is_due(self) -> bool:
         waited = self._clock() - self._begun
@@ -220,17 +232,23 @@ class Runner:
 
     def _checkpoint(self) -> None:
         begun = self._clock()
-        quiet = not self._read and not self._quarantine.pending
+        quiet = not (self._read or self._quarantine.pending or self._alarms.changed)
         if quiet and (self._join is None or begun - self._quiet_since < _QUIET_SECONDS):
             # Everything that was read is in the store already.
             self._begun = begun
             self._checkpoint_at = self._now()
             return
         number = self._sequence + 1
+        if self._join is not None:
+            # What has not been read at all may be old: nothing expires before.
+            self._join.expect(
+                status.partition for source in self._sources for status in source.status()
+            )
         with self._store.transaction() as connection:
             counted = self._count(number)
             if self._join is not None:
                 self._join.write(connection)
+            self._alarms.write(connection)
             changed = self._progress.write()
             replayed = self._quarantine.write()
             self._events += counted
@@ -266,68 +284,45 @@ class Runner:
 
     def _publish(self, *, force: bool = False) -> None:
         self._published += 1
+        self._published_at = self._clock()
         coverage = None if self._join is None else self._join.coverage()
-        newest = self._progress.newest
-        settled = None if newest is None else newest - self._wait
+        settled = self._progress.newest if self._join is None else self._join.watermark
+        if settled is not None:
+            settled -= self._wait
         waiting = bool(coverage and coverage["waiting"])
+        statuses = [status for source in self._sources for status in source.status()]
         with self._store.reading():
             quarantine = self._quarantine.published()
-        self._publisher.publish(
-            {
-                "sequence": self._published,
-                "at": iso_time(self._now()),
-                **self._snapshots.build(waiting=waiting, settled=settled, force=force),
-                "join": coverage,
-                "partitions": self._partitions(),
-                "quarantine": quarantine,
-                "alerts": [],
-                "checkpoint": {
-                    "sequence": self._sequence,
-                    "at": iso_time(self._checkpoint_at),
-                    "events": self._events,
-                    "seconds": self._checkpoint_seconds,
-                },
-            }
-        )
-
-    def _partitions(self) -> list[Mapping[str, Any]]:
-        known = self._progress.partitions
-        found: dict[str, dict[str, Any]] = {
-            name: {
-                "partition": name,
-                "position": dict(partition.position),
-                "lag": None,
-                "problem": "",
-                "records": partition.records,
-                "newest": None if partition.newest is None else iso_time(partition.newest),
-            }
-            for name, partition in known.items()
+        data = {
+            "sequence": self._published,
+            "at": iso_time(self._now()),
+            **self._snapshots.build(waiting=waiting, settled=settled, force=force),
+            "join": coverage,
+            "partitions": self._table.rows(self._progress, statuses),
+            "quarantine": quarantine,
+            "checkpoint": {
+                "sequence": self._sequence,
+                "at": iso_time(self._checkpoint_at),
+                "events": self._events,
+                "seconds": self._checkpoint_seconds,
+            },
         }
-        for source in self._sources:
-            for status in source.status():
-                row = found.setdefault(
-                    status.partition,
-                    {
-                        "partition": status.partition,
-                        "position": None,
-                        "lag": None,
-                        "problem": "",
-                        "records": 0,
-                        "newest": None,
-                    },
-                )
-                row["lag"] = status.lag
-                row["problem"] = status.problem
-                self._tell(status.partition, status.problem)
-        return [found[name] for name in sorted(found)]
+        data["alerts"] = self._alarms.judge(data)
+        self._publisher.publish(data)
 
-    def _tell(self, partition: str, problem: str) -> None:
-        if problem != self._problems.get(partition, ""):
-            self._problems[partition] = problem
-            if problem:
-                log.warning("%s: %s", partition, problem)
-            else:
-                log.info("%s: is being read again", partition)
+
+def _by_id(records: Records) -> tuple[Records, Records]:
+    """Complete records that have an id, which may be corrected, and those without one."""
+    ids = records.columns["id"]
+    assert isinstance(ids, list)
+    if None not in ids:
+        return records, Records({}, records.places[:0])
+    has = np.asarray([key is not None for key in ids])
+    parts = [
+        Records(taken_rows(records.columns, np.flatnonzero(rows)), records.places[rows])
+        for rows in (has, ~has)
+    ]
+    return parts[0], parts[1]
 
 
 def _newest(decoded: Decoded) -> int | None:
