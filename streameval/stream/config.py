@@ -125,5 +125,4 @@ def _check_paths(settings: RunSettings, places: Places) -> None:
 
 _TYPE = inspect.type_info(RunSettings)
 _PATHS = ("id", "y_true", "y_pred", "score", "proba", "weight", "time")
-_LABEL_TYPE = inspect.type_info(RunSettings)
-_PATHS = ("id", "y_true", "time")
+_LABEL_PATHS = ("id", "y_true", "time")
