@@ -10,7 +10,6 @@ For the tests of whatever reads snapshots: the API, the metrics, the dashboard.
 
 from __future__ import annotations
 
-import math
 import random
 import threading
 from datetime import UTC, datetime, timedelta
@@ -367,17 +366,3 @@ class SamplePublisher:
                 timeout,
             )
             return self._newest
-
-
-def _finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, dict):
-        return all(_finite(item) for item in value.values())
-    return all(_finite(item) for item in value) if isinstance(value, list) else True
-
-
-def test_the_sample_is_plain_json() -> None:
-    for data in (published_data(), published_data(slices=50, classes=30)):
-        assert _finite(data)
-        assert msgspec.json.decode(msgspec.json.encode(data)) == data

@@ -77,14 +77,15 @@ def test_the_fields_tell_what_a_record_is() -> None:
         {"id": 7, "y_true": 1},
         {"id": "b", "score": 1, "y_true": False},
         {"id": "c", "score": 0.25, "y_true": None},
-        {"score": 0.25, "y_true": 0},
+        {"id": 5, "score": 0.25, "y_true": 0},
         {"id": "d"},
+        {"score": 0.25, "y_true": 0},
     )
     assert parts(decoded) == {
         "predictions": [100, 103],
         "labels": [101],
         "complete": [102, 104],
-        "bad": [105],
+        "bad": [105, 106],
     }
     assert decoded.predictions is not None
     assert decoded.predictions.columns["id"] == ["a", "c"]
@@ -93,8 +94,9 @@ def test_the_fields_tell_what_a_record_is() -> None:
     assert decoded.labels.columns["id"] == ["7"]
     assert decoded.labels.columns["y_true"] == [1]
     assert decoded.complete is not None
-    # An id is wanted where another record may meet this one; a complete record needs none.
-    assert decoded.complete.columns["id"] == ["b", None]
+    assert decoded.complete.columns["id"] == ["b", "5"]
+    # Without its id nobody could tell whether a record comes twice.
+    assert decoded.bad[1].reason == "id"
     assert [type(label) for label in decoded.complete.columns["y_true"]] == [int, int]
     assert decoded.complete.columns["time"].tolist() == [int(NOW) * SECOND] * 2
 

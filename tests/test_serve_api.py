@@ -131,6 +131,12 @@ def test_the_validation_can_fail(running: Running) -> None:
         check(answer, schema_of("/api/report", "get", 200))
 
 
+def test_the_sample_is_plain_json() -> None:
+    for data in (published_data(), published_data(slices=50, classes=30)):
+        # allow_nan=False: JSON has no such numbers.
+        assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
 def test_every_route_is_described_and_the_other_way_round(running: Running) -> None:
     served = running.json("/openapi.json")
     assert served == OPENAPI
@@ -172,6 +178,8 @@ def test_slices_are_sorted_and_undefined_ones_come_last(
     defined = [value for value in values if value is not None]
     assert 0 < len(defined) < len(values)
     assert all(value is None for value in values[len(defined) :])
+    equals = [row["support"] for row in rows[len(defined) :]]
+    assert equals == sorted(equals, reverse=True)
     up = find(metric, "binary").direction == "up"
     falling = {"desc": True, "asc": False, "worst": not up, "best": up}[order]
     assert defined == sorted(defined, reverse=falling)

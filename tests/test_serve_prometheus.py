@@ -192,7 +192,7 @@ def test_scrapes_within_a_second_share_a_text(running: Running) -> None:
         assert one(parsed(scrape(running)), "streameval_checkpoint_age_seconds") > 6
     finally:
         running.clock.now = NOW
-    sequence = running.publisher.current().data["sequence"]  # type: ignore[union-attr]
+    sequence = int(one(parsed(scrape(running)), "streameval_published_sequence"))
     running.publisher.publish(published_data(slices=300, sequence=sequence + 1))
     assert one(parsed(scrape(running)), "streameval_published_sequence") == sequence + 1
     running.publisher.publish(published_data(slices=300, sequence=sequence))

@@ -59,16 +59,14 @@ class Guard:
 
     Args:
         app: The application.
-        access: Who may ask.
-        local: The server listens on loopback: then only names of this machine
+        access: Who may ask. Where nobody needs a token, only names of this machine
             are taken as Host, so that a page of another site, whose name was
             made to point here (DNS rebinding), reaches nothing.
     """
 
-    def __init__(self, app: App, access: Access, *, local: bool) -> None:
+    def __init__(self, app: App, access: Access) -> None:
         self._app = app
         self._access = access
-        self._local = local
         self._room = Room(64 * 1024)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -162,13 +160,13 @@ class Guard:
 
     def _check_host(self, scope: Scope) -> None:
         host = header(scope, "host") or ""
-        if self._local and not is_loopback(_name_of(host)):
+        if self._access.open and not is_loopback(_name_of(host)):
             raise RefusedError(
                 421,
                 expected="a name of this machine, such as localhost",
                 got=shown(host),
                 where="the header Host",
-                remedy="to be reached under other names, listen at another address, with a token",
+                remedy="to be reached under other names, set serve.token",
             )
 
 

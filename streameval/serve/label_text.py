@@ -21,7 +21,7 @@ def label_text(text: str) -> str:
     >>> label_text("country=PT")
     'country=PT'
     >>> label_text("a\\nb")
-    'a\\ufffdb #6480a9e6'
+    'a\ufffdb #7e18f737'
     >>> len(label_text("x" * 5000)), label_text("x" * 5000) == label_text("x" * 5001)
     (130, False)
     """

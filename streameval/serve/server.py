@@ -81,7 +81,7 @@ def start(
     except BaseException:
         listening.close()
         raise
-    guard = Guard(app, Access(token, address), local=address.loopback)
+    guard = Guard(app, Access(token, address))
     return Server(guard, listening, address, live, threads, limits)
 
 

@@ -29,7 +29,7 @@ def ids(values: list[Any], short: bool) -> Checked:
     """Ids as text: the number 5 and the text ``"5"`` are one.
 
     Args:
-        values: As decoded; None stays None.
+        values: As decoded.
         short: No text among them can be too long.
     """
     if short and set(map(type, values)) == {str} and "" not in values:
@@ -38,9 +38,13 @@ def ids(values: list[Any], short: bool) -> Checked:
     faults: dict[int, Fault] = {}
     expected = EXPECTED["id"]
     for place, value in enumerate(values):
+        if value is None:
+            faults[place] = Fault("id", expected, "null")
+            taken.append("")
+            continue
         try:
-            text = value if value is None else str(value)
-            size = 1 if text is None else len(text.encode())
+            text = str(value)
+            size = len(text.encode())
         except ValueError:  # an integer of thousands of digits
             text, size = "", LONGEST_NAME + 1
         if not size:

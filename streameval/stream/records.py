@@ -42,7 +42,8 @@ class RecordDecoder:
     What a record is, its fields tell: with one of ``y_pred``, ``score`` or
     ``proba`` it is a prediction, with the true label as well it is complete, with
     the true label alone it is a label. A null is as good as a missing field.
-    Without a join only complete records count. In a batch of ``labels`` only the
+    Without a join only complete records count; with one, every record needs its id,
+    or nobody could tell when it comes twice. In a batch of ``labels`` only the
     label's own fields are looked at.
 
     Whatever the bytes are, nothing is raised: each message ends up in exactly one
@@ -58,7 +59,6 @@ class RecordDecoder:
         max_record_bytes: A longer message is bad.
         clock: Seconds since 1970: the time of a record that nobody else knows a
             time of, and the moment that a time may not be far ahead of.
-        label_kind: What an earlier part of the run has learnt.
 
     Cost:
         About 0.6 µs for a record of two fields in 66 bytes; about 10 µs for a bad one.
@@ -122,7 +122,7 @@ class RecordDecoder:
             decoded.predictions = reading.columns(predictions, fields.prediction)
             if true.any():
                 complete = everything.where(marked & true)
-                decoded.complete = reading.columns(complete, fields.complete, may_lack="id")
+                decoded.complete = reading.columns(complete, fields.complete)
             if not marked.all():
                 rest = everything.where(~marked)
                 true = reading.present(rest, fields.label_truths)
@@ -206,9 +206,7 @@ class _Reading:
                 found |= np.asarray([value is not None for value in values])
         return found
 
-    def columns(
-        self, group: _Group, fields: tuple[Field, ...], may_lack: str = ""
-    ) -> Records | None:
+    def columns(self, group: _Group, fields: tuple[Field, ...]) -> Records | None:
         """The columns of records that need all of these fields; None where no record is good."""
         if not group.records:
             return None
@@ -219,10 +217,6 @@ class _Reading:
             columns[field.column], wrong = self._checked(field, values)
             for place, fault in wrong.items():
                 faults.setdefault(place, (field, None if values[place] is None else fault))
-            if field.column == "id" and field.column != may_lack and None in values:
-                for place, value in enumerate(values):
-                    if value is None:
-                        faults.setdefault(place, (field, None))
         if "time" not in columns:
             columns["time"] = self._times(group.rows)
         times = columns["time"]

@@ -36,11 +36,11 @@ CREATE TABLE join_segments (
 );
 """
 
-_INDEX_BITS = 12
+_INDEX_BITS = 8
 _ENTRIES = 1 << _INDEX_BITS
-"""Entries of a segment, some 250 KB of them."""
+"""Entries of a segment, some 16 KB of them: little to read for one label of a random age."""
 
-_CACHED_SEGMENTS = 64
+_CACHED_SEGMENTS = 2048
 
 
 class WaitingStore:
