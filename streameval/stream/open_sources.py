@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streameval.stream.batch import Position, Source
+from streameval.stream.secret_values import secret
 from streameval.stream.settings import RunSettings
 from streameval.stream.sources.files import FilesSource
 from streameval.stream.sources.inbox import Inbox, InboxSource
@@ -36,7 +37,7 @@ def open_sources(
             # Imported only where it is wanted: its client is an extra.
             from streameval.stream.sources.kafka import KafkaSource
 
-            opened.append(KafkaSource(settings.kafka, positions))
+            opened.append(KafkaSource(settings.kafka, positions, secret=secret))
     except BaseException:
         for source in opened:
             source.close()
