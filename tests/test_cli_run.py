@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -243,3 +244,50 @@ def test_the_log_is_one_line_a_record(here: Path) -> None:
     for line in result.err.splitlines():
         assert line.startswith("20")
         assert line.isprintable()
+
+
+def test_posted_events_are_counted_through_a_kill(here: Path) -> None:
+    """What was answered with success is counted, once, whatever comes between."""
+    config = CONFIG.replace('[files]\nrecords = ["events.jsonl"]', "[http]")
+    config = config.replace("enabled = false", 'listen = "127.0.0.1:0"')
+    config = config.replace("[fields]", '[fields]\nid = "id"')
+    (here / "run.toml").write_text(config + '[join]\nwait = "24h"\n')
+    rows = [{"id": f"e{n}", **row} for n, row in enumerate(events(40))]
+    for number in range(4):
+        with start() as process:
+            address = listening(process)
+            for row in rows[number * 10 : number * 10 + 10]:
+                prediction = {key: value for key, value in row.items() if key != "y_true"}
+                label = {key: row[key] for key in ("id", "y_true", "time")}
+                post(address, "predictions", prediction)
+                post(address, "labels", label)
+            if number == 3:
+                wait_until(lambda: counted() == 40)
+                with urllib.request.urlopen(f"{address}api/report") as answer:
+                    shown = json.load(answer)
+                assert shown["reports"]["all"]["metrics"]["accuracy"]["support"] == 40
+                process.terminate()
+                assert process.wait() == 0
+            else:
+                process.kill()
+    store = own_process("store", "report", "streameval.db", "--window", "all", "--format", "json")
+    metrics = json.loads(store.out)["all"]["metrics"]
+    assert metrics == expected(rows).report().to_dict()["metrics"]
+
+
+def listening(process: subprocess.Popen[bytes]) -> str:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"listening at " in line:
+            return line.split()[-1].decode()
+    raise AssertionError("it does not listen")
+
+
+def post(address: str, kind: str, record: dict[str, Any]) -> None:
+    request = urllib.request.Request(
+        f"{address}v1/{kind}",
+        json.dumps(record).encode(),
+        {"Content-Type": "application/x-ndjson"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status in (200, 202)

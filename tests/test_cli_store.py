@@ -111,7 +111,7 @@ def test_cut_records_are_told(command: Command, store: str) -> None:
     assert command("run", "run.toml", "--until-end").code == 0
     result = command("store", "quarantine", store, "--replay")
     assert (result.code, result.out[:2]) == (0, "2 ")
-    assert "1 cannot be replayed: only their first bytes were kept" in result.err
+    assert "1 cannot be replayed, as they were not kept whole" in result.err
 
 
 def test_a_damaged_store(command: Command, store: str) -> None:

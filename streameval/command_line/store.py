@@ -219,8 +219,8 @@ def _replay(path: str, reason: str | None) -> None:
     write(f"{marked:,} records will be read first by the next run")
     if cut:
         say(
-            f"{cut:,} cannot be replayed: only their first bytes were kept "
-            "(quarantine.max_bytes); send them again"
+            f"{cut:,} cannot be replayed, as they were not kept whole (longer than "
+            "quarantine.max_bytes, or joined of two records); send them again"
         )
         if not marked:
             raise typer.Exit(FAILURE)

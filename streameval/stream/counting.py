@@ -49,6 +49,8 @@ class Refused(NamedTuple):
     kind: str
     time: int | None
     event: BadEvent
+    cut: bool
+    """Whether its own record is gone, so that it cannot be read again."""
 
 
 class _Origin(NamedTuple):
@@ -208,11 +210,12 @@ class Counting:
         if origin.batch is None:
             time = event.get("time")
             bad = BadEvent(place, reason, detail, as_record(event, self._fields))
-            return Refused(partition, "records", time, bad)
+            return Refused(partition, "records", time, bad, True)
         at = bisect_left(origin.batch.places, place)
         times = origin.batch.times
         bad = BadEvent(place, reason, detail, origin.batch.messages[at])
-        return Refused(partition, origin.batch.kind, None if times is None else times[at], bad)
+        time = None if times is None else times[at]
+        return Refused(partition, origin.batch.kind, time, bad, False)
 
 
 def _weights_not_whole(columns: Mapping[str, Column]) -> dict[int, InputError]:

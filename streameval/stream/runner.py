@@ -11,10 +11,9 @@ import numpy as np
 from streameval.errors import SourceError
 from streameval.event_time import duration, iso_time
 from streameval.stream.alarms import Alarms
-from streameval.stream.batch import Batch, Decoded, Position, Records, Source
+from streameval.stream.batch import Batch, Decoded, Position, Source
 from streameval.stream.counting import Counting
 from streameval.stream.evaluators import open_evaluators
-from streameval.stream.event_columns import taken_rows
 from streameval.stream.label_join import LabelJoin
 from streameval.stream.partition_rows import PartitionRows
 from streameval.stream.progress import Progress
@@ -204,15 +203,11 @@ class Runner:
         decoded = self._decoder.decode(batch)
         self._quarantine.note_batch(batch, decoded.bad)
         self._read += len(batch.messages) + len(batch.bad)
-        newest = _newest(decoded)
-        if decoded.complete is not None:
-            direct = decoded.complete
-            if self._join is not None:
-                decoded.complete, direct = _by_id(decoded.complete)
-            self._counting.add(batch.partition, direct, batch)
         if self._join is not None:
             self._join.add(decoded)
-        return newest
+        elif decoded.complete is not None:
+            self._counting.add(batch.partition, decoded.complete, batch)
+        return _newest(decoded)
 
     def _is_due(self) -> bool:
         waited = self._clock() - self._begun
@@ -279,7 +274,7 @@ class Runner:
                 self._counting.take_back(partition, event)
         counted, refused = self._counting.checkpoint(self._rows, number)
         for one in refused:
-            self._quarantine.note(one.partition, one.kind, one.event, one.time)
+            self._quarantine.note(one.partition, one.kind, one.event, one.time, cut=one.cut)
         return counted
 
     def _publish(self, *, force: bool = False) -> None:
@@ -309,20 +304,6 @@ class Runner:
         }
         data["alerts"] = self._alarms.judge(data)
         self._publisher.publish(data)
-
-
-def _by_id(records: Records) -> tuple[Records, Records]:
-    """Complete records that have an id, which may be corrected, and those without one."""
-    ids = records.columns["id"]
-    assert isinstance(ids, list)
-    if None not in ids:
-        return records, Records({}, records.places[:0])
-    has = np.asarray([key is not None for key in ids])
-    parts = [
-        Records(taken_rows(records.columns, np.flatnonzero(rows)), records.places[rows])
-        for rows in (has, ~has)
-    ]
-    return parts[0], parts[1]
 
 
 def _newest(decoded: Decoded) -> int | None:
