@@ -425,6 +425,11 @@ class Evaluator:
         return self._total.series(metric)
 
     @property
+    def total(self) -> View:
+        """The view of all events, beside those of :meth:`slices`."""
+        return self._total
+
+    @property
     def arrivals(self) -> dict[str, int]:
         """Counts of events by when they came: on time, late and kept, late and dropped.
 
@@ -480,6 +485,37 @@ class Evaluator:
     def emptied(self) -> Self:
         """A new evaluator set up in the same way, without events."""
         return type(self)._blank(self._options)
+
+    def delta(self, *, newest: int | None = None) -> Self:
+        """An empty evaluator for further events of this stream, to be merged into this one.
+
+        It takes and refuses what this one would: it knows the labels that are
+        known here, and the slices that are open here have their room there.
+        Merge it before this one counts anything else.
+
+        Args:
+            newest: Windows of event time: a moment in microseconds since 1970
+                that the stream has reached, by which events are late. None:
+                the first event decides.
+
+        >>> ev = Evaluator(positive="spam")
+        >>> ev.update("ham", "spam")
+        >>> delta = ev.delta()
+        >>> delta.update_many(["spam", "ham"], ["spam", "ham"])
+        >>> ev.merge(delta)
+        >>> ev["accuracy"]
+        0.6666666666666666
+        """
+        new = self.emptied()
+        new._intake.learn_from(self._intake)  # type: ignore[arg-type]
+        new._places.follow(self._places, newest)
+        return new
+
+    @property
+    def newest(self) -> int | None:
+        """Windows of event time: the latest moment seen, in microseconds since 1970."""
+        timeline = self._places.timeline
+        return None if timeline is None else timeline.latest
 
     @classmethod
     def _blank(cls, options: dict[str, Any]) -> Self:

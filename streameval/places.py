@@ -53,6 +53,12 @@ class Places:
         """Whether an event of weight 1 goes to the total and nowhere else, whenever it was."""
         return self.timeline is None and not self._slicer.dimensions
 
+    def follow(self, other: Places, newest: int | None) -> None:
+        """Go on, empty, where another's windows are: in time, and in which slices are open."""
+        if self.timeline is not None and newest is not None:
+            self.timeline.latest = newest
+        self._slicer.reserve(other.slices.keys(), other._slicer.opened)
+
     def add(self, event: EventFields, event_time: object, slices: object) -> None:
         """Count an event, unless it comes too late; raises InputError and counts nothing."""
         self._spec.check_weight(event[3])
@@ -241,7 +247,8 @@ class Places:
         for window in (self.total, *self.slices.values()):
             window._check()
         named = [key for key in self.slices if key != other_key(key)]
-        assert self._slicer.opened == len(named) <= self._slicer.max_slices
+        reserved = [key for key in self._slicer.reserved if key != other_key(key)]
+        assert self._slicer.opened == len({*named, *reserved}) <= self._slicer.max_slices
 
 
 def _part(part: object, key: str) -> dict[str, Any]:

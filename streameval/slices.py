@@ -8,7 +8,7 @@ for each dimension, and how many events that were is counted.
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -76,7 +76,15 @@ class Slicer:
     ['country=PT', 'country=PT, model=7']
     """
 
-    __slots__ = ("_rank", "dimensions", "max_slices", "names", "opened", "overflowed")
+    __slots__ = (
+        "_rank",
+        "dimensions",
+        "max_slices",
+        "names",
+        "opened",
+        "overflowed",
+        "reserved",
+    )
 
     def __init__(self, dimensions: Iterable[str | Iterable[str]], max_slices: int) -> None:
         expected = "names, or tuples of names for combinations"
@@ -108,6 +116,13 @@ class Slicer:
         """Slices that are open, those called ``(other)`` not counted."""
         self.overflowed = 0
         """Assignments of events to an ``(other)`` slice."""
+        self.reserved: Set[SliceKey] = frozenset()
+        """Slices that have their room, open or not."""
+
+    def reserve(self, keys: Set[SliceKey], opened: int) -> None:
+        """Keep room for slices that are open elsewhere, of which ``opened`` are counted."""
+        self.reserved = keys
+        self.opened = opened
 
     def _values(self, slices: object, position: int | None = None) -> dict[str, Label]:
         if not isinstance(slices, Mapping) or not all(name in slices for name in self.names):
@@ -130,7 +145,7 @@ class Slicer:
         The caller opens the slice if it is not among the known ones.
         """
         # A value "(other)" out of the stream belongs where it says.
-        if key in known or _is_other(key):
+        if key in known or key in self.reserved or _is_other(key):
             return key
         if self.opened < self.max_slices:
             self.opened += 1

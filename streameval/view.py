@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from streameval.errors import MetricError
 from streameval.event_time import iso_time
@@ -22,9 +22,12 @@ from streameval.metrics.undefined import Undefined, reason_of
 from streameval.report import ClassificationReport, Report, ReportRow, SeriesRow
 from streameval.states.confusion import ConfusionCounts
 from streameval.tally import Plan, Tally
+from streameval.windows.panes import PaneMark, PanesWindow
 from streameval.windows.window import Window
 
-__all__ = ["Question", "View"]
+__all__ = ["PaneReports", "Question", "View"]
+
+PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
 _HOW_TO_FEED = {
     "confusion": "labels: pass y_pred, a score= or proba= with each event",
@@ -296,6 +299,31 @@ class View:
                 )
             )
         return result
+
+    def pane_reports(self, metrics: Sequence[str], known: PaneReports) -> PaneReports:
+        """The rows of several metrics for each retained pane, by the pane's start in µs.
+
+        Args:
+            metrics: Names that this evaluator can answer.
+            known: What the last call gave: panes that took no event since then
+                are not asked again.
+
+        Raises:
+            MetricError: An unknown metric, or the window is not of panes.
+        """
+        question = self._question
+        rows = [find(name, question.plan.task) for name in metrics]
+        if not isinstance(self._window, PanesWindow):
+            raise MetricError("reports of panes need a window of panes")
+        reports: PaneReports = {}
+        for mark in self._window.marked():
+            before = known.get(mark.start)
+            if before is not None and mark.frozen is not None and before[0].frozen is mark.frozen:
+                reports[mark.start] = before
+            else:
+                tally = self._window.tally_from(mark.start)
+                reports[mark.start] = mark, [self._row(metric, tally) for metric in rows]
+        return reports
 
     @property
     def confusion(self) -> ConfusionCounts:

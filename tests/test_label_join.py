@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from streameval.errors import StoreError
 from streameval.stream.batch import Decoded, Records
+from streameval.stream.coverage import Coverage
 from streameval.stream.label_join import LabelJoin
 from streameval.stream.waiting import WaitingStore
 from tests.join_model import Label, Prediction, joined
@@ -303,3 +304,26 @@ def test_a_damaged_segment_is_told(connection: sqlite3.Connection, place: int) -
         WaitingStore(connection)
     with pytest.raises(StoreError, match="join segment 1 is damaged"):
         disk.find(["k1"])
+
+
+@given(st.lists(st.integers(-(10**6), 10**15), max_size=20), st.integers(1, 10**7))
+def test_one_by_one_is_as_by_columns(moments: list[int], cohort: int) -> None:
+    columns, singles = Coverage(1000, cohort), Coverage(1000, cohort)
+    for coverage in (columns, singles):
+        coverage.predicted(np.array([5 * cohort]))
+        coverage.settle(10 * cohort, 0)
+    column = np.array(moments, dtype=np.int64)
+    columns.delays.add(column)
+    columns.predicted(column)
+    columns.labelled(column)
+    columns.label_waits(column)
+    columns.label_waits(column[:3], -1)
+    for place, moment in enumerate(moments):
+        singles.delays.add_one(moment)
+        singles.predicted_one(moment)
+        singles.labelled_one(moment)
+        singles.label_waits_one(moment)
+        if place < 3:
+            singles.label_waits_one(moment, -1)
+    assert singles.to_dict(None) == columns.to_dict(None)
+    assert +singles.delays.counts == columns.delays.counts

@@ -11,9 +11,11 @@ from streameval.command_line.catalogue import metrics
 from streameval.command_line.evaluate import evaluate
 from streameval.command_line.init import init
 from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
+from streameval.command_line.run import run as run_command
 from streameval.command_line.states import merge, report
 from streameval.command_line.stdout import write
-from streameval.errors import MissingExtraError, StreamevalError
+from streameval.command_line.store import store_app
+from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
 from streameval.states.score_index import backend
 
 __all__ = ["run"]
@@ -36,6 +38,8 @@ app.command()(evaluate)
 app.command()(merge)
 app.command()(report)
 app.command()(metrics)
+app.command("run")(run_command)
+app.add_typer(store_app, name="store")
 app.command()(init)
 
 
@@ -73,7 +77,14 @@ def run(arguments: list[str]) -> int:
         if message:  # none where a bare "streameval" has printed its help
             say(f"{message.rstrip('.')}; {command} --help tells more")
         return BAD_INPUT
-    except (MissingExtraError, TargetError, OSError, MemoryError) as error:
+    except (
+        MissingExtraError,
+        SourceError,
+        StoreError,
+        TargetError,
+        OSError,
+        MemoryError,
+    ) as error:
         say(str(error) or "out of memory")
         return FAILURE
     except StreamevalError as error:

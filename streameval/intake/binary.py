@@ -270,6 +270,11 @@ class BinaryIntake:
             del self._truth[self.negative]
             self.negative = None
 
+    def learn_from(self, other: BinaryIntake) -> None:
+        """Know the negative label that another knows, at the beginning."""
+        if self.negative is None and other.negative is not None:
+            self._learn(other.negative)
+
     def restore_negative(self, name: object) -> None:
         """Know the negative label's name from a saved state."""
         known = self.negative

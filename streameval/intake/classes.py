@@ -279,6 +279,10 @@ class ClassIntake:
         """The labels seen or declared, sorted."""
         return sorted(self._known.values())
 
+    def learn_from(self, other: ClassIntake) -> None:
+        """Know the labels that another knows, at the beginning."""
+        self._learn(other._known.values())
+
     def restore_labels(self, labels: Iterable[Label]) -> None:
         """Know the labels of a saved state."""
         if not self.closed:

@@ -66,6 +66,12 @@ class Delays:
         for bucket, count in zip(buckets.tolist(), counts.tolist(), strict=True):
             self.counts[bucket] += count
 
+    def add_one(self, delay: int) -> None:
+        """Count one: what :meth:`add` does with a column of it, thirty times faster."""
+        whole = max(delay, 0)
+        shift = max(whole.bit_length() - _MANTISSA_BITS, 0)
+        self.counts[shift << _MANTISSA_BITS | whole >> shift] += 1
+
     def quantile(self, share: float) -> float | None:
         """The delay in seconds that this share of all does not exceed; None without any."""
         wanted = share * self.counts.total()
@@ -118,6 +124,27 @@ class Coverage:
     def label_waits(self, times: IntArray, sign: int = 1) -> None:
         """Labels that wait for their prediction (or, sign -1, no longer), by their times."""
         self._note(self._labels, times, "_orphans", 1, sign)
+
+    def predicted_one(self, time: int) -> None:
+        """:meth:`predicted` of a single one."""
+        self._note_one(self._predicted, time, "_expired", 1)
+
+    def labelled_one(self, time: int) -> None:
+        """:meth:`labelled` of a single one."""
+        self._note_one(self._labelled, time, "_expired", -1)
+
+    def label_waits_one(self, time: int, sign: int = 1) -> None:
+        """:meth:`label_waits` of a single one."""
+        self._note_one(self._labels, time, "_orphans", 1, sign)
+
+    def _note_one(
+        self, cohorts: Counter[int], time: int, total: str, weight: int, sign: int = 1
+    ) -> None:
+        start = time // self._cohort
+        if self._border is not None and start < self._border:
+            setattr(self, total, getattr(self, total) + weight * sign)
+        else:
+            cohorts[start] += sign
 
     def _note(
         self, cohorts: Counter[int], times: IntArray, total: str, weight: int, sign: int = 1

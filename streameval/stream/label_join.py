@@ -204,11 +204,10 @@ class LabelJoin:
             return
         self._fresh[key] = entry
         self._coverage.count(partition, "predictions")
-        self._coverage.predicted(np.array([entry[1]]))
+        self._coverage.predicted_one(entry[1])
         if old is not None:
-            moments = [time for _, time, _ in old[4]]
-            self._coverage.label_waits(np.array(moments), -1)
             for label, time, number in old[4]:
+                self._coverage.label_waits_one(time, -1)
                 self._label(self._names[number], key, label, time, self._fresh[key])
 
     def _add_labels(self, partition: str, records: Records, times: IntArray) -> None:
@@ -270,9 +269,9 @@ class LabelJoin:
                 return
             self._fresh[key] = (_MET, begun, number, payload, label, time)
             self._counted.setdefault(number, []).append((label, begun, payload))
-            self._coverage.labelled(np.array([begun]))
+            self._coverage.labelled_one(begun)
             if delayed:
-                self._coverage.delays.add(np.array([time - begun]))
+                self._coverage.delays.add_one(time - begun)
             count(partition, "joined")
         elif label == before:
             count(partition, "duplicate_labels")
@@ -296,7 +295,7 @@ class LabelJoin:
         labels = (*waiting, (label, time, self._number(partition)))
         newest = time if old is None else max(time, old[1])
         self._fresh[key] = (_LABEL, newest, 0, None, labels, None)
-        self._coverage.label_waits(np.array([time]))
+        self._coverage.label_waits_one(time)
 
     def _add_complete(self, partition: str, records: Records, times: IntArray) -> None:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
@@ -379,6 +378,11 @@ class LabelJoin:
             "INSERT OR REPLACE INTO join_counts VALUES (0, ?)",
             (msgspec.json.encode(data).decode(),),
         )
+
+    @property
+    def watermark(self) -> int | None:
+        """How far time has come for certain, in microseconds; None before anything is."""
+        return self._watermark.value
 
     def coverage(self) -> dict[str, Any]:
         """Counts, delays and cohorts, as they are published."""

@@ -29,7 +29,7 @@ from streameval.windows.frozen import freeze, thaw
 from streameval.windows.grouping import grouped
 from streameval.windows.window import EventFields, Undo
 
-__all__ = ["PaneRow", "PaneTimeline", "Panes", "PanesWindow"]
+__all__ = ["PaneMark", "PaneRow", "PaneTimeline", "Panes", "PanesWindow"]
 
 MAX_PANES = 100_000
 """Most panes that a window may retain: a guard against a pane of a microsecond."""
@@ -298,6 +298,15 @@ class PaneRow(NamedTuple):
     tally: Tally
 
 
+class PaneMark(NamedTuple):
+    """A retained pane's borders, and whether it is still the same."""
+
+    start: int
+    end: int
+    frozen: bytes | None
+    """The same object for as long as the pane's events are the same; None while it fills."""
+
+
 class PanesWindow:
     """The tallies of the retained panes; closed ones as compact bytes.
 
@@ -442,6 +451,25 @@ class PanesWindow:
             for number in range(min(self._panes), newest + 1)
         ]
 
+    def marked(self) -> list[PaneMark]:
+        """What :meth:`rows` gives, without the tallies."""
+        self._settle()
+        newest = self._timeline.newest
+        if not self._panes or newest is None:
+            return []
+        length = self._spec.pane_us
+        marks = []
+        for number in range(min(self._panes), newest + 1):
+            pane = self._panes.get(number, b"")
+            frozen = pane if isinstance(pane, bytes) else None
+            marks.append(PaneMark(number * length, (number + 1) * length, frozen))
+        return marks
+
+    def tally_from(self, start: int) -> Tally:
+        """The tally of the pane that starts at this moment; for reading only."""
+        number = start // self._spec.pane_us
+        return self._read(number) if number in self._panes else Tally(self._plan)
+
     def retained(self) -> dict[str, Any]:
         """Panes that hold events, the most there can be, and the time from which on they are kept.
 
@@ -465,10 +493,13 @@ class PanesWindow:
 
     def merge(self, other: PanesWindow) -> None:
         """Add another shard's panes, pane by pane; the timelines are merged before."""
+        self._settle()  # forgets the merge where the window has moved on
         for number in sorted(other._panes):
             if self._timeline.keeps(number):
-                self._live(number).merge(other._read(number))
-        self._merged = None
+                part = other._read(number)
+                self._live(number).merge(part)
+                if self._merged is not None and self._inside(number):
+                    self._merged.merge(part)
         self._settle(force=True)
 
     def to_state(self) -> dict[str, Any]:

@@ -29,6 +29,8 @@ class Timeline(Protocol):
     Times are whole microseconds since 1970-01-01 UTC.
     """
 
+    latest: int | None
+
     def tick(self, count: int) -> IntArray:
         """Moments of the next events where the stream's own count is the clock.
 

@@ -1,0 +1,226 @@
+"""``streameval store``: look into a store, take states out, replay what was refused."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from enum import StrEnum
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from streameval.command_line.details import Details
+from streameval.command_line.options import MetricsOption, metric_names
+from streameval.command_line.output import FAILURE, Format, TargetError, say, to_json
+from streameval.command_line.result import result_of
+from streameval.command_line.stdout import write
+from streameval.errors import InputError, StateError, StoreError, shown
+from streameval.evaluator import Evaluator
+from streameval.report import text_table
+from streameval.stream.progress import read_progress
+from streameval.stream.quarantine import listed, mark_for_replay, reasons
+from streameval.stream.state_rows import merged_windows
+from streameval.stream.store import open_store, read_store
+from streameval.stream.waiting import WaitingStore
+
+__all__ = ["store_app"]
+
+store_app = typer.Typer(
+    help="Look into the store of a run, take states out of it, replay refused records.",
+    no_args_is_help=True,
+)
+
+StoreArgument = Annotated[
+    str, typer.Argument(metavar="STORE", help="The SQLite file that a run keeps.")
+]
+PartitionOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Only what this partition's events gave.")
+]
+WindowOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only this window.")]
+
+
+class _ListFormat(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+def _windows(
+    connection: sqlite3.Connection, partition: str | None, window: str | None
+) -> dict[str, Evaluator]:
+    if partition is not None:
+        known = [name for (name,) in connection.execute("SELECT DISTINCT partition FROM states")]
+        if partition not in known:
+            raise InputError("--partition", expected=_one_of(known), got=shown(partition))
+    found = merged_windows(connection, partition)
+    if window is not None and window not in found:
+        raise InputError("--window", expected=_one_of(list(found)), got=shown(window))
+    return found if window is None else {window: found[window]}
+
+
+def _one_of(names: list[str]) -> str:
+    listing = ", ".join(shown(name) for name in sorted(names)[:20])
+    return f"one of {listing}" if names else "a store that holds something"
+
+
+@store_app.command()
+def check(store: StoreArgument) -> None:
+    """Verify the file, its schema, and the checksum of every state."""
+    opened = read_store(store)
+    try:
+        with opened.reading() as connection:
+            faults = [text for (text,) in connection.execute("PRAGMA integrity_check(10)")]
+            if faults != ["ok"]:
+                what = "; ".join(faults)
+                raise StoreError(f"{store}: is damaged: {what}; restore a copy, or begin a new one")
+            merged_windows(connection)
+            rows, size = connection.execute(
+                "SELECT count(*), coalesce(sum(length(data)), 0) FROM states"
+            ).fetchone()
+            partitions = read_progress(connection)
+            waiting = _waiting(connection)
+            (kept,) = connection.execute("SELECT count(*) FROM quarantine").fetchone()
+        counters = opened.counters()
+    finally:
+        opened.close()
+    write(
+        f"{store}: sound\n"
+        f"  {counters.get('events', 0):,} events, "
+        f"{counters.get('checkpoints', 0):,} checkpoints\n"
+        f"  {rows:,} states of {len(partitions):,} partitions, {size:,} bytes\n"
+        + (f"  {waiting:,} entries of the join\n" if waiting is not None else "")
+        + f"  {kept:,} records in quarantine"
+    )
+
+
+def _waiting(connection: sqlite3.Connection) -> int | None:
+    """How many entries the join has, each read and verified; None without a join."""
+    query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_segments'"
+    if not connection.execute(query).fetchone()[0]:
+        return None
+    return len(WaitingStore(connection))
+
+
+@store_app.command()
+def report(
+    store: StoreArgument,
+    window: WindowOption = None,
+    partition: PartitionOption = None,
+    metrics: MetricsOption = None,
+    format: Annotated[Format, typer.Option(help="How it is written.")] = Format.TABLE,
+) -> None:
+    """Report on everything counted, for each window; also while a run goes on."""
+    opened = read_store(store)
+    try:
+        with opened.reading() as connection:
+            found = _windows(connection, partition, window)
+    finally:
+        opened.close()
+    names = metric_names(metrics)
+    results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
+    if format is Format.JSON:
+        write(to_json({name: result.to_dict() for name, result in results.items()}))
+        return
+    if not results:
+        write("nothing was counted yet")
+    for place, (name, result) in enumerate(results.items()):
+        title = f"window {shown(name)[1:-1]}"
+        write(("\n" if place else "") + (f"## {title}\n" if format is Format.MARKDOWN else title))
+        result.write(format)
+
+
+@store_app.command()
+def export(
+    store: StoreArgument,
+    to: Annotated[
+        str,
+        typer.Option(metavar="DIRECTORY", help="Where the files go; the current one unless given."),
+    ] = ".",
+    window: WindowOption = None,
+    partition: PartitionOption = None,
+) -> None:
+    """Write a state file for each window, for `streameval merge` and `report`."""
+    if not os.path.isdir(to):
+        raise TargetError(f"{to}: there is no such directory")
+    opened = read_store(store)
+    try:
+        with opened.reading() as connection:
+            found = _windows(connection, partition, window)
+    finally:
+        opened.close()
+    for name, evaluator in found.items():
+        path = os.path.join(to, quote(name, safe=" +,=@") + ".state")
+        try:
+            evaluator.save(path)
+        except StateError as error:
+            raise TargetError(str(error)) from None
+        write(path)
+    if not found:
+        say("nothing was counted yet")
+
+
+@store_app.command()
+def quarantine(
+    store: StoreArgument,
+    reason: Annotated[
+        str | None, typer.Option(metavar="REASON", help="Only records refused for this reason.")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many are listed.")] = 20,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay",
+            help="Mark them, so that the next run reads them first, as if they came now.",
+        ),
+    ] = False,
+    format: Annotated[_ListFormat, typer.Option(help="How it is written.")] = _ListFormat.TABLE,
+) -> None:
+    """List the records that could not be counted, the newest first."""
+    if replay:
+        _replay(store, reason)
+        return
+    opened = read_store(store)
+    try:
+        with opened.reading() as connection:
+            rows = listed(connection, reason=reason, most=limit)
+            counts = reasons(connection)
+    finally:
+        opened.close()
+    if format is _ListFormat.JSON:
+        write(to_json({"reasons": counts, "records": rows}))
+        return
+    if not counts:
+        write("no record was refused")
+        return
+    total = [[_plain(name), f"{count:,}"] for name, count in counts.items()]
+    write(text_table(["reason", "records"], total, right=frozenset({1})))
+    write("")
+    cells = [
+        [str(row["id"]), row["at"], str(row["place"])]
+        + [_plain(row[name][:200]) for name in ("partition", "detail", "raw")]
+        for row in rows
+    ]
+    header = ["id", "at", "place", "partition", "why", "record"]
+    write(text_table(header, cells, right=frozenset({0, 2})))
+
+
+def _plain(text: str) -> str:
+    """Text of the stream as a terminal can take it."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _replay(path: str, reason: str | None) -> None:
+    opened = open_store(path)
+    try:
+        with opened.transaction() as connection:
+            marked, cut = mark_for_replay(connection, reason)
+    finally:
+        opened.close()
+    write(f"{marked:,} records will be read first by the next run")
+    if cut:
+        say(
+            f"{cut:,} cannot be replayed, as they were not kept whole (longer than "
+            "quarantine.max_bytes, or joined of two records); send them again"
+        )
+        if not marked:
+            raise typer.Exit(FAILURE)

@@ -1,0 +1,45 @@
+"""The sources that a configuration names, opened where the last checkpoint left them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streameval.stream.batch import Position, Source
+from streameval.stream.secret_values import secret
+from streameval.stream.settings import RunSettings
+from streameval.stream.sources.files import FilesSource
+from streameval.stream.sources.inbox import Inbox, InboxSource
+
+__all__ = ["open_sources"]
+
+
+def open_sources(
+    settings: RunSettings, positions: Mapping[str, Position], inbox: Inbox | None
+) -> list[Source]:
+    """Every source of a run; to be closed by the caller.
+
+    Args:
+        settings: The run's.
+        positions: Where each partition is to be read on.
+        inbox: Where posts arrive; None without ``[http]``.
+
+    Raises:
+        ConfigError, SourceError: One of them cannot be opened; none is open then.
+        MissingExtraError: Kafka is wanted, and its client is not installed.
+    """
+    opened: list[Source] = []
+    try:
+        if settings.files is not None:
+            opened.append(FilesSource(settings.files, positions))
+        if inbox is not None:
+            opened.append(InboxSource(inbox, positions))
+        if settings.kafka is not None:
+            # Imported only where it is wanted: its client is an extra.
+            from streameval.stream.sources.kafka import KafkaSource
+
+            opened.append(KafkaSource(settings.kafka, positions, secret=secret))
+    except BaseException:
+        for source in opened:
+            source.close()
+        raise
+    return opened

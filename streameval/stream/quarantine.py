@@ -1,0 +1,198 @@
+"""Records that could not be counted, kept in the store until somebody looks at them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from streameval.event_time import iso_time
+from streameval.stream.batch import BadEvent, Batch
+from streameval.stream.settings import QuarantineSettings
+
+__all__ = ["Quarantine", "listed", "mark_for_replay", "reasons"]
+
+_RECENT = 100
+_DETAIL_CHARACTERS = 500
+_REASONS = 200
+"""Most reasons that are told apart; the decoder has a few dozen."""
+
+_COLUMNS = "id, at, partition, kind, place, time, reason, detail, cut, replay, raw"
+
+
+class Quarantine:
+    """Notes bad records and writes them with the next checkpoint.
+
+    The newest ``keep`` of them are kept, each cut to ``max_bytes``; all are
+    counted by reason, for ever.
+
+    Args:
+        connection: Of the store.
+        settings: How much is kept.
+        now: The time in microseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        settings: QuarantineSettings,
+        now: Callable[[], int],
+    ) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._now = now
+        self.reasons = reasons(connection)
+        self._pending: list[tuple[Any, ...]] = []
+        self._changed: set[str] = set()
+        self._replayed: list[int] = []
+
+    @property
+    def pending(self) -> bool:
+        """Whether something is to be written."""
+        return bool(self._pending or self._changed or self._replayed)
+
+    def note(
+        self, partition: str, kind: str, event: BadEvent, time: int | None, *, cut: bool = False
+    ) -> None:
+        """Keep one more.
+
+        Args:
+            time: Microseconds since 1970 when it was written, where the
+                record itself does not tell and the broker or inbox does.
+            cut: The source had to cut it already.
+        """
+        reason = event.reason[:100] or "record"
+        if reason not in self.reasons and len(self.reasons) >= _REASONS:
+            reason = "other"
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self._changed.add(reason)
+        limit = self._settings.max_bytes
+        cut = cut or len(event.raw) > limit
+        self._pending.append(
+            (
+                self._now(),
+                partition,
+                kind,
+                event.place,
+                time,
+                reason,
+                event.detail[:_DETAIL_CHARACTERS],
+                int(cut),
+                event.raw[:limit],
+            )
+        )
+        if len(self._pending) > 2 * self._settings.keep:
+            del self._pending[: -self._settings.keep or None]
+
+    def note_batch(self, batch: Batch, bad: Sequence[BadEvent]) -> None:
+        """Keep the bad records of a batch: the source's own, and those of its decoding."""
+        if not bad:
+            return
+        times = batch.times
+        at = {} if times is None else dict(zip(batch.places, times, strict=True))
+        # What a source gives up on it has not read to its end.
+        cut = {id(event) for event in batch.bad}
+        for event in bad:
+            time = at.get(event.place)
+            self.note(batch.partition, batch.kind, event, time, cut=id(event) in cut)
+
+    def to_replay(self, most: int = 1000) -> Iterator[Batch]:
+        """The records that are marked; each leaves the quarantine with the next :meth:`write`."""
+        query = f"SELECT {_COLUMNS} FROM quarantine WHERE replay AND id > ? ORDER BY id LIMIT ?"
+        last = 0
+        while rows := self._connection.execute(query, (last, most)).fetchall():
+            last = rows[-1][0]
+            for (partition, kind, timed), group in groupby(
+                rows, key=lambda row: (row[2], row[3], row[5] is not None)
+            ):
+                taken = list(group)
+                self._replayed += [row[0] for row in taken]
+                yield Batch(
+                    partition,
+                    kind,
+                    messages=[row[10] for row in taken],
+                    places=[row[4] for row in taken],
+                    next={},
+                    times=[row[5] for row in taken] if timed else None,
+                )
+
+    def write(self) -> int:
+        """Write what was noted, inside a transaction; how many records were replayed."""
+        execute = self._connection.execute
+        self._connection.executemany(
+            "DELETE FROM quarantine WHERE id = ?", [(number,) for number in self._replayed]
+        )
+        keep = self._settings.keep
+        self._connection.executemany(
+            "INSERT INTO quarantine (at, partition, kind, place, time, reason, detail, cut, raw) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            self._pending[-keep:] if keep else [],
+        )
+        if self._pending:
+            execute(
+                "DELETE FROM quarantine WHERE id <= "
+                "(SELECT id FROM quarantine ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                (keep,),
+            )
+        self._connection.executemany(
+            "INSERT INTO quarantine_reasons VALUES (?, ?) "
+            "ON CONFLICT (reason) DO UPDATE SET total = excluded.total",
+            [(reason, self.reasons[reason]) for reason in self.reasons if reason in self._changed],
+        )
+        replayed = len(self._replayed)
+        self._pending.clear()
+        self._changed.clear()
+        self._replayed.clear()
+        return replayed
+
+    def published(self) -> dict[str, Any]:
+        """Counts and the newest records, as plain data."""
+        (kept,) = self._connection.execute("SELECT count(*) FROM quarantine").fetchone()
+        return {
+            "total": sum(self.reasons.values()),
+            "kept": kept,
+            "reasons": dict(self.reasons),
+            "recent": listed(self._connection, most=_RECENT),
+        }
+
+
+def reasons(connection: sqlite3.Connection) -> dict[str, int]:
+    """How many records were ever refused, by reason, in the order in which these came up."""
+    return dict(connection.execute("SELECT reason, total FROM quarantine_reasons ORDER BY rowid"))
+
+
+def listed(
+    connection: sqlite3.Connection, *, reason: str | None = None, most: int = _RECENT
+) -> list[dict[str, Any]]:
+    """The newest records that are kept, the newest first, as plain data."""
+    query = (
+        f"SELECT {_COLUMNS} FROM quarantine WHERE (?1 IS NULL OR reason = ?1) "
+        "ORDER BY id DESC LIMIT ?2"
+    )
+    return [
+        {
+            "id": row[0],
+            "at": iso_time(row[1]),
+            "partition": row[2],
+            "kind": row[3],
+            "place": row[4],
+            "reason": row[6],
+            "detail": row[7],
+            "raw": bytes(row[10]).decode(errors="replace"),
+            "raw_bytes_cut": bool(row[8]),
+            "replay": bool(row[9]),
+        }
+        for row in connection.execute(query, (reason, most))
+    ]
+
+
+def mark_for_replay(connection: sqlite3.Connection, reason: str | None) -> tuple[int, int]:
+    """Mark records for the next run to read first; how many, and how many cut ones cannot be."""
+    marked = connection.execute(
+        "UPDATE quarantine SET replay = 1 WHERE NOT cut AND (?1 IS NULL OR reason = ?1)", (reason,)
+    ).rowcount
+    (cut,) = connection.execute(
+        "SELECT count(*) FROM quarantine WHERE cut AND (?1 IS NULL OR reason = ?1)", (reason,)
+    ).fetchone()
+    return marked, cut

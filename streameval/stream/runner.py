@@ -1,0 +1,315 @@
+"""The loop of a run: read, decode, join, count, write, publish."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from streameval.errors import SourceError
+from streameval.event_time import duration, iso_time
+from streameval.stream.alarms import Alarms
+from streameval.stream.batch import Batch, Decoded, Position, Source
+from streameval.stream.counting import Counting
+from streameval.stream.evaluators import open_evaluators
+from streameval.stream.label_join import LabelJoin
+from streameval.stream.partition_rows import PartitionRows
+from streameval.stream.progress import Progress
+from streameval.stream.published import Publisher
+from streameval.stream.quarantine import Quarantine
+from streameval.stream.settings import RunSettings
+from streameval.stream.snapshot import Snapshots
+from streameval.stream.state_rows import StateRows, read_rows
+from streameval.stream.store import Store
+from streameval.stream.webhook import Webhook
+
+__all__ = ["Decoder", "Runner"]
+
+_READ_MOST = 20_000
+_WAIT_SECONDS = 0.1
+"""Longest that the loop waits for records: as long as a stop may have to wait."""
+
+_COSTS = 4
+"""The time between two checkpoints is at least so many times what the last one took."""
+
+_EVENTS_AT_MOST = 20
+"""But a checkpoint comes at the latest after so many times the settings' number of records."""
+
+_QUIET_SECONDS = 10.0
+"""While nothing comes, a join is written so often: what waits expires by the clock as well."""
+
+
+_LABEL_KIND = "run.label_kind"
+
+
+class Decoder(Protocol):
+    """Turns bytes into columns."""
+
+    label_kind: Any
+    """What labels are, as far as the records have told: it decides what later ones may be."""
+
+    def decode(self, batch: Batch) -> Decoded:
+        """The batch's records by kind, and the bad ones."""
+
+
+class Runner:
+    """One run over one store.
+
+    Recovers what the store holds, then reads from there. One thread calls it;
+    what it publishes may be read by any number of others.
+
+    Args:
+        settings: The run's.
+        store: Open for writing.
+        decoder: For the records.
+        publisher: Gets a snapshot after each checkpoint.
+        join: Where predictions and labels meet, loaded from the store; None
+            where records are complete.
+        webhook: Where alerts are posted to.
+        now: Microseconds since 1970.
+        clock: Seconds, only ever forward.
+
+    Raises:
+        ConfigError: A window or metric that cannot be.
+        StoreError: The store is damaged, or of another set-up.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        store: Store,
+        decoder: Decoder,
+        publisher: Publisher,
+        *,
+        join: LabelJoin | None = None,
+        webhook: Webhook | None = None,
+        now: Callable[[], int] = lambda: time.time_ns() // 1_000,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._decoder = decoder
+        self._publisher = publisher
+        self._join = join
+        self._now = now
+        self._clock = clock
+        self._every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
+        self._wait = 0 if settings.join is None else duration(settings.join.wait, "join.wait")
+        with store.reading() as connection:
+            self._counting = Counting(
+                open_evaluators(settings), settings.fields, in_order=join is None
+            )
+            self._counting.recover(read_rows(connection))
+            self._rows = StateRows(connection)
+            self._progress = Progress(connection)
+            self._quarantine = Quarantine(connection, settings.quarantine, now)
+            self._alarms = Alarms(settings, connection, webhook, now)
+        counters = store.counters()
+        self._label_kind = decoder.label_kind = store.meta().get(_LABEL_KIND)
+        self._sequence = counters.get("checkpoints", 0)
+        self._events = counters.get("events", 0)
+        self._replayed = counters.get("replayed", 0)
+        self._snapshots = Snapshots(settings, self._counting.evaluators, clock)
+        self._published = 0
+        self._checkpoint_at = now()
+        self._checkpoint_seconds = 0.0
+        self._begun = clock()
+        self._quiet_since = self._begun
+        self._read = 0
+        self._table = PartitionRows()
+        self._stopping = False
+        self._sources: Sequence[Source] = ()
+
+    @property
+    def positions(self) -> dict[str, Position]:
+        """Where each partition is to be read on."""
+        return self._progress.positions
+
+    @property
+    def events(self) -> int:
+        """Events counted, over all runs on this store."""
+        return self._events
+
+    def stop(self) -> None:
+        """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
+        self._stopping = True
+
+    def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
+        """Read until :meth:`stop`, or until every source has finished.
+
+        Args:
+            sources: Opened at :attr:`positions`.
+            until_end: End as well when nothing is left to read for now.
+
+        Raises:
+            SourceError: A source cannot go on; what was read before is counted.
+            StoreError: The store cannot be written; the last checkpoint holds.
+        """
+        self._sources = sources
+        self._replay()
+        self._publish(force=True)
+        try:
+            self._loop(until_end)
+        except SourceError:
+            self._checkpoint()
+            raise
+        self._checkpoint()
+        self._publish(force=True)
+        if self._alarms.changed:
+            with self._store.transaction() as connection:
+                self._alarms.write(connection)
+
+    def _loop(self, until_end: bool) -> None:
+        while not self._stopping:
+            got = self._read_some()
+            if self._is_due():
+                self._checkpoint()
+                self._publish()
+            if not got and self._is_finished(until_end):
+                return
+
+    def _replay(self) -> None:
+        for batch in self._quarantine.to_replay():
+            self._take(batch)
+
+    def _read_some(self) -> bool:
+        """Whether there was anything to read."""
+        sources = self._sources
+        if len(sources) == 1:
+            return self._read_from(sources[0], self._patience())
+        got = [self._read_from(source, 0.0) for source in sources]
+        if any(got):
+            return True
+        # With several sources the wait is shared out among them.
+        share = self._patience() / len(sources)
+        got = [self._read_from(source, share) for source in sources]
+        return any(got)
+
+    def _read_from(self, source: Source, patience: float) -> bool:
+        batches = source.read(_READ_MOST, patience)
+        for batch in batches:
+            newest = self._take(batch)
+            records = len(batch.messages) + len(batch.bad)
+            self._progress.advance(batch.partition, batch.next, records, newest)
+        return bool(batches)
+
+    def _patience(self) -> float:
+        return min(_WAIT_SECONDS, max(0.0, self._begun + self._every - self._clock()))
+
+    def _take(self, batch: Batch) -> int | None:
+        """Decode and collect; the newest event time."""
+        decoded = self._decoder.decode(batch)
+        self._quarantine.note_batch(batch, decoded.bad)
+        self._read += len(batch.messages) + len(batch.bad)
+        if self._join is not None:
+            self._join.add(decoded)
+        elif decoded.complete is not None:
+            self._counting.add(batch.partition, decoded.complete, batch)
+        return _newest(decoded)
+
+    def _is_due(self) -> bool:
+        waited = self._clock() - self._begun
+        if self._read >= _EVENTS_AT_MOST * self._settings.checkpoint.events:
+            return True
+        if waited < _COSTS * self._checkpoint_seconds:
+            return False
+        return waited >= self._every or self._read >= self._settings.checkpoint.events
+
+    def _is_finished(self, until_end: bool) -> bool:
+        if all(source.finished for source in self._sources):
+            return True
+        return until_end and all(
+            source.finished or all(status.lag == 0 for status in source.status())
+            for source in self._sources
+        )
+
+    def _checkpoint(self) -> None:
+        begun = self._clock()
+        quiet = not (self._read or self._quarantine.pending or self._alarms.changed)
+        if quiet and (self._join is None or begun - self._quiet_since < _QUIET_SECONDS):
+            # Everything that was read is in the store already.
+            self._begun = begun
+            self._checkpoint_at = self._now()
+            return
+        number = self._sequence + 1
+        if self._join is not None:
+            # What has not been read at all may be old: nothing expires before.
+            self._join.expect(
+                status.partition for source in self._sources for status in source.status()
+            )
+        with self._store.transaction() as connection:
+            counted = self._count(number)
+            if self._join is not None:
+                self._join.write(connection)
+            self._alarms.write(connection)
+            changed = self._progress.write()
+            replayed = self._quarantine.write()
+            self._events += counted
+            self._replayed += replayed
+            self._store.set_counters(
+                {"checkpoints": number, "events": self._events, "replayed": self._replayed}
+            )
+            if self._decoder.label_kind != self._label_kind:
+                self._label_kind = self._decoder.label_kind
+                self._store.set_meta(_LABEL_KIND, str(self._label_kind))
+            self._rows.compact(lambda: self._clock() - begun > self._every / 4)
+        self._sequence = number
+        for source in self._sources:
+            source.checkpointed(changed)
+        end = self._clock()
+        self._checkpoint_at = self._now()
+        self._checkpoint_seconds = end - begun
+        self._begun = self._quiet_since = end
+        self._read = 0
+        self._snapshots.changed()
+
+    def _count(self, number: int) -> int:
+        if self._join is not None:
+            outcome = self._join.take()
+            for partition, columns in outcome.counted.items():
+                self._counting.add_columns(partition, columns)
+            for partition, event in outcome.reverted:
+                self._counting.take_back(partition, event)
+        counted, refused = self._counting.checkpoint(self._rows, number)
+        for one in refused:
+            self._quarantine.note(one.partition, one.kind, one.event, one.time, cut=one.cut)
+        return counted
+
+    def _publish(self, *, force: bool = False) -> None:
+        self._published += 1
+        self._published_at = self._clock()
+        coverage = None if self._join is None else self._join.coverage()
+        settled = self._progress.newest if self._join is None else self._join.watermark
+        if settled is not None:
+            settled -= self._wait
+        waiting = bool(coverage and coverage["waiting"])
+        statuses = [status for source in self._sources for status in source.status()]
+        with self._store.reading():
+            quarantine = self._quarantine.published()
+        data = {
+            "sequence": self._published,
+            "at": iso_time(self._now()),
+            **self._snapshots.build(waiting=waiting, settled=settled, force=force),
+            "join": coverage,
+            "partitions": self._table.rows(self._progress, statuses),
+            "quarantine": quarantine,
+            "checkpoint": {
+                "sequence": self._sequence,
+                "at": iso_time(self._checkpoint_at),
+                "events": self._events,
+                "seconds": self._checkpoint_seconds,
+            },
+        }
+        data["alerts"] = self._alarms.judge(data)
+        self._publisher.publish(data)
+
+
+def _newest(decoded: Decoded) -> int | None:
+    newest = None
+    for records in (decoded.predictions, decoded.labels, decoded.complete):
+        if records is not None and records.rows and "time" in records.columns:
+            latest = int(np.max(records.columns["time"]))  # type: ignore[arg-type]
+            newest = latest if newest is None else max(newest, latest)
+    return newest

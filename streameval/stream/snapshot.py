@@ -1,0 +1,247 @@
+"""The metrics of a snapshot, out of the run's evaluators, within a share of its time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from streameval.errors import MetricError
+from streameval.evaluator import Evaluator
+from streameval.event_time import iso_time
+from streameval.report import ReportRow
+from streameval.slices import slice_name
+from streameval.stream.config_objects import main_metrics
+from streameval.stream.evaluators import window_kind, window_spec_text
+from streameval.stream.settings import RunSettings
+from streameval.view import PaneReports, View
+
+__all__ = ["Snapshots"]
+
+_CURVE_POINTS = 500
+_CLASSES = 100
+_SHARE = 0.2
+"""Most of the run's time that all parts together take."""
+
+
+class _Part:
+    """Something that is computed anew when it has changed and enough time has passed."""
+
+    __slots__ = ("_at", "_cost", "_make", "stale", "value")
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._at = -math.inf
+        self._cost = 0.0
+        self.stale = True
+        self.value: Any = None
+
+    def refresh(self, clock: Callable[[], float], share: float, *, force: bool) -> None:
+        """Compute it, if it is stale and its last cost is less than its share of the time since."""
+        begun = clock()
+        if self.stale and (force or self._cost <= share * (begun - self._at)):
+            self.value = self._make()
+            self._at = clock()
+            self._cost = self._at - begun
+            self.stale = False
+
+
+class Snapshots:
+    """Makes the part of a snapshot that is about metrics.
+
+    Every part that is dear (slices, curves, series) is made anew when it can be
+    within its share of a fifth of the time; between, the last one is shown.
+
+    Args:
+        settings: The run's.
+        evaluators: The run's, by window.
+        clock: Seconds, only ever forward.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        evaluators: Mapping[str, Evaluator],
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._evaluators = evaluators
+        self._clock = clock
+        self._wanted = main_metrics(settings)
+        self._panes: dict[str, PaneReports] = {}
+        self._parts: dict[str, dict[str, _Part]] = {
+            "reports": {},
+            "series": {},
+            "curves": {},
+            "confusion": {},
+            "slices": {},
+        }
+        for window in settings.window:
+            name, evaluator = window.name, evaluators[window.name]
+            made: dict[str, Callable[[], Any]] = {
+                "reports": partial(_report, evaluator),
+                "curves": partial(_curves, evaluator.total),
+                "confusion": partial(_confusion, evaluator.total),
+                "slices": partial(self._slices, evaluator),
+            }
+            if window_kind(window) == "panes":
+                made["series"] = partial(self._series, name, evaluator)
+            for part, make in made.items():
+                self._parts[part][name] = _Part(make)
+        self._all = [part for parts in self._parts.values() for part in parts.values()]
+
+    def changed(self) -> None:
+        """Something was counted."""
+        for part in self._all:
+            part.stale = True
+
+    @property
+    def stale(self) -> bool:
+        """Whether some part does not show all that was counted."""
+        return any(part.stale for part in self._all)
+
+    def build(self, *, waiting: bool, settled: int | None, force: bool = False) -> dict[str, Any]:
+        """Plain data.
+
+        Args:
+            waiting: Whether labels are being waited for.
+            settled: Up to which moment no more labels will come; None: nobody knows.
+            force: Make everything anew that has changed, whatever it costs.
+        """
+        for part in self._all:
+            part.refresh(self._clock, _SHARE / len(self._all), force=force)
+        given = self._settings.evaluator
+        first = next(iter(self._evaluators.values()))
+        data: dict[str, Any] = {
+            "task": given.task,
+            "positive": first.labels[1] if given.task == "binary" else None,
+            "labels": first.labels,
+            "windows": [
+                {
+                    "name": window.name,
+                    "kind": window_kind(window),
+                    "spec": window_spec_text(window),
+                    "immature": waiting,
+                }
+                for window in self._settings.window
+            ],
+        }
+        for name, parts in self._parts.items():
+            data[name] = {window: part.value for window, part in parts.items()}
+        # Whether a pane is mature changes with time, while its values stay.
+        data["series"] = {
+            window: {
+                **series,
+                "start": list(map(iso_time, series["start"])),
+                "end": list(map(iso_time, series["end"])),
+                "immature": [settled is None or end > settled for end in series["end"]],
+            }
+            for window, series in data["series"].items()
+        }
+        return data
+
+    def _names(self, view: View) -> list[str]:
+        """The wanted metrics that can be answered with what was fed."""
+        names = []
+        for name in self._wanted:
+            try:
+                view.report([name])
+            except MetricError:
+                continue
+            names.append(name)
+        return names
+
+    def _series(self, window: str, evaluator: Evaluator) -> dict[str, Any]:
+        names = self._names(evaluator.total)
+        known = self._panes.get(window, {})
+        if any(len(rows) != len(names) for _, rows in known.values()):
+            known = {}  # what is fed has changed: scores came beside labels
+        reports = self._panes[window] = evaluator.total.pane_reports(names, known)
+        marks = [mark for mark, _ in reports.values()]
+        rows = [rows for _, rows in reports.values()]
+        return {
+            "start": [mark.start for mark in marks],
+            "end": [mark.end for mark in marks],
+            "support": [max((row.support for row in pane), default=0) for pane in rows],
+            "metrics": {
+                name: [_finite(pane[place].value) for pane in rows]
+                for place, name in enumerate(names)
+            },
+        }
+
+    def _slices(self, evaluator: Evaluator) -> list[dict[str, Any]]:
+        names = self._names(evaluator.total)
+        found = []
+        for key, view in evaluator.slices().items():
+            rows = _rows(view, names)
+            found.append(
+                {
+                    "slice": dict(key),
+                    "name": slice_name(key),
+                    "support": max((row.support for row in rows), default=0),
+                    "metrics": {row.metric: _finite(row.value) for row in rows},
+                    "reasons": {row.metric: row.reason for row in rows if row.reason},
+                }
+            )
+        return found
+
+
+def _report(evaluator: Evaluator) -> dict[str, Any]:
+    return evaluator.report().to_dict()
+
+
+def _rows(view: View, names: Sequence[str]) -> Sequence[ReportRow]:
+    try:
+        return view.report(names).rows
+    except MetricError:  # this slice was fed less than the total
+        return view.report().rows
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _curves(view: View) -> dict[str, Any]:
+    curves = {}
+    for name in ("roc", "precision_recall", "calibration"):
+        try:
+            curves[name] = _thinned(view.curve(name).to_dict())
+        except MetricError:
+            continue
+    return curves
+
+
+def _thinned(curve: dict[str, Any]) -> dict[str, Any]:
+    """At most 500 points: both ends, and others evenly between."""
+    length = max((len(column) for column in curve.values() if isinstance(column, list)), default=0)
+    if length <= _CURVE_POINTS:
+        return curve
+    kept = np.unique(np.linspace(0, length - 1, _CURVE_POINTS).astype(np.int64)).tolist()
+    return {
+        # Precision and recall have a last point more than there are thresholds.
+        name: [column[n] for n in kept if n < len(column)] if isinstance(column, list) else column
+        for name, column in curve.items()
+    }
+
+
+def _confusion(view: View) -> dict[str, Any]:
+    try:
+        counts = view.confusion
+    except MetricError:
+        return {"labels": [], "matrix": [], "left_out": 0}
+    cells = list(counts.cells())
+    support: dict[Any, Any] = dict.fromkeys(counts.labels, 0)
+    for true, predicted, weight in cells:
+        support[true] += weight
+        support[predicted] += weight
+    largest = sorted(counts.labels, key=lambda label: -support[label])[:_CLASSES]
+    labels = [label for label in counts.labels if label in set(largest)]
+    places = {label: n for n, label in enumerate(labels)}
+    matrix: list[list[Any]] = [[0] * len(labels) for _ in labels]
+    for true, predicted, weight in cells:
+        if true in places and predicted in places:
+            matrix[places[true]][places[predicted]] += weight
+    return {"labels": labels, "matrix": matrix, "left_out": len(support) - len(labels)}

@@ -1,0 +1,289 @@
+"""The store: one SQLite file with all that a run must not lose.
+
+States, positions, waiting predictions and quarantine change together, in one
+transaction for each checkpoint. The file is in write-ahead mode with
+``synchronous=FULL``: a commit returns when it is on the disk, so not even a
+power cut loses what a source has been told is done with.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from streameval.errors import ConfigError, StoreError, shown
+from streameval.stream.lock import StoreLock
+
+__all__ = ["SCHEMA_VERSION", "Store", "open_store", "read_store"]
+
+SCHEMA_VERSION = 1
+
+_APPLICATION_ID = 0x53455631  # "SEV1", which `file` and other tools can know it by
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE states (
+    id INTEGER PRIMARY KEY,
+    partition TEXT NOT NULL,
+    window TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('snapshot', 'delta')),
+    reverted BLOB NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE UNIQUE INDEX states_place ON states (partition, window, number);
+CREATE TABLE positions (
+    partition TEXT PRIMARY KEY,
+    position TEXT NOT NULL,
+    records INTEGER NOT NULL,
+    newest INTEGER
+) WITHOUT ROWID;
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE quarantine (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    partition TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    time INTEGER,
+    reason TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    cut INTEGER NOT NULL,
+    replay INTEGER NOT NULL DEFAULT 0,
+    raw BLOB NOT NULL
+);
+CREATE INDEX quarantine_replay ON quarantine (id) WHERE replay;
+CREATE TABLE quarantine_reasons (reason TEXT PRIMARY KEY, total INTEGER NOT NULL);
+CREATE TABLE alerts (name TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Store:
+    """An open store; :func:`open_store` and :func:`read_store` make one."""
+
+    __slots__ = ("_lock", "connection", "path")
+
+    def __init__(self, path: str, connection: sqlite3.Connection, lock: StoreLock | None) -> None:
+        self.path = path
+        self.connection = connection
+        self._lock = lock
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of the block, or nothing of it, is in the store afterwards.
+
+        Raises:
+            StoreError: It could not be written; nothing of it was.
+        """
+        with worded(self.path, "cannot be written"):
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One unchanging view of the store; raises StoreError where it cannot be read."""
+        with worded(self.path, "cannot be read"):
+            self.connection.execute("BEGIN")
+            try:
+                yield self.connection
+            finally:
+                with suppress(sqlite3.Error):
+                    self.connection.execute("ROLLBACK")
+
+    def counters(self) -> dict[str, int]:
+        """The counters by name."""
+        with worded(self.path, "cannot be read"):
+            return dict(self.connection.execute("SELECT name, value FROM counters"))
+
+    def set_counters(self, values: Mapping[str, int]) -> None:
+        """Write counters; inside a transaction."""
+        self.connection.executemany(
+            "INSERT INTO counters VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            list(values.items()),
+        )
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Note something about the store; inside a transaction."""
+        self.connection.execute(
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (key, value),
+        )
+
+    def meta(self) -> dict[str, str]:
+        """What the store is about: its schema's version and the evaluated task."""
+        with worded(self.path, "cannot be read"):
+            return dict(self.connection.execute("SELECT key, value FROM meta"))
+
+    def close(self) -> None:
+        """Let go of the file and its lock."""
+        with suppress(sqlite3.Error):
+            self.connection.close()
+        if self._lock is not None:
+            self._lock.release()
+
+
+def open_store(
+    path: str, fingerprint: Mapping[str, str] | None = None, *, busy_seconds: float = 10.0
+) -> Store:
+    """Open a store for writing, or begin a new one where there is none.
+
+    Args:
+        path: The file; its directory must exist.
+        fingerprint: Key of the configuration -> its value as text: what the
+            counts in the store rest on. Kept in a new store, compared with an
+            old one's. None: whatever it is.
+        busy_seconds: How long to wait for another program that writes to it.
+
+    Raises:
+        StoreError: It is another process's, no store of streameval, of a
+            newer release, damaged, or cannot be written.
+        ConfigError: It was begun with another fingerprint.
+    """
+    directory = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(directory):
+        raise StoreError(f"{path}: there is no directory {directory}; make it first")
+    lock = StoreLock(path)
+    try:
+        connection = _connect(path, busy_seconds)
+        try:
+            _settle(connection, path, fingerprint)
+        except BaseException:
+            connection.close()
+            raise
+    except BaseException:
+        lock.release()
+        raise
+    return Store(path, connection, lock)
+
+
+def read_store(path: str) -> Store:
+    """Open a store for reading only, also while a run writes to it.
+
+    Raises:
+        StoreError: There is none, or it cannot be read.
+    """
+    if not os.path.isfile(path):
+        raise StoreError(f"{path}: there is no such store")
+    with worded(path, "cannot be read"):
+        uri = "file:" + os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace(
+            "#", "%23"
+        )
+        connection = sqlite3.connect(uri + "?mode=ro", uri=True, timeout=10, isolation_level=None)
+        try:
+            _check_kind(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return Store(path, connection, None)
+
+
+def _connect(path: str, busy_seconds: float) -> sqlite3.Connection:
+    with worded(path, "cannot be opened"):
+        connection = sqlite3.connect(
+            path, timeout=busy_seconds, isolation_level=None, cached_statements=256
+        )
+        try:
+            _check_kind(connection, path, may_be_new=True)
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise StoreError(
+                    f"{path}: this file system cannot hold a store: SQLite's write-ahead "
+                    f"log is not to be had there (got {mode!r}); use a local disk"
+                )
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA journal_size_limit = 67108864")
+            return connection
+        except BaseException:
+            connection.close()
+            raise
+
+
+def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool = False) -> None:
+    (identity,) = connection.execute("PRAGMA application_id").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if not tables and may_be_new:
+        return
+    if identity != _APPLICATION_ID:
+        raise StoreError(
+            f"{path}: is not a store of streameval, and was left alone; give another path"
+        )
+    (text,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() or ("",)
+    if not text.isdecimal():
+        raise StoreError(f"{path}: is damaged: it does not tell its schema's version")
+    if int(text) > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path}: was written by a newer streameval (its schema is {text}, this release "
+            f"knows up to {SCHEMA_VERSION}): upgrade, or begin a new store"
+        )
+
+
+def _settle(
+    connection: sqlite3.Connection, path: str, fingerprint: Mapping[str, str] | None
+) -> None:
+    with worded(path, "cannot be written"):
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        if not tables:
+            if fingerprint is None:
+                raise StoreError(f"{path}: holds nothing yet")
+            begun = {"schema": str(SCHEMA_VERSION)}
+            begun.update({f"config.{key}": value for key, value in fingerprint.items()})
+            rows = "".join(f"INSERT INTO meta VALUES ({_q(k)}, {_q(v)});" for k, v in begun.items())
+            connection.executescript(
+                f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} {rows} "
+                "COMMIT;"
+            )
+            return
+        if fingerprint is None:
+            return
+        known = dict(connection.execute("SELECT key, value FROM meta"))
+    for key, value in fingerprint.items():
+        before = known.get(f"config.{key}")
+        if before != value:
+            raise ConfigError(
+                f"{key}: {path} was begun with {shown(before) if before else 'nothing'}, and its "
+                f"counts rest on that; got {shown(value)}; put it back, or begin a new store "
+                "with --store"
+            )
+
+
+def _q(text: str) -> str:
+    return "'" + text.replace("'", "''").replace("\0", "") + "'"
+
+
+_REMEDIES = {
+    sqlite3.SQLITE_FULL: "the disk is full: make room",
+    sqlite3.SQLITE_BUSY: "another program is writing to it: let that one finish",
+    sqlite3.SQLITE_LOCKED: "another program is writing to it: let that one finish",
+    sqlite3.SQLITE_READONLY: "it is read-only: make it and its directory writable",
+    sqlite3.SQLITE_CANTOPEN: "check that it may be read and written, and its directory too",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: restore a copy, or begin a new store",
+    sqlite3.SQLITE_NOTADB: "the file is not a database, and was left alone: give another path",
+    sqlite3.SQLITE_IOERR: "the disk failed, or is full: see to it",
+}
+
+
+@contextmanager
+def worded(path: str, what: str) -> Iterator[None]:
+    """SQLite's errors as StoreError, with what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        # The lower byte is the primary code, the rest tells where it came from.
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        remedy = _REMEDIES.get(code, "")
+        safe = (
+            ", then start again: what was checkpointed is safe, and the rest is read again"
+            if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR)
+            else ""
+        )
+        tail = f"; {remedy}{safe}" if remedy else ""
+        raise StoreError(f"{path}: {what}: {error}{tail}") from error

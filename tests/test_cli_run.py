@@ -1,0 +1,293 @@
+"""``streameval run`` as a process: killed, stopped, refused, and going on exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_runs import COMMAND, Command, Result, in_process, own_process
+
+import streameval as se
+from streameval.errors import StoreError
+from streameval.stream.store import read_store
+
+CONFIG = """
+[evaluator]
+slices = ["country"]
+
+[[window]]
+name = "all"
+
+[[window]]
+name = "recent"
+length = "1h"
+pane = "5m"
+
+[fields]
+score = "score"
+time = "time"
+
+[files]
+records = ["events.jsonl"]
+
+[checkpoint]
+every = "10ms"
+events = 200
+
+[serve]
+enabled = false
+"""
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "run.toml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def events(count: int) -> list[dict[str, Any]]:
+    rng = random.Random(3)
+    rows = []
+    for number in range(count):
+        truth = rng.random() < 0.4
+        rows.append(
+            {
+                "y_true": truth,
+                "score": round(min(1.0, max(0.0, rng.gauss(0.6 if truth else 0.4, 0.2))), 3),
+                "time": f"2026-01-01T{number // 3600 % 24:02}:{number // 60 % 60:02}:00Z",
+                "country": rng.choice(["PT", "DE"]),
+            }
+        )
+    return rows
+
+
+def lines(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def expected(rows: list[dict[str, Any]]) -> se.Evaluator:
+    whole = se.Evaluator(slices=("country",), time_unit="us")
+    whole.update_many(
+        [row["y_true"] for row in rows],
+        score=[row["score"] for row in rows],
+        slices={"country": [row["country"] for row in rows]},
+    )
+    return whole
+
+
+@contextmanager
+def start(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A run as a process of its own, killed if the test is done before it."""
+    with subprocess.Popen(
+        [*COMMAND, "run", "run.toml", *arguments], stderr=subprocess.PIPE
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def counted() -> int:
+    """What other processes see of a run's store; -1 before there is one."""
+    try:
+        store = read_store("streameval.db")
+    except StoreError:
+        return -1
+    try:
+        return store.counters().get("events", 0)
+    finally:
+        store.close()
+
+
+def wait_until(condition: Any) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not come to pass in time")
+
+
+def exported(command: Command, directory: Path) -> dict[str, bytes]:
+    directory.mkdir()
+    done = command("store", "export", "streameval.db", "--to", directory)
+    assert done.code == 0, done.err
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def test_killed_runs_count_every_event_once(here: Path, command: Command) -> None:
+    rows = events(6000)
+    (here / "events.jsonl").write_text(lines(rows))
+    result = command("run", "run.toml", "--until-end", "--store", "whole.db")
+    assert result.code == 0, result.err
+    rng = random.Random(1)
+    done = False
+    for _ in range(3):
+        with start("--until-end", "--set", "checkpoint.events=50") as process:
+            assert process.stderr is not None
+            assert b"counted so far" in process.stderr.readline()  # it has opened its store
+            time.sleep(rng.random() * 0.15)  # anywhere: what is asserted holds wherever it falls
+            process.kill()
+        done = process.returncode == 0
+    assert not done or counted() == 6000
+    result = command("run", "run.toml", "--until-end")
+    assert result.code == 0, result.err
+    assert counted() == 6000
+    os.rename("streameval.db", "killed.db")
+    os.rename("whole.db", "streameval.db")
+    whole = exported(command, here / "whole")
+    os.rename("killed.db", "streameval.db")
+    assert exported(command, here / "killed") == whole
+    assert whole["all.state"] == expected(rows).to_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_makes_a_checkpoint_and_ends_with_0(here: Path, number: int) -> None:
+    rows = events(500)
+    (here / "events.jsonl").write_text(lines(rows))
+    # Only the end makes a checkpoint.
+    with start("--set", "checkpoint.every=1h", "--set", "checkpoint.events=1000000") as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        assert b"0 events counted so far" in first
+        # It is reading, and reads on: more is written and then read as well.
+        time.sleep(0.3)
+        process.send_signal(number)
+        rest = process.stderr.read()
+    assert process.returncode == 0, rest
+    assert b"ended after a checkpoint: 500 events counted" in rest
+    assert counted() == 500
+
+
+def test_a_file_is_followed_until_the_run_is_stopped(here: Path) -> None:
+    rows = events(300)
+    file = here / "events.jsonl"
+    file.write_text(lines(rows[:100]))
+    with start() as process:
+        wait_until(lambda: counted() == 100)
+        with file.open("a") as more:
+            more.write(lines(rows[100:]))
+        wait_until(lambda: counted() == 300)
+        # The store is this process's; others may look into it.
+        second = own_process("run", "run.toml", "--until-end")
+        assert second.code == 1
+        assert f"is in use by the process {process.pid}" in second.err
+        replay = own_process("store", "quarantine", "streameval.db", "--replay")
+        assert (replay.code, f"process {process.pid}" in replay.err) == (1, True)
+        report = own_process("store", "report", "streameval.db", "--format", "json")
+        metrics = json.loads(report.out)["all"]["metrics"]
+        assert metrics == expected(rows).report().to_dict()["metrics"]
+        process.terminate()
+        assert process.wait() == 0
+
+
+def test_a_check_prints_the_configuration_and_touches_nothing(here: Path, command: Command) -> None:
+    result = command("run", "run.toml", "--check", "--set", "evaluator.threshold=0.7")
+    assert result.code == 0, result.err
+    assert "threshold = 0.7" in result.out
+    assert 'store = "streameval.db"' in result.out
+    assert sorted(path.name for path in here.iterdir()) == ["run.toml"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--set", "evaluator.threshold=high"], "evaluator.threshold"),
+        (["--set", "window.0.pane=5m"], "window"),
+        (["--set", "evaluator.metrics=['kappa_temporal']"], "kappa_temporal"),
+        (["--listen", "nowhere"], "serve.listen"),
+    ],
+)
+def test_a_bad_configuration_is_one_line(command: Command, arguments: list[str], told: str) -> None:
+    result = command("run", "run.toml", "--check", *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert told in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_a_changed_threshold_is_refused(here: Path, command: Command) -> None:
+    (here / "events.jsonl").write_text(lines(events(10)))
+    assert command("run", "run.toml", "--until-end").code == 0
+    result = command("run", "run.toml", "--until-end", "--set", "evaluator.threshold=0.7")
+    assert result.code == 2
+    assert "evaluator.threshold: streameval.db was begun with '0.5'" in result.err
+
+
+def test_a_full_disk_ends_the_run_in_words(here: Path, command: Command) -> None:
+    (here / "events.jsonl").write_text(lines(events(10)))
+    result: Result = command("run", "run.toml", "--until-end", "--store", "none/run.db")
+    assert result.code == 1
+    assert "there is no directory" in result.err
+
+
+def test_the_log_is_one_line_a_record(here: Path) -> None:
+    (here / "run.toml").write_text(CONFIG.replace("events.jsonl", "ev\\nents\\u001b[31m.jsonl"))
+    (here / "ev\nents\x1b[31m.jsonl").write_text("")
+    result = own_process("run", "run.toml", "--until-end")
+    assert result.code == 0, result.err
+    for line in result.err.splitlines():
+        assert line.startswith("20")
+        assert line.isprintable()
+
+
+def test_posted_events_are_counted_through_a_kill(here: Path) -> None:
+    """What was answered with success is counted, once, whatever comes between."""
+    config = CONFIG.replace('[files]\nrecords = ["events.jsonl"]', "[http]")
+    config = config.replace("enabled = false", 'listen = "127.0.0.1:0"')
+    config = config.replace("[fields]", '[fields]\nid = "id"')
+    (here / "run.toml").write_text(config + '[join]\nwait = "24h"\n')
+    rows = [{"id": f"e{n}", **row} for n, row in enumerate(events(40))]
+    for number in range(4):
+        with start() as process:
+            address = listening(process)
+            for row in rows[number * 10 : number * 10 + 10]:
+                prediction = {key: value for key, value in row.items() if key != "y_true"}
+                label = {key: row[key] for key in ("id", "y_true", "time")}
+                post(address, "predictions", prediction)
+                post(address, "labels", label)
+            if number == 3:
+                wait_until(lambda: counted() == 40)
+                with urllib.request.urlopen(f"{address}api/report") as answer:
+                    shown = json.load(answer)
+                assert shown["reports"]["all"]["metrics"]["accuracy"]["support"] == 40
+                process.terminate()
+                assert process.wait() == 0
+            else:
+                process.kill()
+    store = own_process("store", "report", "streameval.db", "--window", "all", "--format", "json")
+    metrics = json.loads(store.out)["all"]["metrics"]
+    assert metrics == expected(rows).report().to_dict()["metrics"]
+
+
+def listening(process: subprocess.Popen[bytes]) -> str:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"listening at " in line:
+            return line.split()[-1].decode()
+    raise AssertionError("it does not listen")
+
+
+def post(address: str, kind: str, record: dict[str, Any]) -> None:
+    request = urllib.request.Request(
+        f"{address}v1/{kind}",
+        json.dumps(record).encode(),
+        {"Content-Type": "application/x-ndjson"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        assert answer.status in (200, 202)

@@ -1,0 +1,124 @@
+"""``streameval store``: what a store holds, in words, in JSON and as state files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_runs import Command, in_process
+
+import streameval as se
+from streameval.evaluator import load
+
+CONFIG = """
+[fields]
+score = "score"
+[files]
+records = ["a.jsonl", "b.jsonl"]
+[serve]
+enabled = false
+[[window]]
+name = "all"
+[[window]]
+name = "fading"
+half_life = "1h"
+"""
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("run.toml").write_text(CONFIG)
+    Path("a.jsonl").write_text('{"y_true": 1, "score": 0.9}\n{"y_true": 0, "score": 0.7}\n')
+    Path("b.jsonl").write_text(
+        '{"y_true": 1, "score": 0.2}\nnot \x1b[31mjson\n{"y_true": 1, "score": "high"}\n'
+    )
+    result = command("run", "run.toml", "--until-end")
+    assert result.code == 0, result.err
+    return "streameval.db"
+
+
+def test_check(command: Command, store: str) -> None:
+    result = command("store", "check", store)
+    assert result.code == 0
+    assert result.out.startswith("streameval.db: sound\n  3 events, 1 checkpoints\n  4 states of 2")
+    assert "2 records in quarantine" in result.out
+
+
+def test_report(command: Command, store: str) -> None:
+    whole = se.Evaluator()
+    whole.update_many([1, 0, 1], score=[0.9, 0.7, 0.2])
+    result = command("store", "report", store, "--format", "json")
+    assert json.loads(result.out)["all"] == whole.report().to_dict()
+    result = command("store", "report", store, "--window", "all", "--metrics", "accuracy,roc_auc")
+    assert result.out.splitlines()[0] == "window all"
+    assert result.out.splitlines()[2].split() == ["accuracy", "0.3333333333", "3"]
+    for name in ("a", "b"):
+        partition = f"files:{Path(f'{name}.jsonl').absolute()}"
+        result = command("store", "report", store, "--partition", partition, "--format", "json")
+        support = json.loads(result.out)["all"]["metrics"]["accuracy"]["support"]
+        assert support == {"a": 2, "b": 1}[name]
+    result = command("store", "report", store, "--format", "markdown")
+    assert result.out.startswith("## window all\n\n| metric")
+
+
+def test_export(command: Command, store: str) -> None:
+    Path("out").mkdir()
+    result = command("store", "export", store, "--to", "out")
+    assert result.out == "out/all.state\nout/fading.state\n"
+    whole = se.Evaluator(time_unit="us")
+    whole.update_many([1, 0, 1], score=[0.9, 0.7, 0.2])
+    assert load("out/all.state") == whole
+    reported = command("report", "out/all.state", "--metrics", "roc_auc")
+    assert reported.out.splitlines()[1].split() == ["roc_auc", "0.5", "3"]
+    assert command("store", "export", store, "--to", "none").code == 1
+
+
+def test_what_is_not_there(command: Command, store: str) -> None:
+    result = command("store", "report", store, "--window", "hour")
+    assert (result.code, "expected one of 'all', 'fading', got 'hour'" in result.err) == (2, True)
+    result = command("store", "report", store, "--partition", "c")
+    assert result.code == 2
+    result = command("store", "check", "none.db")
+    assert (result.code, "there is no such store" in result.err) == (1, True)
+
+
+def test_quarantine(command: Command, store: str) -> None:
+    result = command("store", "quarantine", store)
+    assert result.code == 0
+    assert "\x1b" not in result.out
+    assert "not \\x1b[31mjson" in result.out
+    result = command("store", "quarantine", store, "--format", "json", "--reason", "score")
+    values = json.loads(result.out)
+    assert values["reasons"] == {"record": 1, "score": 1}
+    assert [row["raw"] for row in values["records"]] == ['{"y_true": 1, "score": "high"}']
+    result = command("store", "quarantine", store, "--replay", "--reason", "score")
+    assert result.out == "1 records will be read first by the next run\n"
+    assert command("run", "run.toml", "--until-end").code == 0
+    result = command("store", "quarantine", store, "--format", "json")
+    assert json.loads(result.out)["reasons"] == {"record": 1, "score": 2}
+
+
+def test_cut_records_are_told(command: Command, store: str) -> None:
+    with Path("a.jsonl").open("a") as file:
+        file.write("x" * 5000 + "\n")
+    assert command("run", "run.toml", "--until-end").code == 0
+    result = command("store", "quarantine", store, "--replay")
+    assert (result.code, result.out[:2]) == (0, "2 ")
+    assert "1 cannot be replayed, as they were not kept whole" in result.err
+
+
+def test_a_damaged_store(command: Command, store: str) -> None:
+    data = bytearray(Path(store).read_bytes())
+    place = data.rindex(b"streameval\r\n") + 60
+    data[place] ^= 0xFF
+    Path(store).write_bytes(data)
+    result = command("store", "check", store)
+    assert result.code == 1
+    assert "is damaged" in result.err

@@ -1,0 +1,273 @@
+"""The store: one process, one schema, one set-up, and every failure in words."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streameval.errors import ConfigError, StoreError
+from streameval.stream.batch import BadEvent, Batch
+from streameval.stream.progress import Progress
+from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
+from streameval.stream.settings import QuarantineSettings
+from streameval.stream.store import open_store, read_store
+
+SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "run.db")
+
+
+def test_a_transaction_is_all_or_nothing(path: str) -> None:
+    store = open_store(path, SETUP)
+    with store.transaction():
+        store.set_counters({"events": 1, "checkpoints": 1})
+
+    def fails() -> None:
+        with store.transaction():
+            store.set_counters({"events": 2})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert store.counters() == {"events": 1, "checkpoints": 1}
+    store.close()
+    store = open_store(path, SETUP)
+    assert store.counters() == {"events": 1, "checkpoints": 1}
+    assert store.meta() == {
+        "schema": "1",
+        "config.evaluator.task": '"binary"',
+        "config.evaluator.threshold": "0.5",
+    }
+    (mode,) = store.connection.execute("PRAGMA journal_mode").fetchone()
+    (synchronous,) = store.connection.execute("PRAGMA synchronous").fetchone()
+    assert (mode, synchronous) == ("wal", 2)
+    store.close()
+
+
+def test_the_second_process_is_refused_with_the_pid_of_the_first(path: str) -> None:
+    code = (
+        "import sys; from streameval.stream.store import open_store\n"
+        f"store = open_store({path!r}, {{}}); print('open', flush=True); sys.stdin.read()"
+    )
+    first = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert first.stdout is not None
+    with first:
+        assert first.stdout.readline() == b"open\n"
+        with pytest.raises(StoreError, match=f"is in use by the process {first.pid}; stop"):
+            open_store(path, {})
+        link = path + ".link"
+        os.symlink(path, link)
+        with pytest.raises(StoreError, match=f"process {first.pid}"):
+            open_store(link, {})
+        first.kill()
+    open_store(path, {}).close()  # the lock went with the process
+
+
+def test_a_changed_set_up_is_refused(path: str) -> None:
+    open_store(path, SETUP).close()
+    with pytest.raises(ConfigError, match=r"evaluator.threshold: .* was begun with '0.5', .*'0.7'"):
+        open_store(path, {**SETUP, "evaluator.threshold": "0.7"})
+    open_store(path, SETUP).close()  # the lock was let go
+    open_store(path).close()
+
+
+def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
+    text = tmp_path / "text.db"
+    text.write_bytes(b"not a database, but some text that is longer than a header" * 100)
+    other = tmp_path / "other.db"
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    for path in (text, other):
+        before = path.read_bytes()
+        with pytest.raises(StoreError, match=r"left alone[:;] give another path"):
+            open_store(str(path), SETUP)
+        with pytest.raises(StoreError, match=r"left alone[:;] give another path"):
+            read_store(str(path))
+        assert path.read_bytes() == before
+    with pytest.raises(StoreError, match="there is no such store"):
+        read_store(str(tmp_path / "none.db"))
+    with pytest.raises(StoreError, match="there is no directory"):
+        open_store(str(tmp_path / "no" / "run.db"), SETUP)
+
+
+def test_a_newer_schema_is_refused(path: str) -> None:
+    store = open_store(path, SETUP)
+    store.connection.execute("UPDATE meta SET value = '99' WHERE key = 'schema'")
+    store.close()
+    for opened in (open_store, read_store):
+        with pytest.raises(StoreError, match=r"newer streameval .*its schema is 99"):
+            opened(path)
+
+
+def test_a_full_database_is_told_and_nothing_is_lost(path: str) -> None:
+    store = open_store(path, SETUP)
+    with store.transaction():
+        store.set_counters({"events": 1})
+    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+    store.connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    def fill() -> None:
+        with store.transaction() as connection:
+            store.set_counters({"events": 2})
+            connection.execute(
+                "INSERT INTO quarantine (at, partition, kind, place, reason, detail, cut, raw) "
+                "VALUES (0, '', '', 0, '', '', 0, zeroblob(1000000))"
+            )
+
+    with pytest.raises(StoreError, match=r"disk is full: make room.*what was checkpointed is safe"):
+        fill()
+    assert store.counters() == {"events": 1}
+    store.close()
+
+
+def test_a_busy_database_is_told(path: str) -> None:
+    store = open_store(path, SETUP, busy_seconds=0.05)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="another program is writing to it"), store.transaction():
+        pass
+    other.execute("ROLLBACK")
+    other.close()
+    with store.transaction():
+        store.set_counters({"events": 1})
+    store.close()
+
+
+def test_a_damaged_file_is_told(path: str) -> None:
+    store = open_store(path, SETUP)
+    with store.transaction():
+        store.set_counters({f"counter {n}": n for n in range(2000)})
+    store.close()
+    data = bytearray(Path(path).read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    Path(path).write_bytes(data)
+    with pytest.raises(StoreError, match=r"damaged: restore a copy"):
+        open_store(path, SETUP)
+
+
+def test_a_reader_sees_one_moment_beside_the_writer(path: str) -> None:
+    store = open_store(path, SETUP)
+    with store.transaction():
+        store.set_counters({"events": 1})
+    reader = read_store(path)
+    with reader.reading():
+        assert reader.counters() == {"events": 1}
+        with store.transaction():
+            store.set_counters({"events": 2})
+        assert reader.counters() == {"events": 1}
+    assert reader.counters() == {"events": 2}
+    with pytest.raises(StoreError, match="it is read-only"), reader.transaction():
+        reader.set_counters({"events": 3})
+    reader.close()
+    store.close()
+
+
+def test_a_copy_of_a_live_store_is_a_store(path: str, tmp_path: Path) -> None:
+    store = open_store(path, SETUP)
+    with store.transaction():
+        store.set_counters({"events": 5})
+    for suffix in ("", "-wal"):
+        shutil.copy(path + suffix, str(tmp_path / f"copy.db{suffix}"))
+    store.close()
+    copy = open_store(str(tmp_path / "copy.db"), SETUP)
+    assert copy.counters() == {"events": 5}
+    copy.close()
+
+
+def test_positions(path: str) -> None:
+    store = open_store(path, SETUP)
+    progress = Progress(store.connection)
+    progress.advance("a", {"offset": 5, "head": "x"}, 2, 7)
+    progress.advance("a", {"offset": 9, "head": "x"}, 1, 6)
+    progress.advance("b", {"offset": 0}, 0, None)
+    with store.transaction():
+        assert progress.write() == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+    with store.transaction():
+        assert progress.write() == {}
+    again = Progress(store.connection)
+    assert again.positions == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+    assert (again.partitions["a"].records, again.partitions["a"].newest) == (3, 7)
+    assert again.newest == 7
+    store.connection.execute("UPDATE positions SET position = '[1' WHERE partition = 'a'")
+    with pytest.raises(StoreError, match="the position of partition 'a' is damaged"):
+        Progress(store.connection)
+    store.close()
+
+
+def bad(place: int, raw: bytes = b"{", reason: str = "record") -> BadEvent:
+    return BadEvent(place, reason, "expected an object", raw)
+
+
+def test_the_quarantine_is_bounded_and_counts_all(path: str) -> None:
+    store = open_store(path, SETUP)
+    quarantine = Quarantine(
+        store.connection, QuarantineSettings(keep=10, max_bytes=4), now=lambda: 0
+    )
+    for place in range(35):
+        quarantine.note("a", "records", bad(place, b"x" * (place % 8)), None)
+        if place % 10 == 0:
+            with store.transaction():
+                quarantine.write()
+    for place in range(5000):
+        quarantine.note("a", "records", bad(place, reason=f"reason {place}"), None)
+    with store.transaction():
+        quarantine.write()
+    found = listed(store.connection)
+    assert [row["place"] for row in found] == list(range(4999, 4989, -1))
+    data = quarantine.published()
+    assert (data["total"], data["kept"], data["reasons"]["record"]) == (5035, 10, 35)
+    assert len(data["reasons"]) == 201  # a hostile number of reasons is not kept apart
+    store.close()
+
+
+def test_cut_records_cannot_be_replayed(path: str) -> None:
+    store = open_store(path, SETUP)
+
+    def opened() -> Quarantine:
+        return Quarantine(store.connection, QuarantineSettings(max_bytes=4), now=lambda: 0)
+
+    quarantine = opened()
+    own = bad(99, b"long")
+    batch = Batch("a", "labels", [b"123", b"12345"], [10, 20], {"offset": 30}, [7, 8], bad=[own])
+    quarantine.note_batch(batch, [bad(10, b"123", "id"), bad(20, b"12345", "id"), own])
+    quarantine.note("b", "records", bad(1, b"abc"), None)
+    with store.transaction():
+        quarantine.write()
+    assert [
+        (row["place"], row["raw"], row["raw_bytes_cut"]) for row in listed(store.connection)
+    ] == [
+        (1, "abc", False),
+        (99, "long", True),
+        (20, "1234", True),
+        (10, "123", False),
+    ]
+    with store.transaction():
+        assert mark_for_replay(store.connection, "id") == (1, 1)
+        assert mark_for_replay(store.connection, None) == (2, 2)
+    quarantine = opened()
+    first, second = quarantine.to_replay(most=1)
+    assert (first.partition, first.kind, first.messages, first.places) == (
+        "a",
+        "labels",
+        [b"123"],
+        [10],
+    )
+    assert (first.times, second.times) == ([7], None)
+    assert len(listed(store.connection)) == 4  # until the checkpoint that counts them
+    with store.transaction():
+        assert quarantine.write() == 2
+    assert [row["place"] for row in listed(store.connection, reason="record")] == [99]
+    assert list(opened().to_replay()) == []
+    store.close()
