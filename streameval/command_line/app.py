@@ -8,6 +8,7 @@ import typer
 
 from streameval import __version__
 from streameval.command_line.catalogue import metrics
+from streameval.command_line.demo import demo
 from streameval.command_line.evaluate import evaluate
 from streameval.command_line.init import init
 from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
@@ -41,6 +42,7 @@ app.command()(metrics)
 app.command("run")(run_command)
 app.add_typer(store_app, name="store")
 app.command()(init)
+app.command()(demo)
 
 
 def _print_version(wanted: bool) -> None:

@@ -48,15 +48,15 @@ wait = "24h"               # a diverted flight's label never comes
 name = "all"
 
 [[window]]
-name = "7 days"
+name = "7d"
 length = "7d"
 pane = "1d"
 retain = "60d"
 
 [[alert]]
-name = "misses too many"
+name = "misses-too-many"
 metric = "recall"
-window = "7 days"
+window = "7d"
 below = 0.6
 min_support = 2000
 for = "2s"
@@ -136,9 +136,8 @@ class DemoRun:
         """Wait until all that was posted has been read and counted."""
 
         def counted() -> bool:
-            return all(part["lag"] == 0 for part in self.partitions()) and (
-                self.joined()["predictions"] >= progress.predictions
-            )
+            read = all(part["lag"] == 0 for part in self.partitions())
+            return read and self.joined()["predictions"] >= progress.predictions
 
         self._wait_until(counted, 120, "does not catch up")
 
@@ -149,7 +148,7 @@ class DemoRun:
 
     def joined(self) -> dict[str, Any]:
         """The counts of the label join."""
-        found: dict[str, Any] = self.poster.get("/api/join")
+        found: dict[str, Any] = self.poster.get("/api/join")["join"]
         return found
 
     def stop(self) -> int:
