@@ -526,7 +526,7 @@ def test_labels_and_source_are_told_in_numbers_and_words(show: Show) -> None:
     assert shown.column("#cohorts-table", "immature") == ["immature"] * 3 + ["complete"] * 9
     expect(page.locator("#banners")).to_contain_text(f"kafka:b/3: {problem}")
     expect(page.locator("#source-about")).to_have_text("2 partitions, 1 with a problem")
-    expect(page.locator("#vitals")).to_contain_text("Lag≥ 120")
+    expect(page.locator("#vitals")).to_contain_text("Lag≥ 120 B")
     expect(page.locator("#state")).to_have_text("Behind")
     expect(page.locator("#banners")).to_contain_text("accuracy is 0.7100, below 0.8 (window 1h")
     expect(page.locator("#announce")).to_have_text("Behind. 1 alert firing.")
@@ -606,6 +606,7 @@ def test_numbers_times_and_strange_texts(show: Show) -> None:
                 cut: t.visible("x".repeat(50), 10),
                 label: ["cat", "5", 5, "", " a", true].map((one) => t.label(one)),
                 plain: t.plain("<b>&lt;</b>"),
+                lag: [t.lag("kafka:b/3", 1), t.lag("http:labels", 4321), t.lag("files:a", null)],
                 time: [t.time("2026-03-01T12:05:00Z"), t.time(null), t.time("nonsense")],
             };
         }"""
@@ -620,5 +621,6 @@ def test_numbers_times_and_strange_texts(show: Show) -> None:
         "cut": "x" * 9 + "…",
         "label": ["cat", '"5"', "5", '""', '" a"', "true"],
         "plain": "&lt;b&gt;&amp;lt;&lt;/b&gt;",
+        "lag": ["1 record", "4.3 kB", "–"],
         "time": ["2026-03-01 12:05:00", "–", "–"],
     }  # fmt: skip
