@@ -63,10 +63,11 @@ function picture(labels, matrix) {
   const most = few ? 1 : Math.max(0.01, ...shares.flat());
   setText(byId("confusion-most"), `${text.percent(most, 0)} of the true class`);
   byId("confusion-chart").dataset.size = labels.length <= 3 ? "small" : few ? "middle" : "large";
-  const step = Math.ceil(labels.length / 25);
+  const narrow = byId("confusion-chart").clientWidth < 420;
+  const step = Math.ceil(labels.length / (narrow ? 12 : 25));
   const places = labels.map((_, n) => n).filter((n) => n % step === 0);
   const ticks = {
-    tickvals: places, ticktext: places.map((n) => text.plain(text.label(labels[n], few ? 24 : 14))),
+    tickvals: places, ticktext: places.map((n) => text.plain(text.label(labels[n], narrow ? 9 : few ? 24 : 14))),
     showgrid: false, tickfont: { size: labels.length > 40 ? 10 : 12 },
   };
   draw("confusion-chart", summary, (theme) => ({

@@ -77,10 +77,10 @@ function lagOf(partitions) {
   const records = known.filter((partition) => partition.partition.startsWith("kafka:"));
   const measured = known.filter((partition) => !records.includes(partition));
   const parts = [
-    ...(records.length ? [text.lag("kafka:", sum(records))] : []),
-    ...(measured.length ? [text.lag("", sum(measured))] : []),
+    ...(sum(records) ? [text.lag("kafka:", sum(records))] : []),
+    ...(sum(measured) ? [text.lag("", sum(measured))] : []),
   ];
-  return `${known.length < partitions.length ? "≥ " : ""}${parts.join(" + ")}`;
+  return `${known.length < partitions.length ? "≥ " : ""}${parts.join(" + ") || "0"}`;
 }
 
 export function vitals(snapshot, now) {
