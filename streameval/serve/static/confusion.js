@@ -54,7 +54,7 @@ function picture(labels, matrix) {
   const shares = matrix.map((counts, i) => counts.map((count) => (sums[i] ? count / sums[i] : null)));
   const names = labels.map((one) => text.plain(text.label(one, 40)));
   const about = matrix.map((counts, i) => counts.map((count, j) =>
-    `true ${names[i]}<br>predicted ${names[j]}<br><b>${text.whole(count)}</b>${sums[i] ? ` · ${text.percent(count / sums[i])} of the true class` : ""}`));
+    `true ${names[i]}<br>predicted ${names[j]}<br>${text.whole(count)}${sums[i] ? ` · ${text.percent(count / sums[i])} of the true class` : ""}`));
   const right = matrix.reduce((sum, counts, i) => sum + counts[i], 0);
   const all = sums.reduce((sum, one) => sum + one, 0);
   const summary = `Confusion matrix of ${text.plural(labels.length, "class", "classes")}: ${text.whole(right)} of ${text.plural(all, "event")} predicted right`;

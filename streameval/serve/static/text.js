@@ -108,7 +108,10 @@ export function label(given, most = 60) {
   return visible(quoted ? `"${given}"` : given, most);
 }
 
-/** For Plotly, which takes some HTML in every text: nothing of it is left. */
+/**
+ * For Plotly, which takes some HTML in every text: nothing of it is left. (Of the page's own
+ * texts only <br> is used: for others Plotly writes style attributes, against the policy.)
+ */
 export function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
