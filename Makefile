@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-portable static check bench bench-quick fuzz sanitize clean
+.PHONY: help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -38,6 +38,18 @@ $(VENV)/.stamp-promtool: | $(VENV)/.stamp-demo-test
 	@touch $@
 
 WITH_PROMTOOL = $$({ command -v promtool || test -x $(BIN)/promtool; } >/dev/null || echo env STREAMEVAL_WITHOUT_PROMTOOL=1)
+
+# The dashboard's tests and benchmark drive Chromium. Debian's is installed where apt-get
+# may be used; elsewhere the tests say in their last lines that they did not run.
+browser:  ## Chromium for the dashboard's tests, from Debian (as root)
+	@for name in "$${CHROMIUM:-chromium}" chromium-browser google-chrome; do \
+	  command -v "$$name" >/dev/null && exit 0; \
+	done; \
+	if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null && exit 0; \
+	fi; \
+	echo "no Chromium: the dashboard will not be tested in a browser (install one, or set CHROMIUM)" >&2
 
 demo: $(VENV)/.stamp-demo  ## replay real streams through online models and evaluate them
 	@$(BIN)/python -m demos.run
