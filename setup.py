@@ -1,8 +1,8 @@
-"""The compiled score index, built when it can be and left out when it cannot.
+"""The compiled parts, built when they can be and left out when they cannot.
 
 Everything else about the package is in pyproject.toml. Without a C++ compiler
-(or without Cython) the install succeeds all the same and the portable index
-serves; ``streameval.backend()`` tells which one runs.
+(or without Cython) the install succeeds all the same and the portable index and
+sums serve; ``streameval.backend()`` tells which index runs.
 
 Environment:
     STREAMEVAL_NATIVE=skip: do not try to build it.
@@ -55,19 +55,22 @@ def _extensions() -> list[Extension]:
         _warn(error)
         return []
     compile_flags, link_flags = _compile_flags()
-    extension = Extension(
-        "streameval.native.native_index",
-        sources=[str(NATIVE / "native_index.pyx")],
-        depends=[str(path) for path in sorted(NATIVE.glob("*.hpp"))],
-        include_dirs=[str(NATIVE)],
-        language="c++",
-        extra_compile_args=compile_flags,
-        extra_link_args=link_flags,
-        optional=not REQUIRED,
-    )
+    extensions = [
+        Extension(
+            f"streameval.native.{name}",
+            sources=[str(NATIVE / f"{name}.pyx")],
+            depends=[str(path) for path in sorted(NATIVE.glob("*.hpp"))],
+            include_dirs=[str(NATIVE)],
+            language="c++",
+            extra_compile_args=compile_flags,
+            extra_link_args=link_flags,
+            optional=not REQUIRED,
+        )
+        for name in ("native_index", "native_label_sums")
+    ]
     try:
         built: list[Extension] = cythonize(
-            [extension],
+            extensions,
             # The generated C++ is not kept beside the source, where it would be packed.
             build_dir="build/cython",
             force=bool(os.environ.get("STREAMEVAL_SANITIZE")),

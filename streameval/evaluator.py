@@ -12,6 +12,7 @@ from streameval import event_time as clock
 from streameval.errors import InputError, MetricError, StateError, shown
 from streameval.events import Label, Weight
 from streameval.intake import BinaryIntake, ClassIntake
+from streameval.metrics.compiled import compiled_reader
 from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.registry import find
 from streameval.places import Places
@@ -204,7 +205,8 @@ class Evaluator:
             event = self._intake.event(y_true, y_pred, score, proba, weight)
             tally = self._plain
             if tally is not None:
-                tally.update(*event)
+                true, predicted, scores, one = event
+                tally.update(true, predicted, scores, one)
             else:
                 straight(event, None)
             return
@@ -290,7 +292,8 @@ class Evaluator:
                 return value
         # A reason is worded in the user's labels, which only the long way knows.
         value = self._total[name]
-        if read is None and value == value:
+        if value == value:
+            # Asked for the first time, or of something that others have replaced.
             self._shorten(name)
         return value
 
@@ -302,7 +305,11 @@ class Evaluator:
         question = self._question
         function = metric.bind(positive=question.positive, undefined=question.undefined)
         if self._plain is not None:
-            self._readers[name] = functools.partial(function, getattr(self._plain, metric.state))
+            state = getattr(self._plain, metric.state)
+            compiled = None
+            if metric.state == "confusion" and question.undefined is None:
+                compiled = compiled_reader(metric.name, state)
+            self._readers[name] = compiled or functools.partial(function, state)
             return
         # Other windows make new states of the same kind as events come and go.
         current = self._places.total.current

@@ -26,7 +26,8 @@ from streameval.events import (
 )
 from streameval.states.confusion_form import ConfusionForm, read_form, write_form
 from streameval.states.confusion_matrix import distinct_labels, full_matrix, matrix_cells
-from streameval.states.label_places import LabelPlaces
+from streameval.states.kept_sums import label_sums
+from streameval.states.label_places import INDEX_BITS, LabelPlaces
 from streameval.states.label_sums import LabelSums
 from streameval.states.pair_counts import PairWeights, bool_pairs, code_pairs
 from streameval.states.removal import never_came, removable_weight
@@ -34,9 +35,8 @@ from streameval.states.state_fields import MOST_WEIGHT
 
 __all__ = ["BinaryCounts", "ClassCounts", "ConfusionCounts"]
 
-# 17 bits hold MAX_CLASSES. A cell's key is one int and not a tuple: smaller,
-# and quicker to make and to look up.
-_BITS = 17
+# A cell's key is one int and not a tuple: smaller, and quicker to make and to look up.
+_BITS = INDEX_BITS
 _MASK = (1 << _BITS) - 1
 # Compared by identity: a weight of another type that equals 1 takes the slow
 # path, where it is validated.
@@ -97,7 +97,7 @@ class ConfusionCounts:
     [[1, 0], [2, 0]]
     """
 
-    __slots__ = ("_cells", "_correct", "_exact", "_index", "_places", "_sums", "_total")
+    __slots__ = ("_cells", "_correct", "_exact", "_index", "_places", "_quick", "_sums", "_total")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
         self._places = LabelPlaces(None if labels is None else distinct_labels(labels, "labels"))
@@ -105,10 +105,13 @@ class ConfusionCounts:
         self._index = self._places.index
         self._cells: dict[int, Weight] = {}
         self._exact = True
-        # Kept for integers; with floats summed when asked.
+        # Of integer weights; with floats summed when asked. Where there are sums
+        # they keep both, and these two are behind.
         self._total: Weight = 0
         self._correct: Weight = 0
         self._sums: LabelSums | None = None
+        # The compiled sums' way to count an event of weight 1, the cell included.
+        self._quick: Callable[[object, object], bool] | None = None
 
     @classmethod
     def from_matrix(cls, matrix: object, labels: Iterable[object]) -> ConfusionCounts:
@@ -144,6 +147,9 @@ class ConfusionCounts:
                 weight that is not above 0. Nothing is counted.
         """
         if weight is _ONE and self._exact:
+            quick = self._quick
+            if quick is not None and quick(y_true, y_pred):
+                return
             try:
                 i = self._index[y_true]
                 j = self._index[y_pred]
@@ -151,11 +157,15 @@ class ConfusionCounts:
             except (KeyError, TypeError):
                 pass  # a new label or pair, or no label at all
             else:
-                self._total += 1
-                if i == j:
-                    self._correct += 1
-                if self._sums is not None:
-                    self._sums.count(i, j, 1)
+                if self._sums is None:
+                    self._total += 1
+                    if i == j:
+                        self._correct += 1
+                else:
+                    try:
+                        self._sums.count(i, j, 1)
+                    except OverflowError:
+                        self._outgrow()
                 return
         if weight is not _ONE:
             weight = canonical_weight(weight)
@@ -172,11 +182,7 @@ class ConfusionCounts:
         code = i << _BITS | j
         if self._exact:
             self._cells[code] = self._cells.get(code, 0) + weight
-            self._total += weight
-            if i == j:
-                self._correct += weight
-            if self._sums is not None:
-                self._sums.count(i, j, weight)
+            self._sum_up([(i, j, weight)])
         else:
             self._cells[code] = self._cells.get(code, 0.0) + weight
             self._sums = None
@@ -304,19 +310,15 @@ class ConfusionCounts:
             left = -1
         if left < 0:
             raise never_came("event", (y_true, y_pred, weight))
-        self._total -= weight
-        if i == j:
-            self._correct -= weight
-        if self._sums is not None:
-            self._sums.count(i, j, -weight)
         if left:
             self._cells[code] = left
-            return
-        del self._cells[code]
-        if not self._places.closed:
+        else:
+            del self._cells[code]
+        self._sum_up([(i, j, -weight)])
+        if not left and not self._places.closed:
             margins = self._margins()
             for k in {i, j}:
-                if not (margins.true[k] or margins.predicted[k]):
+                if not any(margins.of_class(k)):
                     self._places.leave(k)
 
     def merge(self, other: ConfusionCounts) -> None:
@@ -348,12 +350,18 @@ class ConfusionCounts:
         twin._index = twin._places.index
         twin._cells = self._cells.copy()
         twin._exact = self._exact
-        twin._total = self._total
-        twin._correct = self._correct
+        if self._exact:
+            twin._total = self.total
+            twin._correct = self.correct
         return twin
 
     # copy.copy() would share the tables within.
     __copy__ = copy
+
+    def __getstate__(self) -> object:
+        # The sums follow from the rest, and compiled ones cannot be pickled.
+        twin = self.copy()
+        return None, {name: getattr(twin, name) for name in self.__slots__}
 
     # Reading
 
@@ -370,12 +378,19 @@ class ConfusionCounts:
     @property
     def total(self) -> Weight:
         """Weight of all events. Cost: O(1); O(cells) with float weights."""
-        return self._total if self._exact else fsum(self._cells.values())
+        if not self._exact:
+            return fsum(self._cells.values())
+        return self._total if self._sums is None else self._sums.total
 
     @property
     def correct(self) -> Weight:
         """Weight of the events predicted rightly. Cost: O(1); O(cells) with float weights."""
-        return self._correct if self._exact else fsum(self._margins().correct)
+        sums = self._sums
+        if sums is None:
+            if self._exact:
+                return self._correct
+            sums = self._margins()
+        return sums.hits
 
     @property
     def sums(self) -> LabelSums:
@@ -445,22 +460,23 @@ class ConfusionCounts:
         margins = self._margins()
         labels = self.labels
         order = [self._index[label] for label in labels]
+        correct, true, predicted = margins.correct, margins.true, margins.predicted
         return ClassCounts(
             labels,
-            [margins.correct[k] for k in order],
-            [margins.true[k] for k in order],
-            [margins.predicted[k] for k in order],
+            [correct[k] for k in order],
+            [true[k] for k in order],
+            [predicted[k] for k in order],
         )
 
     def true_count(self, label: object) -> Weight:
         """Weight of the label's events (its support); 0 for a label never seen."""
         k = self._find(label, "label")
-        return 0 if k is None else self._margins().true[k]
+        return 0 if k is None else self._margins().of_class(k)[1]
 
     def predicted_count(self, label: object) -> Weight:
         """Weight predicted as the label; 0 for a label never seen."""
         k = self._find(label, "label")
-        return 0 if k is None else self._margins().predicted[k]
+        return 0 if k is None else self._margins().of_class(k)[2]
 
     def binary(self, positive: object) -> BinaryCounts:
         """One label against the rest; all zeros but ``tn`` for a label never seen.
@@ -477,8 +493,8 @@ class ConfusionCounts:
             return BinaryCounts(0, 0, 0, self.total)
         if self._exact:
             margins = self._margins()
-            tp, true, predicted = margins.correct[k], margins.true[k], margins.predicted[k]
-            return BinaryCounts(tp, predicted - tp, true - tp, self._total - true - predicted + tp)
+            tp, true, predicted = margins.of_class(k)
+            return BinaryCounts(tp, predicted - tp, true - tp, margins.total - true - predicted + tp)
         parts: dict[tuple[bool, bool], list[Weight]] = {}
         for i, j, weight in self._coded_cells():
             parts.setdefault((i == k, j == k), []).append(weight)
@@ -532,10 +548,11 @@ class ConfusionCounts:
         self._places._check(occurring)
         assert self._index is self._places.index
         if self._exact:
-            assert self._total == sum(self._cells.values())
-            assert self._correct == sum(w for i, j, w in self._coded_cells() if i == j)
+            assert self.total == sum(self._cells.values())
+            assert self.correct == sum(w for i, j, w in self._coded_cells() if i == j)
         if self._sums is not None:
-            self._sums._check(self.copy()._margins())
+            classes = len(self._places.labels)
+            self._sums._check(LabelSums(classes, self._coded_cells(), exact=self._exact))
 
     # The table within
 
@@ -560,7 +577,8 @@ class ConfusionCounts:
         """The sums with row sums, column sums and diagonal; the ratios may be behind."""
         if self._sums is None:
             classes = len(self._places.labels)
-            self._sums = LabelSums(classes, self._coded_cells(), exact=self._exact)
+            self._sums = label_sums(classes, self._coded_cells, exact=self._exact)
+            self._quick = self._sums.short_way(self._index, self._cells)
         return self._sums
 
     def _add(
@@ -593,17 +611,37 @@ class ConfusionCounts:
         for i, j, weight in cells:
             code = i << _BITS | j
             table[code] = table.get(code, 0) + weight
-            self._total += weight
-            if i == j:
-                self._correct += weight
-        if self._sums is not None:
+        self._sum_up(cells)
+
+    def _sum_up(self, cells: Iterable[tuple[int, int, Weight]]) -> None:
+        """Carry integer weights, in the table already, over to what is summed from it."""
+        if self._sums is None:
+            for i, j, weight in cells:
+                self._total += weight
+                if i == j:
+                    self._correct += weight
+            return
+        try:
             for i, j, weight in cells:
                 self._sums.count(i, j, weight)
+        except OverflowError:
+            self._outgrow()
+
+    def _outgrow(self) -> None:
+        """Sum the table anew where the numbers have become too large for the sums."""
+        self._drop_sums()
+        self._margins()
+
+    def _drop_sums(self) -> None:
+        sums, self._sums, self._quick = self._sums, None, None
+        # Who still reads a metric straight from them has to notice.
+        if sums is not None:
+            sums.retire()
 
     def _promote(self) -> None:
         if self._exact:
             self._exact = False
-            self._sums = None
+            self._drop_sums()
             for code, weight in self._cells.items():
                 self._cells[code] = float(weight)
 
