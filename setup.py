@@ -26,8 +26,8 @@ REQUIRED = WISH == "require"
 
 def _warn(reason: object) -> None:
     print(
-        f"streameval: the compiled score index is left out ({reason}); "
-        "the portable one will serve, with the same results but slower",
+        f"streameval: the compiled parts are left out ({reason}); "
+        "the portable ones will serve, with the same results but slower",
         file=sys.stderr,
     )
 
@@ -55,6 +55,9 @@ def _extensions() -> list[Extension]:
         _warn(error)
         return []
     compile_flags, link_flags = _compile_flags()
+    # Microsoft's compiler has no 128-bit integers, which the sums need.
+    required = {"native_index", *(["native_label_sums"] if sys.platform != "win32" else [])}
+    required = required if REQUIRED else set()
     extensions = [
         Extension(
             f"streameval.native.{name}",
@@ -64,7 +67,7 @@ def _extensions() -> list[Extension]:
             language="c++",
             extra_compile_args=compile_flags,
             extra_link_args=link_flags,
-            optional=not REQUIRED,
+            optional=name not in required,
         )
         for name in ("native_index", "native_label_sums")
     ]

@@ -308,6 +308,6 @@ class View:
         if not names:
             return counts.copy()
         named = ConfusionCounts()
-        for true, predicted, weight in counts.cells():
-            named.update(names[true], names[predicted], weight)
+        # A cell may weigh more than an event may.
+        named.add_cells((names[i], names[j], weight) for i, j, weight in counts.cells())
         return named

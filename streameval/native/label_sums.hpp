@@ -7,6 +7,7 @@
 // in units of 2^-64, is below 2^127.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -59,10 +60,11 @@ public:
     bool watched = false;
 
     void grow(std::size_t count) {
-        if (count > classes.size()) {
-            classes.resize(count);
-            waiting_.reserve(count);  // so that count() cannot fail half way
-        }
+        if (count <= classes.size()) return;
+        // First the room for every class to wait, so that count() cannot fail half way.
+        // Doubled, because labels join one by one and reserve() gives no more than is asked.
+        if (count > waiting_.capacity()) waiting_.reserve(std::max(count, 2 * waiting_.capacity()));
+        classes.resize(count);
     }
 
     // Events of class i predicted as class j; a negative weight takes them back.

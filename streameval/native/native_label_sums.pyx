@@ -9,7 +9,7 @@ OverflowError, and ``ConfusionCounts`` goes on with the portable sums.
 
 cimport cython
 from cpython.dict cimport PyDict_SetItem
-from cpython.exc cimport PyErr_Clear
+from cpython.exc cimport PyErr_Clear, PyErr_ExceptionMatches, PyErr_Occurred
 from cpython.object cimport PyObject
 from libc.math cimport NAN, sqrt
 from libc.stddef cimport size_t
@@ -83,6 +83,16 @@ cdef object _ONE = 1
 cdef int _BITS = INDEX_BITS
 
 
+cdef int _forget_miss() except -1:
+    """After a lookup that found nothing: only what is no label at all is no error here."""
+    if PyErr_Occurred() is NULL:
+        return 0
+    if PyErr_ExceptionMatches(KeyError) or PyErr_ExceptionMatches(TypeError):
+        PyErr_Clear()
+        return 0
+    return -1
+
+
 cdef inline object _integer(Whole value):
     if value.high() == 0:
         return value.low()
@@ -113,7 +123,8 @@ cdef class NativeLabelSums:
         OverflowError: The total weight would reach 2⁶².
 
     Cost:
-        0.05 µs an event. 112 bytes a class.
+        0.05 µs an event, 0.2 µs with its cell; 0.03 µs for a metric. About 110 bytes
+        a class.
 
     >>> sums = NativeLabelSums(2, [(0, 0, 2), (1, 1, 1), (1, 0, 1)])
     >>> sums.settle()
@@ -142,7 +153,12 @@ cdef class NativeLabelSums:
             OverflowError: The total weight would reach 2⁶². Nothing is counted.
             ValueError: More is taken back than came. Nothing is changed.
         """
-        cdef int64_t number = 1 if weight is _ONE else weight
+        cdef int64_t number = 1
+        if weight is not _ONE:
+            # A float would be cut to an integer.
+            if not isinstance(weight, int):
+                raise TypeError(f"weight: expected int, got {type(weight).__name__}")
+            number = weight
         if i >= self._sums.classes.size() or j >= self._sums.classes.size():
             raise IndexError(f"class {max(i, j)} of {self._sums.classes.size()}")
         cdef Counted counted = self._sums.count(i, j, number)
@@ -184,7 +200,7 @@ cdef class NativeLabelSums:
                 found = NULL
         if found is NULL:
             # New, or not hashable and so no label: who is asked next says which.
-            PyErr_Clear()
+            _forget_miss()
             return False
         more = <object>found + 1
         # Before the table: it can refuse, and setting a key that is there cannot.

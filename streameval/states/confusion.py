@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from math import fsum
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,10 @@ from streameval.events import (
     label_column,
     weight_column,
 )
+from streameval.states.cell_table import CellTable
+from streameval.states.class_counts import BinaryCounts, ClassCounts
 from streameval.states.confusion_form import ConfusionForm, read_form, write_form
 from streameval.states.confusion_matrix import distinct_labels, full_matrix, matrix_cells
-from streameval.states.kept_sums import label_sums
 from streameval.states.label_places import INDEX_BITS, LabelPlaces
 from streameval.states.label_sums import LabelSums
 from streameval.states.pair_counts import PairWeights, bool_pairs, code_pairs
@@ -35,37 +36,9 @@ from streameval.states.state_fields import MOST_WEIGHT
 
 __all__ = ["BinaryCounts", "ClassCounts", "ConfusionCounts"]
 
-# A cell's key is one int and not a tuple: smaller, and quicker to make and to look up.
-_BITS = INDEX_BITS
-_MASK = (1 << _BITS) - 1
 # Compared by identity: a weight of another type that equals 1 takes the slow
 # path, where it is validated.
 _ONE = 1
-
-
-class BinaryCounts(NamedTuple):
-    """One label against the rest."""
-
-    tp: Weight
-    """Weight of the label's events predicted as the label."""
-    fp: Weight
-    """Weight of other events predicted as the label."""
-    fn: Weight
-    """Weight of the label's events predicted otherwise."""
-    tn: Weight
-    """All other weight."""
-
-
-class ClassCounts(NamedTuple):
-    """Weights per class, each list aligned with ``labels``."""
-
-    labels: list[Label]
-    correct: list[Weight]
-    """Weight predicted rightly: the matrix's diagonal."""
-    true: list[Weight]
-    """Weight of the class (its support): the row sums."""
-    predicted: list[Weight]
-    """Weight predicted as the class: the column sums."""
 
 
 class ConfusionCounts:
@@ -97,21 +70,13 @@ class ConfusionCounts:
     [[1, 0], [2, 0]]
     """
 
-    __slots__ = ("_cells", "_correct", "_exact", "_index", "_places", "_quick", "_sums", "_total")
+    __slots__ = ("_index", "_places", "_table")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
         self._places = LabelPlaces(None if labels is None else distinct_labels(labels, "labels"))
         # The very dict of _places, one step nearer to update().
         self._index = self._places.index
-        self._cells: dict[int, Weight] = {}
-        self._exact = True
-        # Of integer weights; with floats summed when asked. Where there are sums
-        # they keep both, and these two are behind.
-        self._total: Weight = 0
-        self._correct: Weight = 0
-        self._sums: LabelSums | None = None
-        # The compiled sums' way to count an event of weight 1, the cell included.
-        self._quick: Callable[[object, object], bool] | None = None
+        self._table = CellTable(self._places)
 
     @classmethod
     def from_matrix(cls, matrix: object, labels: Iterable[object]) -> ConfusionCounts:
@@ -146,26 +111,19 @@ class ConfusionCounts:
                 a label outside the closed list; more than 100,000 labels; a
                 weight that is not above 0. Nothing is counted.
         """
-        if weight is _ONE and self._exact:
-            quick = self._quick
+        table = self._table
+        if weight is _ONE and table.exact:
+            quick = table.quick
             if quick is not None and quick(y_true, y_pred):
                 return
             try:
                 i = self._index[y_true]
                 j = self._index[y_pred]
-                self._cells[i << _BITS | j] += 1
+                table.cells[i << INDEX_BITS | j] += 1
             except (KeyError, TypeError):
                 pass  # a new label or pair, or no label at all
             else:
-                if self._sums is None:
-                    self._total += 1
-                    if i == j:
-                        self._correct += 1
-                else:
-                    try:
-                        self._sums.count(i, j, 1)
-                    except OverflowError:
-                        self._outgrow()
+                table.sum_up(i, j, 1)
                 return
         if weight is not _ONE:
             weight = canonical_weight(weight)
@@ -177,15 +135,7 @@ class ConfusionCounts:
             predicted = canonical_label(y_pred, "y_pred")
             self._add([true], [predicted], [(0, 0, weight)], None)
             return
-        if self._exact and type(weight) is float:
-            self._promote()
-        code = i << _BITS | j
-        if self._exact:
-            self._cells[code] = self._cells.get(code, 0) + weight
-            self._sum_up([(i, j, weight)])
-        else:
-            self._cells[code] = self._cells.get(code, 0.0) + weight
-            self._sums = None
+        table.add_one(i, j, weight)
 
     def update_many(self, y_true: object, y_pred: object, weight: object = None) -> None:
         """Count a column of events; the same as :meth:`update` for each, and faster.
@@ -297,26 +247,22 @@ class ConfusionCounts:
         >>> counts.labels
         []
         """
-        if weight is not _ONE or not self._exact:
-            weight = removable_weight(weight, self._exact)
+        table = self._table
+        if weight is not _ONE or not table.exact:
+            weight = removable_weight(weight, table.exact)
+        left: Weight = -1
         try:
             i = self._index[y_true]
             j = self._index[y_pred]
-            code = i << _BITS | j
-            left = self._cells[code] - weight
         except (KeyError, TypeError):
             canonical_label(y_true, "y_true")
             canonical_label(y_pred, "y_pred")
-            left = -1
+        else:
+            left = table.take(i, j, weight)
         if left < 0:
             raise never_came("event", (y_true, y_pred, weight))
-        if left:
-            self._cells[code] = left
-        else:
-            del self._cells[code]
-        self._sum_up([(i, j, -weight)])
         if not left and not self._places.closed:
-            margins = self._margins()
+            margins = table.margins()
             for k in {i, j}:
                 if not any(margins.of_class(k)):
                     self._places.leave(k)
@@ -339,7 +285,7 @@ class ConfusionCounts:
             raise StateError("merge: the two confusions differ in their closed list of classes")
         labels = other._places.labels
         try:
-            self._add(labels, labels, list(other._coded_cells()), None)
+            self._add(labels, labels, list(other._table.coded()), None)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
 
@@ -348,20 +294,11 @@ class ConfusionCounts:
         twin = ConfusionCounts()
         twin._places = self._places.copy()
         twin._index = twin._places.index
-        twin._cells = self._cells.copy()
-        twin._exact = self._exact
-        if self._exact:
-            twin._total = self.total
-            twin._correct = self.correct
+        twin._table = self._table.copy(twin._places)
         return twin
 
     # copy.copy() would share the tables within.
     __copy__ = copy
-
-    def __getstate__(self) -> object:
-        # The sums follow from the rest, and compiled ones cannot be pickled.
-        twin = self.copy()
-        return None, {name: getattr(twin, name) for name in self.__slots__}
 
     # Reading
 
@@ -373,24 +310,17 @@ class ConfusionCounts:
     @property
     def exact(self) -> bool:
         """Whether every weight was whole, so that all sums are integers."""
-        return self._exact
+        return self._table.exact
 
     @property
     def total(self) -> Weight:
         """Weight of all events. Cost: O(1); O(cells) with float weights."""
-        if not self._exact:
-            return fsum(self._cells.values())
-        return self._total if self._sums is None else self._sums.total
+        return self._table.total
 
     @property
     def correct(self) -> Weight:
         """Weight of the events predicted rightly. Cost: O(1); O(cells) with float weights."""
-        sums = self._sums
-        if sums is None:
-            if self._exact:
-                return self._correct
-            sums = self._margins()
-        return sums.hits
+        return self._table.correct
 
     @property
     def sums(self) -> LabelSums:
@@ -400,13 +330,7 @@ class ConfusionCounts:
             O(1) for each class touched since it was last asked; O(K + cells)
             the first time and, with float weights, whenever an event has come.
         """
-        sums = self._sums
-        if sums is None:
-            sums = self._margins()
-        if sums.touched:
-            sums.settle()
-        sums.watched = True
-        return sums
+        return self._table.settled()
 
     def cell(self, y_true: object, y_pred: object) -> Weight:
         """Weight of the events of one label predicted as another; 0 for labels never seen.
@@ -416,7 +340,7 @@ class ConfusionCounts:
         """
         i = self._find(y_true, "y_true")
         j = self._find(y_pred, "y_pred")
-        return 0 if i is None or j is None else self._cells.get(i << _BITS | j, 0)
+        return 0 if i is None or j is None else self._table.cells.get(i << INDEX_BITS | j, 0)
 
     def cells(self) -> Iterator[tuple[Label, Label, Weight]]:
         """(true label, predicted label, weight) of the pairs that occur, in ascending order.
@@ -449,7 +373,7 @@ class ConfusionCounts:
         names = self.labels if labels is None else distinct_labels(labels, "labels")
         if names and self._index:
             check_same_kind(next(iter(self._index)), names[0], "labels", 0)
-        return full_matrix(self.cells(), names, exact=self._exact)
+        return full_matrix(self.cells(), names, exact=self.exact)
 
     def per_class(self) -> ClassCounts:
         """Correct, true and predicted weight of each label. Cost: O(K log K).
@@ -457,7 +381,7 @@ class ConfusionCounts:
         >>> ConfusionCounts.from_matrix([[2, 0], [1, 4]], ["a", "b"]).per_class()
         ClassCounts(labels=['a', 'b'], correct=[2, 4], true=[2, 5], predicted=[3, 4])
         """
-        margins = self._margins()
+        margins = self._table.margins()
         labels = self.labels
         order = [self._index[label] for label in labels]
         correct, true, predicted = margins.correct, margins.true, margins.predicted
@@ -471,12 +395,12 @@ class ConfusionCounts:
     def true_count(self, label: object) -> Weight:
         """Weight of the label's events (its support); 0 for a label never seen."""
         k = self._find(label, "label")
-        return 0 if k is None else self._margins().of_class(k)[1]
+        return 0 if k is None else self._table.margins().of_class(k)[1]
 
     def predicted_count(self, label: object) -> Weight:
         """Weight predicted as the label; 0 for a label never seen."""
         k = self._find(label, "label")
-        return 0 if k is None else self._margins().of_class(k)[2]
+        return 0 if k is None else self._table.margins().of_class(k)[2]
 
     def binary(self, positive: object) -> BinaryCounts:
         """One label against the rest; all zeros but ``tn`` for a label never seen.
@@ -491,12 +415,13 @@ class ConfusionCounts:
         k = self._find(positive, "positive")
         if k is None:
             return BinaryCounts(0, 0, 0, self.total)
-        if self._exact:
-            margins = self._margins()
+        if self.exact:
+            margins = self._table.margins()
             tp, true, predicted = margins.of_class(k)
-            return BinaryCounts(tp, predicted - tp, true - tp, margins.total - true - predicted + tp)
+            tn = margins.total - true - predicted + tp
+            return BinaryCounts(tp, predicted - tp, true - tp, tn)
         parts: dict[tuple[bool, bool], list[Weight]] = {}
-        for i, j, weight in self._coded_cells():
+        for i, j, weight in self._table.coded():
             parts.setdefault((i == k, j == k), []).append(weight)
         tp, fp, fn, tn = (
             fsum(parts.get((true, predicted), ()))
@@ -526,7 +451,7 @@ class ConfusionCounts:
         for label in form.labels:
             counts._places.place(label)
         # Float weights make it a float state.
-        counts._count(form.cells)
+        counts._table.add(form.cells)
         return counts
 
     def __eq__(self, other: object) -> bool:
@@ -542,44 +467,26 @@ class ConfusionCounts:
 
     def _check(self) -> None:
         """Assert every invariant."""
-        kind = int if self._exact else float
-        assert all(type(weight) is kind and weight > 0 for weight in self._cells.values())
-        occurring = {code >> _BITS for code in self._cells} | {c & _MASK for c in self._cells}
+        self._table._check()
+        occurring = {k for i, j, _ in self._table.coded() for k in (i, j)}
         self._places._check(occurring)
         assert self._index is self._places.index
-        if self._exact:
-            assert self.total == sum(self._cells.values())
-            assert self.correct == sum(w for i, j, w in self._coded_cells() if i == j)
-        if self._sums is not None:
-            classes = len(self._places.labels)
-            self._sums._check(LabelSums(classes, self._coded_cells(), exact=self._exact))
 
     # The table within
-
-    def _coded_cells(self) -> Iterator[tuple[int, int, Weight]]:
-        return ((code >> _BITS, code & _MASK, weight) for code, weight in self._cells.items())
 
     def _form(self) -> ConfusionForm:
         labels = self.labels
         rank = [0] * len(self._places.labels)
         for n, label in enumerate(labels):
             rank[self._index[label]] = n
-        cells = sorted((rank[i], rank[j], weight) for i, j, weight in self._coded_cells())
-        return ConfusionForm(labels, self._places.closed, cells, self._exact)
+        cells = sorted((rank[i], rank[j], weight) for i, j, weight in self._table.coded())
+        return ConfusionForm(labels, self._places.closed, cells, self.exact)
 
     def _find(self, label: object, field: str) -> int | None:
         try:
             return self._index[label]
         except (KeyError, TypeError):
             return self._index.get(canonical_label(label, field))
-
-    def _margins(self) -> LabelSums:
-        """The sums with row sums, column sums and diagonal; the ratios may be behind."""
-        if self._sums is None:
-            classes = len(self._places.labels)
-            self._sums = label_sums(classes, self._coded_cells, exact=self._exact)
-            self._quick = self._sums.short_way(self._index, self._cells)
-        return self._sums
 
     def _add(
         self,
@@ -593,57 +500,8 @@ class ConfusionCounts:
         row, column = self._places.join(
             [("y_true", true_labels, rows), ("y_pred", predicted_labels, columns)], find
         )
-        if self._sums is not None:
-            self._sums.grow(len(self._places.labels))
-        self._count([(row[i], column[j], weight) for i, j, weight in pairs])
-
-    def _count(self, cells: list[tuple[int, int, Weight]]) -> None:
-        """Count cells of labels that have joined."""
-        if float in {type(weight) for _, _, weight in cells}:
-            self._promote()
-        table = self._cells
-        if not self._exact:
-            for i, j, weight in cells:
-                code = i << _BITS | j
-                table[code] = table.get(code, 0.0) + weight
-            self._sums = None
-            return
-        for i, j, weight in cells:
-            code = i << _BITS | j
-            table[code] = table.get(code, 0) + weight
-        self._sum_up(cells)
-
-    def _sum_up(self, cells: Iterable[tuple[int, int, Weight]]) -> None:
-        """Carry integer weights, in the table already, over to what is summed from it."""
-        if self._sums is None:
-            for i, j, weight in cells:
-                self._total += weight
-                if i == j:
-                    self._correct += weight
-            return
-        try:
-            for i, j, weight in cells:
-                self._sums.count(i, j, weight)
-        except OverflowError:
-            self._outgrow()
-
-    def _outgrow(self) -> None:
-        """Sum the table anew where the numbers have become too large for the sums."""
-        self._drop_sums()
-        self._margins()
-
-    def _drop_sums(self) -> None:
-        sums, self._sums, self._quick = self._sums, None, None
-        # Who still reads a metric straight from them has to notice.
-        if sums is not None:
-            sums.retire()
-
-    def _promote(self) -> None:
-        if self._exact:
-            self._exact = False
-            self._drop_sums()
-            for code, weight in self._cells.items():
-                self._cells[code] = float(weight)
+        self._table.grow()
+        self._table.add([(row[i], column[j], weight) for i, j, weight in pairs])
 
 
 def _is_bool_column(column: object) -> TypeGuard[BoolArray]:
