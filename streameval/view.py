@@ -305,9 +305,4 @@ class View:
         counts = tally.confusion
         assert counts is not None
         names = self._question.names()
-        if not names:
-            return counts.copy()
-        named = ConfusionCounts()
-        # A cell may weigh more than an event may.
-        named.add_cells((names[i], names[j], weight) for i, j, weight in counts.cells())
-        return named
+        return counts.renamed(names) if names else counts.copy()

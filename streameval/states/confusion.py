@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import fsum
 from typing import Any, TypeGuard
 
@@ -295,6 +295,25 @@ class ConfusionCounts:
         twin._places = self._places.copy()
         twin._index = twin._places.index
         twin._table = self._table.copy(twin._places)
+        return twin
+
+    def renamed(self, names: Mapping[Label, Label]) -> ConfusionCounts:
+        """A copy under other labels, ``exact`` or not as this one is. Cost: as :meth:`copy`.
+
+        Args:
+            names: From every label to its new one; no two get the same.
+
+        >>> counts = ConfusionCounts.from_matrix([[2, 0], [1, 4]], [0, 1])
+        >>> counts.renamed({0: "ham", 1: "spam"}).cell("spam", "ham")
+        1
+        """
+        form = self._form()
+        labels = [names[label] for label in form.labels]
+        twin = ConfusionCounts(labels if form.closed else None)
+        place = [twin._places.place(label) for label in labels]
+        # Not through add_cells(): a cell of a float state may weigh more than an event
+        # may, or look like an integer.
+        twin._table.add([(place[i], place[j], weight) for i, j, weight in form.cells])
         return twin
 
     # copy.copy() would share the tables within.
