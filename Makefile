@@ -1,7 +1,7 @@
 # `make demo` and `make test` set everything up by themselves: a virtual
 # environment in .venv, filled from the package index. They need Python 3.11 or
-# newer and, for the fast score index, a C++ compiler (without one the portable
-# index is used).
+# newer and, for the compiled parts, a C++ compiler (without one the portable ones
+# are used).
 
 PYTHON ?= python3
 VENV := .venv
@@ -57,7 +57,7 @@ demo: $(VENV)/.stamp-demo  ## replay real streams through online models and eval
 test: $(VENV)/.stamp-demo-test $(VENV)/.stamp-promtool  ## the whole test suite
 	$(WITH_PROMTOOL) $(BIN)/python -m pytest -n 2 -q
 
-test-portable: $(VENV)/.stamp-demo-test $(VENV)/.stamp-promtool  ## the same on the score index without compiled code
+test-portable: $(VENV)/.stamp-demo-test $(VENV)/.stamp-promtool  ## the same without compiled code
 	$(WITH_PROMTOOL) STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest -n 2 -q
 
 static: $(VENV)/.stamp-check-demo-test  ## linters and types
@@ -79,7 +79,7 @@ fuzz: $(VENV)/.stamp-demo-test  ## random operations and random files, for a few
 
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.
-sanitize: $(VENV)/.stamp-demo-test  ## the compiled index's tests under address and undefined-behaviour sanitisers
+sanitize: $(VENV)/.stamp-demo-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r streameval tests setup.py pyproject.toml README.md build/sanitize
 	rm -f build/sanitize/streameval/native/*.so
@@ -87,7 +87,7 @@ sanitize: $(VENV)/.stamp-demo-test  ## the compiled index's tests under address 
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
 	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py tests/test_native_ring.py tests/test_group_blocks.py
+	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py tests/test_native_ring.py tests/test_group_blocks.py tests/test_native_label_sums.py
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) build demos/out *.egg-info streameval/native/*.so
