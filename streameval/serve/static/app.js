@@ -72,6 +72,7 @@ function schedule() {
 }
 
 function drawAll() {
+  if (!byId("login").hidden) return;
   const { status, snapshot } = known;
   drawAges();
   header.what(status);
