@@ -24,6 +24,7 @@ STEPS: dict[str, tuple[str, str, str]] = {
     "join": ("streameval.stream.label_join", "LabelJoin", "add"),
     "join written": ("streameval.stream.label_join", "LabelJoin", "write"),
     "states written": ("streameval.stream.state_rows", "StateRows", "write"),
+    "states merged": ("streameval.stream.state_rows", "StateRows", "_merge"),
     "positions written": ("streameval.stream.progress", "Progress", "write"),
     "checkpoint": ("streameval.stream.runner", "Runner", "_checkpoint"),
     "rotation": ("streameval.stream.sources.followed_file", "FollowedFile", "_open_next"),
