@@ -265,7 +265,7 @@ def test_posted_events_are_counted_through_a_kill(here: Path) -> None:
                 wait_until(lambda: counted() == 40)
                 with urllib.request.urlopen(f"{address}api/report") as answer:
                     shown = json.load(answer)
-                assert shown["reports"]["all"]["metrics"]["accuracy"]["support"] == 40
+                assert shown["report"]["metrics"]["accuracy"]["support"] == 40
                 process.terminate()
                 assert process.wait() == 0
             else:

@@ -224,11 +224,11 @@ class BinaryIntake:
                 same: BoolArray = column == self.positive
                 return same
         distinct, codes = label_column(column, field)
-        present = np.bincount(codes, minlength=len(distinct)) if len(distinct) <= 2 else None
+        present = np.bincount(codes, minlength=len(distinct))
         truths = np.zeros(len(distinct), dtype=np.bool_)
         others: list[Label] = []
         for place, label in enumerate(distinct):
-            if present is not None and not present[place]:
+            if not present[place]:
                 continue
             try:
                 truths[place] = self._place(label, field)
