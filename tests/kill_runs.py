@@ -257,6 +257,7 @@ def result(directory: Path, source: str) -> dict[str, Any]:
     if source == "http":
         # A post whose answer was lost comes twice: more records, and more duplicates.
         del told["positions"]
+        del told["join_counts"]["labels"]  # those without a prediction, by their time
         for partition in told["join_counts"]["counts"].values():
             for name in ("duplicate_predictions", "duplicate_labels", "labels"):
                 partition.pop(name, None)
