@@ -211,6 +211,7 @@ class KafkaSource:
         wait = min(timeout, _CONSUME_SECONDS)
         messages = self._consumer.consume(min(most, _CONSUME), wait)
         if not messages:
+            self._look_for_loss()
             return []
         told = [message for message in messages if message.error() is not None]
         if told:
@@ -260,6 +261,19 @@ class KafkaSource:
             self._out_of_range(partition)
         else:
             partition.problem = self._scrubbed(error.str())
+
+    def _look_for_loss(self) -> None:
+        """Not every broker that has lost its data says that a position is out of range."""
+        for partition in self._partitions.values():
+            high = self._known_end(partition)
+            if partition.next is not None and high is not None and high < partition.next:
+                self._out_of_range(partition)
+
+    def _known_end(self, partition: _Partition) -> int | None:
+        """Where the partition ended at the last fetch; to ask would take a round trip."""
+        place = TopicPartition(partition.topic, partition.number)
+        known = self._consumer.get_watermark_offsets(place, cached=True)
+        return None if known is None or known[1] < 0 else int(known[1])
 
     def _out_of_range(self, partition: _Partition) -> None:
         wanted = TopicPartition(partition.topic, partition.number)
@@ -323,12 +337,8 @@ class KafkaSource:
     def _lag(self, partition: _Partition) -> int | None:
         if partition.at_end:
             return 0
-        place = TopicPartition(partition.topic, partition.number)
-        # From the last fetch: to ask the broker would take a round trip.
-        known = self._consumer.get_watermark_offsets(place, cached=True)
-        if known is None or known[1] < 0 or partition.next is None:
-            return None
-        return max(0, int(known[1]) - partition.next)
+        end = self._known_end(partition)
+        return None if end is None or partition.next is None else max(0, end - partition.next)
 
     @property
     def finished(self) -> bool:
