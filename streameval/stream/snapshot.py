@@ -92,6 +92,12 @@ class Snapshots:
             for part, make in made.items():
                 self._parts[part][name] = _Part(make)
         self._all = [part for parts in self._parts.values() for part in parts.values()]
+        # Half of the time is for the reports, which are what people wait for.
+        reports = self._parts["reports"].values()
+        others = len(self._all) - len(reports)
+        self._shares = [
+            (part, _SHARE / 2 / (len(reports) if part in reports else others)) for part in self._all
+        ]
 
     def changed(self) -> None:
         """Something was counted."""
@@ -111,8 +117,8 @@ class Snapshots:
             settled: Up to which moment no more labels will come; None: nobody knows.
             force: Make everything anew that has changed, whatever it costs.
         """
-        for part in self._all:
-            part.refresh(self._clock, _SHARE / len(self._all), force=force)
+        for part, share in self._shares:
+            part.refresh(self._clock, share, force=force)
         given = self._settings.evaluator
         first = next(iter(self._evaluators.values()))
         data: dict[str, Any] = {
