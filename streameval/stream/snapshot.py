@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -214,23 +215,26 @@ def _curves(view: View) -> dict[str, Any]:
     curves = {}
     for name in ("roc", "precision_recall", "calibration"):
         try:
-            curves[name] = _thinned(view.curve(name).to_dict())
+            curves[name] = _thinned(view.curve(name)).to_dict()
         except MetricError:
             continue
     return curves
 
 
-def _thinned(curve: dict[str, Any]) -> dict[str, Any]:
-    """At most 500 points: both ends, and others evenly between."""
-    length = max((len(column) for column in curve.values() if isinstance(column, list)), default=0)
+def _thinned(curve: Any) -> Any:
+    """The curve with at most 500 points: both ends, and others evenly between."""
+    columns = {
+        field.name: column
+        for field in dataclasses.fields(curve)
+        if isinstance(column := getattr(curve, field.name), np.ndarray)
+    }
+    length = max(map(len, columns.values()), default=0)
     if length <= _CURVE_POINTS:
         return curve
-    kept = np.unique(np.linspace(0, length - 1, _CURVE_POINTS).astype(np.int64)).tolist()
-    return {
-        # Precision and recall have a last point more than there are thresholds.
-        name: [column[n] for n in kept if n < len(column)] if isinstance(column, list) else column
-        for name, column in curve.items()
-    }
+    kept = np.unique(np.linspace(0, length - 1, _CURVE_POINTS).astype(np.int64))
+    # Precision and recall have a last point more than there are thresholds.
+    thin = {name: column[kept[kept < len(column)]] for name, column in columns.items()}
+    return dataclasses.replace(curve, **thin)
 
 
 def _confusion(view: View) -> dict[str, Any]:
