@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: test-kafka kill help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
+.PHONY: soak test-kafka kill help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -82,6 +82,9 @@ bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedco
 
 bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in a minute
 	$(BIN)/python -m benchmarks.run --quick
+
+soak: $(VENV)/.stamp-demo-test  ## an hour of posts at 20,000 events a second; MINUTES= for another time
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60)
 
 fuzz: $(VENV)/.stamp-demo-test  ## random operations and random files, for a few minutes
 	$(BIN)/python -m tests.fuzz_native_index --operations 3000000 --seed $(SEED)
