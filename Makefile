@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
+.PHONY: soak test-kafka kill help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -67,11 +67,24 @@ static: $(VENV)/.stamp-check-demo-test  ## linters and types
 
 check: static test  ## linters, types and tests
 
+test-kafka: $(VENV)/.stamp-demo-test  ## the Kafka tests against Apache Kafka, which Maven fetches
+	$(BIN)/python -m tests.apache_kafka
+
+KILLS ?= 200
+
+kill: $(VENV)/.stamp-demo-test  ## kill a run KILLS times at random, of each source; SEED= for another course
+	$(BIN)/python -m tests.kill_runs --source files --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.kill_runs --source http --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)
+
 bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedcontainers; writes benchmarks/results.md
 	$(BIN)/python -m benchmarks.run
 
 bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in a minute
 	$(BIN)/python -m benchmarks.run --quick
+
+soak: $(VENV)/.stamp-demo-test  ## an hour of posts at 20,000 events a second; MINUTES= for another time
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60)
 
 fuzz: $(VENV)/.stamp-demo-test  ## random operations and random files, for a few minutes
 	$(BIN)/python -m tests.fuzz_native_index --operations 3000000 --seed $(SEED)

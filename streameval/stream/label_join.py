@@ -21,8 +21,9 @@ checkpoint writes them to the waiting store; a number of them stay in memory as 
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice, repeat
+from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
 import msgspec
@@ -153,15 +154,28 @@ class LabelJoin:
     def _known(self, ids: list[str]) -> list[Entry | None]:
         """The entries of these ids, from memory or disk."""
         found: list[Entry | None] = list(map(self._fresh.get, ids))
-        if self._clean:
-            clean = self._clean.get
-            found = [entry or clean(key) for entry, key in zip(found, ids, strict=True)]
-        if len(self._disk):
-            missing = [key for entry, key in zip(found, ids, strict=True) if entry is None]
-            read = self._disk.find(missing)
-            if read:
-                found = [entry or read.get(key) for entry, key in zip(found, ids, strict=True)]
+        for get in (self._clean.get, self._on_disk(ids, found)):
+            if None not in found:
+                break
+            if any(found):
+                found = [entry or get(key) for entry, key in zip(found, ids, strict=True)]
+            else:
+                found = list(map(get, ids))
         return found
+
+    def _on_disk(self, ids: list[str], found: list[Entry | None]) -> Callable[[str], Entry | None]:
+        """Looks up what memory does not hold; read for all of them at the first call."""
+        read: dict[str, Entry] | None = None
+
+        def get(key: str) -> Entry | None:
+            nonlocal read
+            if read is None:
+                clean = self._clean
+                missing = [key for key, e in zip(ids, found, strict=True) if e is None]
+                read = self._disk.find([key for key in missing if key not in clean])
+            return read.get(key)
+
+        return get
 
     def _number(self, partition: str) -> int:
         number = self._numbers.get(partition)
@@ -176,26 +190,27 @@ class LabelJoin:
 
     def _add_predictions(self, partition: str, records: Records, times: IntArray) -> None:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
-        entries = zip(
-            repeat(_WAITS),
-            times.tolist(),
-            repeat(self._number(partition)),
-            self._payloads(records),
-            repeat(None),
-            repeat(None),
-        )
         known = self._known(ids)
-        if not any(known):
-            before = len(self._fresh)
-            new = dict(zip(ids, entries, strict=False))
-            if len(new) == len(ids):
-                self._fresh.update(new)
-                self._coverage.count(partition, "predictions", len(self._fresh) - before)
-                self._coverage.predicted(times)
-                return
-        again = _again(records, times, self._number(partition), self._payloads(records))
-        for key, entry, old in zip(ids, again, known, strict=True):
-            self._predict(partition, key, entry, self._fresh.get(key, old))
+        number = self._number(partition)
+        entries = zip(
+            *(repeat(_WAITS), times.tolist(), repeat(number), self._payloads(records)),
+            *(repeat(None), repeat(None)),
+            strict=False,
+        )
+        repeated = _repeated(ids)
+        if not repeated and not any(known):
+            self._fresh.update(zip(ids, entries, strict=False))
+            new = times
+        else:
+            plain = [e is None and key not in repeated for e, key in zip(known, ids, strict=True)]
+            listed = list(islice(entries, len(ids)))
+            self._fresh.update(zip(compress(ids, plain), compress(listed, plain), strict=True))
+            new = times[np.array(plain, dtype=bool)]
+            for key, entry, old, done in zip(ids, listed, known, plain, strict=True):
+                if not done:
+                    self._predict(partition, key, entry, self._fresh.get(key, old))
+        self._coverage.count(partition, "predictions", len(new))
+        self._coverage.predicted(new)
 
     def _predict(self, partition: str, key: str, entry: Entry, old: Entry | None) -> None:
         """One prediction, whatever is known of its id."""
@@ -212,38 +227,92 @@ class LabelJoin:
 
     def _add_labels(self, partition: str, records: Records, times: IntArray) -> None:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
-        labels = _values(records.columns["y_true"])
-        moments = times.tolist()
+        labels = list(islice(_values(records.columns["y_true"]), len(ids)))
         known = self._known(ids)
-        if len(set(ids)) < len(ids):
-            # What the first label of an id does, the second has to see.
-            for key, label, time, old in zip(ids, labels, moments, known, strict=True):
-                self._label(partition, key, label, time, self._fresh.get(key, old))
+        repeated = _repeated(ids)
+        meets = [
+            e is not None and e[0] == _WAITS and key not in repeated
+            for e, key in zip(known, ids, strict=True)
+        ]
+        left = self._meet(partition, ids, labels, times, known, meets)
+        if not any(left):
             return
-        wait = self._wait
-        fresh = self._fresh
-        delays: list[int] = []
-        predicted: list[int] = []
-        for key, label, time, old in zip(ids, labels, moments, known, strict=True):
-            if old is not None and old[0] == _WAITS:
-                begun = old[1]
-                delay = time - begun
-                if -wait <= delay <= wait:
-                    number, payload = old[2], old[3]
-                    fresh[key] = (_MET, begun, number, payload, label, time)
-                    counted = self._counted.get(number)
-                    if counted is None:
-                        counted = self._counted[number] = []
-                    counted.append((label, begun, payload))
-                    delays.append(delay)
-                    predicted.append(begun)
-                    continue
-            self._label(partition, key, label, time, old)
-        if delays:
-            self._coverage.delays.add(np.array(delays))
-            self._coverage.labelled(np.array(predicted))
-            self._coverage.count(partition, "joined", len(delays))
-            self._coverage.count(partition, "labels", len(delays))
+        alone = [
+            e is None and rest and key not in repeated
+            for e, rest, key in zip(known, left, ids, strict=True)
+        ]
+        self._keep_labels(partition, ids, labels, times, alone)
+        # What the first label of an id does, the second has to see.
+        moments = times.tolist()
+        for n, rest in enumerate(left):
+            if rest and not alone[n]:
+                key = ids[n]
+                old = self._fresh.get(key, known[n])
+                self._label(partition, key, labels[n], moments[n], old)
+
+    def _meet(
+        self,
+        partition: str,
+        ids: list[str],
+        labels: list[Any],
+        times: IntArray,
+        known: list[Entry | None],
+        chosen: list[bool],
+    ) -> list[bool]:
+        """Labels of predictions that wait, all at once; which rows are left to be looked at."""
+        met: list[Entry] = list(compress(known, chosen))  # type: ignore[arg-type]
+        if not met:
+            return [True] * len(ids)
+        begun = np.array([entry[1] for entry in met], dtype=np.int64)
+        delays = times[np.array(chosen, dtype=bool)] - begun
+        left = [not one for one in chosen]
+        good = np.abs(delays) <= self._wait
+        if not good.all():
+            late = iter((~good).tolist())
+            left = [next(late) if one else True for one in chosen]
+            chosen = [not one for one in left]
+            met = list(compress(known, chosen))  # type: ignore[arg-type]
+            begun, delays = begun[good], delays[good]
+        moments = compress(times.tolist(), chosen)
+        own = list(compress(labels, chosen))
+        for (_, time, number, payload, _, _), label in zip(met, own, strict=True):
+            try:
+                self._counted[number].append((label, time, payload))
+            except KeyError:
+                self._counted[number] = [(label, time, payload)]
+        self._fresh.update(
+            zip(
+                compress(ids, chosen),
+                [
+                    (_MET, time, number, payload, label, moment)
+                    for (_, time, number, payload, _, _), label, moment in zip(
+                        met, own, moments, strict=True
+                    )
+                ],
+                strict=True,
+            )
+        )
+        self._coverage.delays.add(delays)
+        self._coverage.labelled(begun)
+        self._coverage.count(partition, "joined", len(met))
+        self._coverage.count(partition, "labels", len(met))
+        return left
+
+    def _keep_labels(
+        self,
+        partition: str,
+        ids: list[str],
+        labels: list[Any],
+        times: IntArray,
+        chosen: list[bool],
+    ) -> None:
+        """Labels of ids that nothing is known of, all at once."""
+        number = self._number(partition)
+        self._fresh.update(
+            (key, (_LABEL, time, 0, None, ((label, time, number),), None))
+            for key, label, time in compress(zip(ids, labels, times.tolist(), strict=True), chosen)
+        )
+        self._coverage.label_waits(times[np.array(chosen, dtype=bool)])
 
     def _label(
         self,
@@ -387,6 +456,13 @@ class LabelJoin:
     def coverage(self) -> dict[str, Any]:
         """Counts, delays and cohorts, as they are published."""
         return self._coverage.to_dict(self._watermark.value)
+
+
+def _repeated(ids: list[str]) -> frozenset[str]:
+    """Those that are there more than once."""
+    if len(set(ids)) == len(ids):
+        return frozenset()
+    return frozenset(key for key, count in Counter(ids).items() if count > 1)
 
 
 def _again(records: Records, times: IntArray, number: int, payloads: Iterable[Any]) -> list[Entry]:
