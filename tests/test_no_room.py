@@ -25,10 +25,10 @@ _LINES = stream(11, 2_500)
 
 @contextmanager
 def small_disk(path: Path) -> Iterator[Callable[[], None]]:
-    """A directory on a disk of a megabyte; what is yielded makes it larger."""
+    """A directory on a disk of 400 kB; what is yielded makes it larger."""
     path.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o"]
-    subprocess.run([*mount, "size=1m", "tmpfs", str(path)], check=True)
+    subprocess.run([*mount, "size=400k", "tmpfs", str(path)], check=True)
     try:
         yield lambda: subprocess.run(
             ["mount", "-o", "remount,size=64m", str(path)], check=True
