@@ -1,7 +1,7 @@
 # `make demo` and `make test` set everything up by themselves: a virtual
 # environment in .venv, filled from the package index. They need Python 3.11 or
-# newer and, for the fast score index, a C++ compiler (without one the portable
-# index is used).
+# newer and, for the compiled parts, a C++ compiler (without one the portable ones
+# are used).
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-portable static check bench bench-quick fuzz sanitize clean
+.PHONY: test-kafka kill help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -39,13 +39,25 @@ $(VENV)/.stamp-promtool: | $(VENV)/.stamp-demo-test
 
 WITH_PROMTOOL = $$({ command -v promtool || test -x $(BIN)/promtool; } >/dev/null || echo env STREAMEVAL_WITHOUT_PROMTOOL=1)
 
+# The dashboard's tests and benchmark drive Chromium. Debian's is installed where apt-get
+# may be used; elsewhere the tests say in their last lines that they did not run.
+browser:  ## Chromium for the dashboard's tests, from Debian (as root)
+	@for name in "$${CHROMIUM:-chromium}" chromium-browser google-chrome; do \
+	  command -v "$$name" >/dev/null && exit 0; \
+	done; \
+	if command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null && exit 0; \
+	fi; \
+	echo "no Chromium: the dashboard will not be tested in a browser (install one, or set CHROMIUM)" >&2
+
 demo: $(VENV)/.stamp-demo  ## replay real streams through online models and evaluate them
 	@$(BIN)/python -m demos.run
 
 test: $(VENV)/.stamp-demo-test $(VENV)/.stamp-promtool  ## the whole test suite
 	$(WITH_PROMTOOL) $(BIN)/python -m pytest -n 2 -q
 
-test-portable: $(VENV)/.stamp-demo-test $(VENV)/.stamp-promtool  ## the same on the score index without compiled code
+test-portable: $(VENV)/.stamp-demo-test $(VENV)/.stamp-promtool  ## the same without compiled code
 	$(WITH_PROMTOOL) STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest -n 2 -q
 
 static: $(VENV)/.stamp-check-demo-test  ## linters and types
@@ -54,6 +66,16 @@ static: $(VENV)/.stamp-check-demo-test  ## linters and types
 	$(BIN)/mypy
 
 check: static test  ## linters, types and tests
+
+test-kafka: $(VENV)/.stamp-demo-test  ## the Kafka tests against Apache Kafka, which Maven fetches
+	$(BIN)/python -m tests.apache_kafka
+
+KILLS ?= 200
+
+kill: $(VENV)/.stamp-demo-test  ## kill a run KILLS times at random, of each source; SEED= for another course
+	$(BIN)/python -m tests.kill_runs --source files --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.kill_runs --source http --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)
 
 bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedcontainers; writes benchmarks/results.md
 	$(BIN)/python -m benchmarks.run
@@ -67,7 +89,7 @@ fuzz: $(VENV)/.stamp-demo-test  ## random operations and random files, for a few
 
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.
-sanitize: $(VENV)/.stamp-demo-test  ## the compiled index's tests under address and undefined-behaviour sanitisers
+sanitize: $(VENV)/.stamp-demo-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r streameval tests setup.py pyproject.toml README.md build/sanitize
 	rm -f build/sanitize/streameval/native/*.so
@@ -75,7 +97,7 @@ sanitize: $(VENV)/.stamp-demo-test  ## the compiled index's tests under address 
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
 	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py tests/test_native_ring.py tests/test_group_blocks.py
+	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py tests/test_native_ring.py tests/test_group_blocks.py tests/test_native_label_sums.py
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) build demos/out *.egg-info streameval/native/*.so

@@ -1,8 +1,8 @@
-"""The compiled score index, built when it can be and left out when it cannot.
+"""The compiled parts, built when they can be and left out when they cannot.
 
 Everything else about the package is in pyproject.toml. Without a C++ compiler
-(or without Cython) the install succeeds all the same and the portable index
-serves; ``streameval.backend()`` tells which one runs.
+(or without Cython) the install succeeds all the same and the portable index and
+sums serve; ``streameval.backend()`` tells which index runs.
 
 Environment:
     STREAMEVAL_NATIVE=skip: do not try to build it.
@@ -26,8 +26,8 @@ REQUIRED = WISH == "require"
 
 def _warn(reason: object) -> None:
     print(
-        f"streameval: the compiled score index is left out ({reason}); "
-        "the portable one will serve, with the same results but slower",
+        f"streameval: the compiled parts are left out ({reason}); "
+        "the portable ones will serve, with the same results but slower",
         file=sys.stderr,
     )
 
@@ -55,6 +55,11 @@ def _extensions() -> list[Extension]:
         _warn(error)
         return []
     compile_flags, link_flags = _compile_flags()
+    # Microsoft's compiler has no 128-bit integers, which the sums need.
+    names = ["native_index", "event_ring", "native_label_sums"]
+    required = {name for name in names if REQUIRED}
+    if sys.platform == "win32":
+        required.discard("native_label_sums")
     extensions = [
         Extension(
             f"streameval.native.{name}",
@@ -64,9 +69,9 @@ def _extensions() -> list[Extension]:
             language="c++",
             extra_compile_args=compile_flags,
             extra_link_args=link_flags,
-            optional=not REQUIRED,
+            optional=name not in required,
         )
-        for name in ("native_index", "event_ring")
+        for name in names
     ]
     try:
         built: list[Extension] = cythonize(

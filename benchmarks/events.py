@@ -119,3 +119,47 @@ def six_metrics(classes: int, events: int, repeats: int, target: float) -> Row:
         peer_name="River, sharing one confusion matrix",
         events=events,
     )
+
+
+def evaluator_set(events: int, repeats: int) -> Row:
+    """A binary evaluator fed with scores; five metrics read after every event."""
+    names = ("accuracy", "f1_macro", "matthews_corrcoef", "cohen_kappa", "roc_auc")
+    rng = np.random.default_rng(7)
+    truth = rng.random(events) < 0.3
+    scores = np.where(truth, rng.beta(3, 2, events), rng.beta(2, 3, events))
+    stream = list(zip(truth.tolist(), scores.tolist(), strict=True))
+
+    def ours() -> None:
+        ev = se.Evaluator()
+        update = ev.update
+        for label, score in stream:
+            update(label, score=score)
+            for name in names:
+                ev[name]
+
+    def peer() -> None:
+        shared, ranking = river_metrics.ConfusionMatrix(), river_metrics.ROCAUC()
+        kinds: list[Callable[..., river_metrics.base.ClassificationMetric]] = [
+            river_metrics.Accuracy,
+            river_metrics.MacroF1,
+            river_metrics.MCC,
+            river_metrics.CohenKappa,
+        ]
+        of_labels = [kind(cm=shared) for kind in kinds]
+        for label, score in stream:
+            shared.update(label, score >= 0.5)
+            ranking.update(label, score)
+            for metric in of_labels:
+                metric.get()
+            ranking.get()
+
+    return faster(
+        f"evaluator with scores, five metrics read after every event ({se.backend()})",
+        ours,
+        peer,
+        target=12,
+        repeats=repeats,
+        peer_name="River, sharing one confusion matrix, and ROCAUC()",
+        events=events,
+        peer_exact=f"all but AUC, which has {river_error()}",
+    )

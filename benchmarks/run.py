@@ -54,6 +54,7 @@ def sections(quick: bool) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
                 events.running_auc(distinct, 20_000, repeats, kind, name, target)
                 for (name, kind), target in zip(indices(), (4, 35), strict=False)
             ),
+            events.evaluator_set(20_000, repeats),
             events.six_metrics(3, 20_000, repeats, 3),
             events.six_metrics(1_000, 500 if quick else 1_000, repeats, 50),
         ],

@@ -164,6 +164,9 @@ def main() -> None:
         "--slice", "carrier", "--metrics", "f1,roc_auc", "--min-support", "100", "--worst", "3",
     )  # fmt: skip
 
+    heading("A month of it live: posted over HTTP, labelled hours later, counted exactly once")
+    streameval("demo", "--days", "31", "--speed", "max")
+
     weeks = se.load(OUT / "weeks.state")
     draw(weeks, OUT / "flights.png")
     tell_the_worst(weeks)

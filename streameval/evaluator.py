@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import copy
-import functools
 import os
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from streameval import event_time as clock
 from streameval.errors import InputError, MetricError, StateError, shown
+from streameval.evaluator_setup import set_up
 from streameval.events import Label, Weight
 from streameval.intake import BinaryIntake, ClassIntake
 from streameval.metrics.cut_points import CutPoint
-from streameval.metrics.registry import find
 from streameval.places import Places
 from streameval.report import ClassificationReport, Report, SeriesRow
 from streameval.saved_evaluator import checked_options
+from streameval.short_reads import short_read
 from streameval.slice_report import SliceReport, slice_report
-from streameval.slices import SliceKey, Slicer
+from streameval.slices import SliceKey
 from streameval.state_file import pack, read_file, unpack, write_atomically
 from streameval.states.confusion import ConfusionCounts
-from streameval.tally import Plan, Tally, Task
-from streameval.view import Question, View
+from streameval.tally import Tally, Task
+from streameval.view import View
 from streameval.windows import window_spec
-from streameval.windows.cumulative import Cumulative, CumulativeWindow
+from streameval.windows.cumulative import CumulativeWindow
 from streameval.windows.last import LastWindow
 from streameval.windows.window import WindowSpec
 
@@ -104,55 +103,27 @@ class Evaluator:
         undefined: float | None = None,
         temporal: bool = False,
     ) -> None:
-        if task not in ("binary", "multiclass"):
-            raise InputError("task", expected='"binary" or "multiclass"', got=shown(task))
-        if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
-            raise InputError("bins", expected="a number of bins from 1 to 10000", got=shown(bins))
-        labels = None if labels is None else list(labels)
-        names = None if metrics is None else sorted(set(metrics))
-        if names is None:
-            plan = Plan.everything(task, bins, temporal=temporal)
-        else:
-            rows = [find(name, task) for name in names]
-            states = {state for row in rows for state in row.states}
-            plan = Plan.for_states(task, states | ({"succession"} if temporal else set()), bins)
-        self._intake: BinaryIntake | ClassIntake = (
-            BinaryIntake(positive, threshold, labels) if task == "binary" else ClassIntake(labels)
+        setup = set_up(
+            task,
+            positive=positive,
+            threshold=threshold,
+            labels=labels,
+            metrics=metrics,
+            bins=bins,
+            window=window,
+            slices=slices,
+            max_slices=max_slices,
+            time_unit=time_unit,
+            undefined=undefined,
+            temporal=temporal,
         )
-        spec: WindowSpec = Cumulative() if window is None else window
-        if "succession" in plan.keeps and not spec.keeps_order:
-            raise InputError(
-                "temporal",
-                expected="a window that knows the order of its events: Last(n), or none",
-                got=type(spec).__name__,
-                remedy="leave out temporal= and kappa_temporal",
-            )
-        self._options: dict[str, Any] = {
-            "task": task,
-            "metrics": names,
-            "bins": bins,
-            "temporal": "succession" in plan.keeps,
-            "undefined": None if undefined is None else float(undefined),
-            "window": spec.to_options(),
-        }
-        if isinstance(self._intake, BinaryIntake):
-            self._options["positive"] = self._intake.positive
-            self._options["threshold"] = self._intake.threshold
-            self._options["labels"] = list(self._intake.labels) if self._intake.closed else None
-        else:
-            self._options["labels"] = list(self._intake.classes) if self._intake.closed else None
-        if time_unit is not None and time_unit not in clock.TIME_UNITS:
-            raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
-        self._slicer = Slicer(slices, max_slices)
-        self._options["time_unit"] = time_unit
-        self._options["slices"] = [list(names) for names in self._slicer.dimensions]
-        self._options["max_slices"] = max_slices
-        notes: dict[str, Any] = {
-            k: self._options[k] for k in ("positive", "threshold") if k in self._options
-        }
-        self._question = Question(plan, self._intake, undefined, notes, names)
+        self._options = setup.options
+        self._question = setup.question
+        self._intake: BinaryIntake | ClassIntake = setup.question.intake
+        self._slicer = setup.slicer
+        plan = setup.question.plan
         self._scores_only = not plan.keeps & {"confusion", "succession"}
-        self._places = Places(spec, plan, self._slicer, time_unit)
+        self._places = Places(setup.window, plan, setup.slicer, time_unit)
         self._find_shortcuts()
 
     def _find_shortcuts(self) -> None:
@@ -213,7 +184,8 @@ class Evaluator:
             event = self._intake.event(y_true, y_pred, score, proba, weight)
             tally = self._plain
             if tally is not None:
-                tally.update(*event)
+                true, predicted, scores, one = event
+                tally.update(true, predicted, scores, one)
             else:
                 straight(event, None)
             return
@@ -297,37 +269,17 @@ class Evaluator:
             value = read()
             if value == value:
                 return value
-        # A reason is worded in the user's labels, which only the long way knows.
-        value = self._total[name]
-        if read is None and value == value:
-            self._shorten(name)
-        return value
+        return self._read_the_long_way(name)
 
-    def _shorten(self, name: str) -> None:
-        """Bind a metric that has been asked once to its state, for when it is asked again."""
-        metric = find(name, self.task)
-        if metric.also or metric.state not in ("confusion", "index"):
-            return
-        question = self._question
-        function = metric.bind(positive=question.positive, undefined=question.undefined)
-        if self._plain is not None:
-            self._readers[name] = functools.partial(function, getattr(self._plain, metric.state))
-            return
-        window = self._places.total
-        if isinstance(window, LastWindow):
-            # Its tally needs no call to be up to date.
-            last = window
-            if metric.state == "confusion":
-                self._readers[name] = lambda: function(last.tally.confusion)
-            else:
-                self._readers[name] = lambda: function(last.tally.index)
-            return
-        # Other windows make new states of the same kind as events come and go.
-        current = window.current
-        if metric.state == "confusion":
-            self._readers[name] = lambda: function(current().confusion)
-        else:
-            self._readers[name] = lambda: function(current().index)
+    def _read_the_long_way(self, name: str) -> float:
+        # Only this way knows a reason in the user's labels, and what is not kept.
+        value = self._total[name]
+        if value == value:
+            # Asked for the first time, or of a state that others have replaced.
+            read = short_read(name, self._question, self._places.total)
+            if read is not None:
+                self._readers[name] = read
+        return value
 
     def value(self, name: str, *, undefined: float | None = None, **params: Any) -> Any:
         """A metric with parameters; see :meth:`streameval.view.View.value`.

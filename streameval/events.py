@@ -209,11 +209,16 @@ def _list_array(values: Sequence[object]) -> npt.NDArray[Any]:
 def label_column(column: object, field: str) -> LabelColumn:
     """Canonical labels of a column, each distinct one handled once.
 
+    One that has been through here is given back as it is, so that several
+    evaluators may share the work.
+
     Cost: about 5 ns an event for integers and booleans, 50 ns for strings.
 
     >>> label_column(["b", "a", "b"], "y_true").labels
     ['b', 'a']
     """
+    if isinstance(column, LabelColumn):
+        return column
     array = _as_array(column, field)
     if array.dtype == np.bool_:
         return LabelColumn([0, 1], array.astype(np.int64))

@@ -23,7 +23,16 @@ from streameval.events import (
     label_column,
 )
 
-__all__ = ["OTHER", "SliceKey", "SliceRows", "Slicer", "other_key", "slice_name", "slice_order"]
+__all__ = [
+    "OTHER",
+    "SliceKey",
+    "SliceRows",
+    "Slicer",
+    "other_key",
+    "slice_column",
+    "slice_name",
+    "slice_order",
+]
 
 OTHER = "(other)"
 """The value of the slice that takes what comes after ``max_slices``.
@@ -196,7 +205,7 @@ class Slicer:
         if not isinstance(slices, Mapping) or not all(name in slices for name in self.names):
             self._values(slices)
         assert isinstance(slices, Mapping)
-        columns = {name: _slice_column(slices[name], name) for name in self.names}
+        columns = {name: slice_column(slices[name], name) for name in self.names}
         for name, column in columns.items():
             check_same_length(length, len(column.codes), f"slices[{name!r}]")
         return columns
@@ -269,7 +278,7 @@ def _slice_value(value: object, name: str, position: int | None = None) -> Label
         ) from None
 
 
-def _slice_column(column: object, name: str) -> LabelColumn:
+def slice_column(column: object, name: str) -> LabelColumn:
     """Codes of a slice's values. Unlike labels they may be of two kinds, str beside int."""
     try:
         return label_column(column, f"slices[{name!r}]")

@@ -188,7 +188,6 @@ class Tally:
     """
 
     __slots__ = (
-        "_make",
         "_moments",
         "_probability",
         "class_probability",
@@ -198,8 +197,6 @@ class Tally:
         "plan",
         "succession",
     )
-
-    _make: Callable[[str], Any]
 
     def __init__(self, plan: Plan) -> None:
         keeps = plan.keeps
@@ -234,16 +231,17 @@ class Tally:
         """Count one validated event (the fields of :class:`Event`)."""
         if score is not None:
             # First the two that can refuse: theirs is a most weight that they hold.
-            if self.index is not None:
+            index = self.index
+            if index is not None:
                 # A bool takes the index's short way, the label 1 or 0 does not.
-                self.index.update(y_true == 1, score, weight)
-            if self.class_scores is not None:
+                index.update(y_true == 1, score, weight)
+            elif self.class_scores is not None:
                 self.class_scores.update(y_true, score, weight)
             if self._probability is not None:
                 self._probability.update(y_true == 1, score, weight)
             if self._moments is not None:
                 self._moments.update(y_true == 1, score, weight)
-            if self.class_probability is not None:
+            if index is None and self.class_probability is not None:
                 self.class_probability.update(y_true, score, weight)
         if y_pred is not None and self.confusion is not None:
             self.confusion.update(y_true, y_pred, weight)
@@ -416,21 +414,10 @@ class Tally:
             plan: What it keeps.
             make: From the name of a state to the state.
         """
-        new = cls.__new__(cls)
+        new = _LaterTally.__new__(_LaterTally)
         new.plan = plan
         new._make = make
         return new
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):
-            """A state that :meth:`later` has put off; Python calls this for unset slots only."""
-            if name == "_make" or name not in Tally.__slots__:
-                raise AttributeError(name)
-            state = name.removeprefix("_")
-            value = self._make(state) if state in self.plan.keeps else None
-            setattr(self, name, value)
-            return value
 
     def support(self, state: str) -> Weight:
         """The weight of the events that a state has seen."""
@@ -524,3 +511,26 @@ class Tally:
                 assert self._probability == fresh
             if self._moments is not None:
                 assert self._moments == ScoreMoments.from_groups(self.index.groups())
+
+
+class _LaterTally(Tally):
+    """What :meth:`Tally.later` makes.
+
+    A class of its own only because with a ``__getattr__`` Python takes four
+    times as long for every attribute, those that are set included.
+    """
+
+    __slots__ = ("_make",)
+
+    _make: Callable[[str], Any]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """A state that was put off; Python calls this for unset slots only."""
+            if name == "_make" or name not in Tally.__slots__:
+                raise AttributeError(name)
+            state = name.removeprefix("_")
+            value = self._make(state) if state in self.plan.keeps else None
+            setattr(self, name, value)
+            return value

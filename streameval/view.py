@@ -333,9 +333,4 @@ class View:
         counts = tally.confusion
         assert counts is not None
         names = self._question.names()
-        if not names:
-            return counts.copy()
-        named = ConfusionCounts()
-        for true, predicted, weight in counts.cells():
-            named.update(names[true], names[predicted], weight)
-        return named
+        return counts.renamed(names) if names else counts.copy()

@@ -23,13 +23,30 @@ STEPS: dict[str, tuple[str, str, str]] = {
     "decode": ("streameval.stream.records", "RecordDecoder", "decode"),
     "join": ("streameval.stream.label_join", "LabelJoin", "add"),
     "join written": ("streameval.stream.label_join", "LabelJoin", "write"),
+    "opened": ("streameval.stream.store", "Store", "reading"),
     "states written": ("streameval.stream.state_rows", "StateRows", "write"),
+    "states merged": ("streameval.stream.state_rows", "StateRows", "_merge"),
     "positions written": ("streameval.stream.progress", "Progress", "write"),
     "checkpoint": ("streameval.stream.runner", "Runner", "_checkpoint"),
     "rotation": ("streameval.stream.sources.followed_file", "FollowedFile", "_open_next"),
     "inbox": ("streameval.stream.sources.inbox", "Inbox", "append"),
+    "inbox segment": ("streameval.stream.sources.inbox", "_Tail", "_next_segment"),
     "inbox dropped": ("streameval.stream.sources.inbox", "InboxSource", "checkpointed"),
 }
+
+# Small enough that a short stream fills some, and their rows are merged.
+_SMALL = (
+    ("streameval.stream.sources.inbox", "_SEGMENT_BYTES", 16 * 1024),
+    ("streameval.stream.state_rows", "_MANY_ROWS", 8),
+)
+
+
+def make_small() -> None:
+    """Segments and rows of states that fill up soon."""
+    for module, name, value in _SMALL:
+        found = importlib.import_module(module)
+        assert hasattr(found, name)
+        setattr(found, name, value)
 
 
 def arm(step: str, number: int) -> None:
@@ -54,5 +71,6 @@ def arm(step: str, number: int) -> None:
 
 
 if __name__ == "__main__":
+    make_small()
     arm(sys.argv[1], int(sys.argv[2]))
     sys.exit(main(sys.argv[3:]))

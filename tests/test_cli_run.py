@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -263,9 +264,8 @@ def test_posted_events_are_counted_through_a_kill(here: Path) -> None:
                 post(address, "labels", label)
             if number == 3:
                 wait_until(lambda: counted() == 40)
-                with urllib.request.urlopen(f"{address}api/report") as answer:
-                    shown = json.load(answer)
-                assert shown["reports"]["all"]["metrics"]["accuracy"]["support"] == 40
+                # What is shown follows what is stored.
+                wait_until(partial(shows, address, 40))
                 process.terminate()
                 assert process.wait() == 0
             else:
@@ -273,6 +273,12 @@ def test_posted_events_are_counted_through_a_kill(here: Path) -> None:
     store = own_process("store", "report", "streameval.db", "--window", "all", "--format", "json")
     metrics = json.loads(store.out)["all"]["metrics"]
     assert metrics == expected(rows).report().to_dict()["metrics"]
+
+
+def shows(address: str, support: int) -> bool:
+    with urllib.request.urlopen(f"{address}api/report") as answer:
+        shown: int = json.load(answer)["report"]["metrics"]["accuracy"]["support"]
+        return shown == support
 
 
 def listening(process: subprocess.Popen[bytes]) -> str:

@@ -19,7 +19,7 @@ from streameval.errors import StoreError
 from streameval.evaluator import Evaluator
 from streameval.stream.batch import Batch, Records
 from streameval.stream.counting import Counting, Refused
-from streameval.stream.event_columns import arguments, events
+from streameval.stream.event_columns import arguments, coded, events, rows_of
 from streameval.stream.settings import FieldSettings
 from streameval.stream.state_rows import StateRows, read_rows
 from streameval.stream.store import Store, open_store
@@ -324,3 +324,15 @@ def test_a_merge_keeps_the_window_current() -> None:
         assert main["accuracy"] == whole["accuracy"]
         assert main.report().to_dict() == whole.report().to_dict()
     assert main == whole
+
+
+def test_coded_columns_are_refused_where_they_stand() -> None:
+    """A label that is not among the rows at hand is nobody's fault."""
+    rows: dict[str, Any] = {"y_true": ["spam", "ham", "eggs", "spam"], "score": [0.5] * 4}
+    shared = coded(rows)
+    evaluator = Evaluator(positive="spam")
+    evaluator.update_many(**arguments(rows_of(shared, 0, 2)))
+    evaluator.update_many(**arguments(rows_of(shared, 3, 4)))
+    with pytest.raises(se.InputError, match=r"y_true\[1\]: .*'eggs'"):
+        evaluator.update_many(**arguments(rows_of(shared, 1, 4)))
+    assert evaluator.confusion.total == 3

@@ -356,3 +356,15 @@ def test_classes_are_left_out_only_where_no_number_stands_in() -> None:
         (rows[undefined],) = ev.report(["recall_macro"])
     assert "dog" in rows[None].reason
     assert rows[0.0].reason == ""
+
+
+def test_the_confusion_may_hold_a_cell_heavier_than_one_event_may_be() -> None:
+    ev = se.Evaluator(positive="yes")
+    ev.update_many(["yes"] * 3, ["no"] * 3, weight=[2**53] * 3)
+    assert list(ev.confusion.cells()) == [("yes", "no", 3 * 2**53)]
+    assert ev.confusion.exact
+    ev.update("yes", "no", weight=0.5)
+    ev.update("yes", "no", weight=1.5)
+    ev.confusion._check()
+    assert list(ev.confusion.cells()) == [("yes", "no", 3 * 2.0**53 + 2.0)]
+    assert not ev.confusion.exact

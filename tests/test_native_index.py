@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import gc
+import math
 import os
 import pickle
 import subprocess
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from laws import LAWS, StateSpec, check_law, columns
 
 from streameval.errors import InputError
+from streameval.metrics import roc_auc
 from streameval.native import native_index
 from streameval.states.portable_index import PortableScoreIndex
 
@@ -79,6 +81,24 @@ def test_the_written_form_is_that_of_the_portable_index() -> None:
     for key, value in left.items():
         assert np.asarray(value).tobytes() == np.asarray(right[key]).tobytes()
     assert PortableScoreIndex.from_state(left).twice_wins == native.twice_wins
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [[1, 1, 1], [3, 2**25, 5], [2**26, 2**26, 1], [2**53, 2**53, 7], [1, 0.5, 3]],
+    ids=["ones", "small", "at the edge of a double", "large", "fractions"],
+)
+def test_its_auc_has_the_bits_of_the_metric(weights: list[float]) -> None:
+    native, portable = NativeScoreIndex(), PortableScoreIndex()
+    assert math.isnan(native.roc_auc())
+    draw = np.random.default_rng(11)
+    for n in range(400):
+        event = (bool(draw.random() < 0.3), round(float(draw.random()), 2), weights[n % 3])
+        native.update(*event)
+        portable.update(*event)
+        value = native.roc_auc()
+        both = portable.positives and portable.negatives
+        assert value.hex() == roc_auc(portable).hex() if both else math.isnan(value)
 
 
 def test_copies_and_pickles_are_independent() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -59,6 +60,7 @@ def run_service(
     if token is not None:
         token = secret(token, "serve.token")
     with ExitStack() as stack:
+        stack.enter_context(_rare_collections())
         store = open_store(settings.store, fingerprint(settings))
         stack.callback(store.close)
         longest = _LONGEST_RECORD
@@ -112,6 +114,19 @@ def _ending(settings: RunSettings) -> RunSettings:
         kafka = msgspec.structs.replace(settings.kafka, stop_at_end=True)
         settings = msgspec.structs.replace(settings, kafka=kafka)
     return settings
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let Python look for cycles less often: a run holds millions of tuples, and no cycles."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(200_000, 50, 1_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 @contextmanager

@@ -68,7 +68,7 @@ class DemoRun:
 
     Args:
         directory: Where configuration, store and inbox lie; made if need be.
-        port: To listen on; None is 8642, or any other if that one is taken.
+        port: To listen on; None (or 0) is 8642, or any other if that one is taken.
         clock: Seconds.
         sleep: How to wait.
 
@@ -91,19 +91,21 @@ class DemoRun:
         self.store = directory / "flights.db"
         self._clock = clock
         self._sleep = sleep
-        self.port = _free_port() if port is None else port
+        self.port = port or _free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
         listen = f"127.0.0.1:{self.port}"
+        self._log = directory / "run.log"
+        # What it logs would tear the bar; trouble is told by its last line.
+        log = self._log.open("wb")
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "streameval.cli", "run", self.config.name),
                 *("--listen", listen),
             ],
             cwd=directory,
-            # What it logs would tear the bar; trouble is told by its end.
-            stderr=(directory / "run.log").open("wb"),
+            stderr=log,
         )
-        self._log = directory / "run.log"
+        log.close()
         self.poster = Poster("127.0.0.1", self.port, sleep=sleep)
         self._wait_until(self._answers, _START_SECONDS, "does not start")
 

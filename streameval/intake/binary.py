@@ -12,6 +12,7 @@ from streameval.events import (
     BoolArray,
     FloatArray,
     Label,
+    Weight,
     canonical_label,
     canonical_score,
     canonical_weight,
@@ -28,6 +29,8 @@ from streameval.tally import Batch
 __all__ = ["BinaryIntake"]
 
 _PROBABILITY = "a probability in [0, 1]"
+# Compared by identity: what is not the default itself is validated.
+_ONE = 1
 
 
 class BinaryIntake:
@@ -117,7 +120,7 @@ class BinaryIntake:
         truth = self._truth
         try:
             true = truth[y_true]
-            predicted = truth[y_pred] if y_pred is not None else None
+            predicted = None if y_pred is None else truth[y_pred]
             fresh = False
         except (KeyError, TypeError):
             true = self._place(y_true, "y_true")
@@ -127,17 +130,21 @@ class BinaryIntake:
         if score is not None:
             if proba is not None:
                 raise InputError("proba", expected="score= or proba=", got="both")
-            number = canonical_score(score)
+            # The difference is nan for a score that is nan or infinite.
+            if type(score) is float and score - score == 0.0:
+                number = score + 0.0  # -0.0 becomes 0.0
+            else:
+                number = canonical_score(score)
         elif proba is not None:
             number = self._probability(proba)
         elif y_pred is None:
             raise nothing_given("y_pred")
         if predicted is None and number is not None:
             predicted = number >= self.threshold
-        weight = canonical_weight(weight) if weight != 1 or weight is True else 1
+        canonical: Weight = 1 if weight is _ONE else canonical_weight(weight)
         if fresh and learn:
             self._learn_from((y_true, y_pred))
-        return true, predicted, number, weight
+        return true, predicted, number, canonical
 
     def _learn_from(self, values: Iterable[object]) -> None:
         names = [canonical_label(value) for value in values if value is not None]
@@ -217,11 +224,11 @@ class BinaryIntake:
                 same: BoolArray = column == self.positive
                 return same
         distinct, codes = label_column(column, field)
-        present = np.bincount(codes, minlength=len(distinct)) if len(distinct) <= 2 else None
+        present = np.bincount(codes, minlength=len(distinct))
         truths = np.zeros(len(distinct), dtype=np.bool_)
         others: list[Label] = []
         for place, label in enumerate(distinct):
-            if present is not None and not present[place]:
+            if not present[place]:
                 continue
             try:
                 truths[place] = self._place(label, field)

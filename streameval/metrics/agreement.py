@@ -37,14 +37,14 @@ def matthews_corrcoef(counts: ConfusionCounts, *, undefined: float | None = None
     >>> matthews_corrcoef(ConfusionCounts.from_matrix([[3, 1], [1, 3]], ["cat", "dog"]))
     0.5
     """
-    total = counts.total
+    sums = counts.sums
+    total = sums.total
     if type(total) is int:
-        sums = counts.sums
         square = total * total
         spread_true: int = square - sums.true_squared  # type: ignore[assignment]
         spread_predicted: int = square - sums.predicted_squared  # type: ignore[assignment]
         if spread_true and spread_predicted:
-            covariance: int = counts.correct * total - sums.true_predicted  # type: ignore[assignment]
+            covariance: int = sums.hits * total - sums.true_predicted  # type: ignore[assignment]
             return _correlation(covariance, spread_true, spread_predicted)
     whole = whole_counts(counts)
     total = whole.total
@@ -113,13 +113,13 @@ def cohen_kappa(
     0.7857142857142857
     """
     if weights is None:
-        total = counts.total
+        sums = counts.sums
+        total = sums.total
         if type(total) is int:
-            sums = counts.sums
             chance = sums.true_predicted
             square = total * total
             if chance != square:
-                return (counts.correct * total - chance) / (square - chance)
+                return (sums.hits * total - chance) / (square - chance)
         whole = whole_counts(counts)
         total = whole.total
         chance = _true_predicted(whole)

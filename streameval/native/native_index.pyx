@@ -16,7 +16,7 @@ from cpython.pythread cimport (
     PyThread_release_lock,
     PyThread_type_lock,
 )
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, NAN
 from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -66,7 +66,7 @@ cdef extern from "bulk.hpp" namespace "streameval" nogil:
 
 
 cdef uint64_t _MOST = MAX_TOTAL
-# Up to here every whole number is a float.
+# Whole numbers up to here are exact as doubles.
 cdef uint64_t _EXACT = 1 << 53
 # The one object that is the default weight: the hot path compares identity.
 cdef object _ONE = 1
@@ -223,6 +223,29 @@ cdef class NativeScoreIndex:
                 return self._portable.twice_wins
         return _integer(self._tree.twice_wins())
 
+    def roc_auc(self):
+        """W2 / (2·P·N), the same bits as ``streameval.metrics.roc_auc``; nan while a class is missing.
+
+        Here for who reads it after every event.
+
+        >>> NativeScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).roc_auc()
+        0.5
+        """
+        cdef uint64_t positives, negatives, pairs
+        cdef U128 wins
+        if self._plain:
+            positives = self._tree.positives()
+            negatives = self._tree.negatives()
+            if positives == 0 or negatives == 0:
+                return NAN
+            if positives <= _EXACT // 2 // negatives:
+                pairs = 2 * positives * negatives
+                # At most the divisor, which a double holds: one rounding, as Python's.
+                wins = self._tree.twice_wins()
+                return <double>wins.low / <double>pairs
+        total = 2 * (self.positives * self.negatives)
+        return self.twice_wins / total if total else NAN
+
     @property
     def won_share(self):
         """W2 / (2·P·N), the share of pairs that the positive wins: the AUC.
@@ -232,15 +255,8 @@ cdef class NativeScoreIndex:
         >>> NativeScoreIndex([(True, 0.5), (False, 0.5)]).won_share
         0.5
         """
-        cdef U128 pairs, wins
-        if self._plain:
-            wins = self._tree.twice_wins()
-            pairs = product(self._tree.positives(), 2 * self._tree.negatives())
-            # Both are floats exactly, so one division rounds as Python's of ints does.
-            if pairs.high == 0 and 0 < pairs.low <= _EXACT:
-                return <double>wins.low / <double>pairs.low
-        possible = 2 * self.positives * self.negatives
-        return self.twice_wins / possible if possible else None
+        share = self.roc_auc()
+        return share if share == share else None
 
     @property
     def distinct(self):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import fsum
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,11 @@ from streameval.events import (
     label_column,
     weight_column,
 )
+from streameval.states.cell_table import CellTable
+from streameval.states.class_counts import BinaryCounts, ClassCounts
 from streameval.states.confusion_form import ConfusionForm, read_form, write_form
 from streameval.states.confusion_matrix import distinct_labels, full_matrix, matrix_cells
-from streameval.states.label_places import LabelPlaces
+from streameval.states.label_places import INDEX_BITS, LabelPlaces
 from streameval.states.label_sums import LabelSums
 from streameval.states.pair_counts import PairWeights, bool_pairs, code_pairs
 from streameval.states.removal import never_came, removable_weight
@@ -34,38 +36,9 @@ from streameval.states.state_fields import MOST_WEIGHT
 
 __all__ = ["BinaryCounts", "ClassCounts", "ConfusionCounts"]
 
-# 17 bits hold MAX_CLASSES. A cell's key is one int and not a tuple: smaller,
-# and quicker to make and to look up.
-_BITS = 17
-_MASK = (1 << _BITS) - 1
 # Compared by identity: a weight of another type that equals 1 takes the slow
 # path, where it is validated.
 _ONE = 1
-
-
-class BinaryCounts(NamedTuple):
-    """One label against the rest."""
-
-    tp: Weight
-    """Weight of the label's events predicted as the label."""
-    fp: Weight
-    """Weight of other events predicted as the label."""
-    fn: Weight
-    """Weight of the label's events predicted otherwise."""
-    tn: Weight
-    """All other weight."""
-
-
-class ClassCounts(NamedTuple):
-    """Weights per class, each list aligned with ``labels``."""
-
-    labels: list[Label]
-    correct: list[Weight]
-    """Weight predicted rightly: the matrix's diagonal."""
-    true: list[Weight]
-    """Weight of the class (its support): the row sums."""
-    predicted: list[Weight]
-    """Weight predicted as the class: the column sums."""
 
 
 class ConfusionCounts:
@@ -97,18 +70,13 @@ class ConfusionCounts:
     [[1, 0], [2, 0]]
     """
 
-    __slots__ = ("_cells", "_correct", "_exact", "_index", "_places", "_sums", "_total")
+    __slots__ = ("_index", "_places", "_table")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
         self._places = LabelPlaces(None if labels is None else distinct_labels(labels, "labels"))
         # The very dict of _places, one step nearer to update().
         self._index = self._places.index
-        self._cells: dict[int, Weight] = {}
-        self._exact = True
-        # Kept for integers; with floats summed when asked.
-        self._total: Weight = 0
-        self._correct: Weight = 0
-        self._sums: LabelSums | None = None
+        self._table = CellTable(self._places)
 
     @classmethod
     def from_matrix(cls, matrix: object, labels: Iterable[object]) -> ConfusionCounts:
@@ -143,19 +111,19 @@ class ConfusionCounts:
                 a label outside the closed list; more than 100,000 labels; a
                 weight that is not above 0. Nothing is counted.
         """
-        if weight is _ONE and self._exact:
+        table = self._table
+        if weight is _ONE and table.exact:
+            quick = table.quick
+            if quick is not None and quick(y_true, y_pred):
+                return
             try:
                 i = self._index[y_true]
                 j = self._index[y_pred]
-                self._cells[i << _BITS | j] += 1
+                table.cells[i << INDEX_BITS | j] += 1
             except (KeyError, TypeError):
                 pass  # a new label or pair, or no label at all
             else:
-                self._total += 1
-                if i == j:
-                    self._correct += 1
-                if self._sums is not None:
-                    self._sums.count(i, j, 1)
+                table.sum_up(i, j, 1)
                 return
         if weight is not _ONE:
             weight = canonical_weight(weight)
@@ -167,19 +135,7 @@ class ConfusionCounts:
             predicted = canonical_label(y_pred, "y_pred")
             self._add([true], [predicted], [(0, 0, weight)], None)
             return
-        if self._exact and type(weight) is float:
-            self._promote()
-        code = i << _BITS | j
-        if self._exact:
-            self._cells[code] = self._cells.get(code, 0) + weight
-            self._total += weight
-            if i == j:
-                self._correct += weight
-            if self._sums is not None:
-                self._sums.count(i, j, weight)
-        else:
-            self._cells[code] = self._cells.get(code, 0.0) + weight
-            self._sums = None
+        table.add_one(i, j, weight)
 
     def update_many(self, y_true: object, y_pred: object, weight: object = None) -> None:
         """Count a column of events; the same as :meth:`update` for each, and faster.
@@ -291,32 +247,24 @@ class ConfusionCounts:
         >>> counts.labels
         []
         """
-        if weight is not _ONE or not self._exact:
-            weight = removable_weight(weight, self._exact)
+        table = self._table
+        if weight is not _ONE or not table.exact:
+            weight = removable_weight(weight, table.exact)
+        left: Weight = -1
         try:
             i = self._index[y_true]
             j = self._index[y_pred]
-            code = i << _BITS | j
-            left = self._cells[code] - weight
         except (KeyError, TypeError):
             canonical_label(y_true, "y_true")
             canonical_label(y_pred, "y_pred")
-            left = -1
+        else:
+            left = table.take(i, j, weight)
         if left < 0:
             raise never_came("event", (y_true, y_pred, weight))
-        self._total -= weight
-        if i == j:
-            self._correct -= weight
-        if self._sums is not None:
-            self._sums.count(i, j, -weight)
-        if left:
-            self._cells[code] = left
-            return
-        del self._cells[code]
-        if not self._places.closed:
-            margins = self._margins()
+        if not left and not self._places.closed:
+            margins = table.margins()
             for k in {i, j}:
-                if not (margins.true[k] or margins.predicted[k]):
+                if not any(margins.of_class(k)):
                     self._places.leave(k)
 
     def merge(self, other: ConfusionCounts) -> None:
@@ -337,7 +285,7 @@ class ConfusionCounts:
             raise StateError("merge: the two confusions differ in their closed list of classes")
         labels = other._places.labels
         try:
-            self._add(labels, labels, list(other._coded_cells()), None)
+            self._add(labels, labels, list(other._table.coded()), None)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
 
@@ -346,10 +294,26 @@ class ConfusionCounts:
         twin = ConfusionCounts()
         twin._places = self._places.copy()
         twin._index = twin._places.index
-        twin._cells = self._cells.copy()
-        twin._exact = self._exact
-        twin._total = self._total
-        twin._correct = self._correct
+        twin._table = self._table.copy(twin._places)
+        return twin
+
+    def renamed(self, names: Mapping[Label, Label]) -> ConfusionCounts:
+        """A copy under other labels, ``exact`` or not as this one is. Cost: as :meth:`copy`.
+
+        Args:
+            names: From every label to its new one; no two get the same.
+
+        >>> counts = ConfusionCounts.from_matrix([[2, 0], [1, 4]], [0, 1])
+        >>> counts.renamed({0: "ham", 1: "spam"}).cell("spam", "ham")
+        1
+        """
+        form = self._form()
+        labels = [names[label] for label in form.labels]
+        twin = ConfusionCounts(labels if form.closed else None)
+        place = [twin._places.place(label) for label in labels]
+        # Not through add_cells(): a cell of a float state may weigh more than an event
+        # may, or look like an integer.
+        twin._table.add([(place[i], place[j], weight) for i, j, weight in form.cells])
         return twin
 
     # copy.copy() would share the tables within.
@@ -365,17 +329,17 @@ class ConfusionCounts:
     @property
     def exact(self) -> bool:
         """Whether every weight was whole, so that all sums are integers."""
-        return self._exact
+        return self._table.exact
 
     @property
     def total(self) -> Weight:
         """Weight of all events. Cost: O(1); O(cells) with float weights."""
-        return self._total if self._exact else fsum(self._cells.values())
+        return self._table.total
 
     @property
     def correct(self) -> Weight:
         """Weight of the events predicted rightly. Cost: O(1); O(cells) with float weights."""
-        return self._correct if self._exact else fsum(self._margins().correct)
+        return self._table.correct
 
     @property
     def sums(self) -> LabelSums:
@@ -385,13 +349,7 @@ class ConfusionCounts:
             O(1) for each class touched since it was last asked; O(K + cells)
             the first time and, with float weights, whenever an event has come.
         """
-        sums = self._sums
-        if sums is None:
-            sums = self._margins()
-        if sums.touched:
-            sums.settle()
-        sums.watched = True
-        return sums
+        return self._table.settled()
 
     def cell(self, y_true: object, y_pred: object) -> Weight:
         """Weight of the events of one label predicted as another; 0 for labels never seen.
@@ -401,7 +359,7 @@ class ConfusionCounts:
         """
         i = self._find(y_true, "y_true")
         j = self._find(y_pred, "y_pred")
-        return 0 if i is None or j is None else self._cells.get(i << _BITS | j, 0)
+        return 0 if i is None or j is None else self._table.cells.get(i << INDEX_BITS | j, 0)
 
     def cells(self) -> Iterator[tuple[Label, Label, Weight]]:
         """(true label, predicted label, weight) of the pairs that occur, in ascending order.
@@ -434,7 +392,7 @@ class ConfusionCounts:
         names = self.labels if labels is None else distinct_labels(labels, "labels")
         if names and self._index:
             check_same_kind(next(iter(self._index)), names[0], "labels", 0)
-        return full_matrix(self.cells(), names, exact=self._exact)
+        return full_matrix(self.cells(), names, exact=self.exact)
 
     def per_class(self) -> ClassCounts:
         """Correct, true and predicted weight of each label. Cost: O(K log K).
@@ -442,25 +400,26 @@ class ConfusionCounts:
         >>> ConfusionCounts.from_matrix([[2, 0], [1, 4]], ["a", "b"]).per_class()
         ClassCounts(labels=['a', 'b'], correct=[2, 4], true=[2, 5], predicted=[3, 4])
         """
-        margins = self._margins()
+        margins = self._table.margins()
         labels = self.labels
         order = [self._index[label] for label in labels]
+        correct, true, predicted = margins.correct, margins.true, margins.predicted
         return ClassCounts(
             labels,
-            [margins.correct[k] for k in order],
-            [margins.true[k] for k in order],
-            [margins.predicted[k] for k in order],
+            [correct[k] for k in order],
+            [true[k] for k in order],
+            [predicted[k] for k in order],
         )
 
     def true_count(self, label: object) -> Weight:
         """Weight of the label's events (its support); 0 for a label never seen."""
         k = self._find(label, "label")
-        return 0 if k is None else self._margins().true[k]
+        return 0 if k is None else self._table.margins().of_class(k)[1]
 
     def predicted_count(self, label: object) -> Weight:
         """Weight predicted as the label; 0 for a label never seen."""
         k = self._find(label, "label")
-        return 0 if k is None else self._margins().predicted[k]
+        return 0 if k is None else self._table.margins().of_class(k)[2]
 
     def binary(self, positive: object) -> BinaryCounts:
         """One label against the rest; all zeros but ``tn`` for a label never seen.
@@ -475,12 +434,13 @@ class ConfusionCounts:
         k = self._find(positive, "positive")
         if k is None:
             return BinaryCounts(0, 0, 0, self.total)
-        if self._exact:
-            margins = self._margins()
-            tp, true, predicted = margins.correct[k], margins.true[k], margins.predicted[k]
-            return BinaryCounts(tp, predicted - tp, true - tp, self._total - true - predicted + tp)
+        if self.exact:
+            margins = self._table.margins()
+            tp, true, predicted = margins.of_class(k)
+            tn = margins.total - true - predicted + tp
+            return BinaryCounts(tp, predicted - tp, true - tp, tn)
         parts: dict[tuple[bool, bool], list[Weight]] = {}
-        for i, j, weight in self._coded_cells():
+        for i, j, weight in self._table.coded():
             parts.setdefault((i == k, j == k), []).append(weight)
         tp, fp, fn, tn = (
             fsum(parts.get((true, predicted), ()))
@@ -510,7 +470,7 @@ class ConfusionCounts:
         for label in form.labels:
             counts._places.place(label)
         # Float weights make it a float state.
-        counts._count(form.cells)
+        counts._table.add(form.cells)
         return counts
 
     def __eq__(self, other: object) -> bool:
@@ -526,42 +486,26 @@ class ConfusionCounts:
 
     def _check(self) -> None:
         """Assert every invariant."""
-        kind = int if self._exact else float
-        assert all(type(weight) is kind and weight > 0 for weight in self._cells.values())
-        occurring = {code >> _BITS for code in self._cells} | {c & _MASK for c in self._cells}
+        self._table._check()
+        occurring = {k for i, j, _ in self._table.coded() for k in (i, j)}
         self._places._check(occurring)
         assert self._index is self._places.index
-        if self._exact:
-            assert self._total == sum(self._cells.values())
-            assert self._correct == sum(w for i, j, w in self._coded_cells() if i == j)
-        if self._sums is not None:
-            self._sums._check(self.copy()._margins())
 
     # The table within
-
-    def _coded_cells(self) -> Iterator[tuple[int, int, Weight]]:
-        return ((code >> _BITS, code & _MASK, weight) for code, weight in self._cells.items())
 
     def _form(self) -> ConfusionForm:
         labels = self.labels
         rank = [0] * len(self._places.labels)
         for n, label in enumerate(labels):
             rank[self._index[label]] = n
-        cells = sorted((rank[i], rank[j], weight) for i, j, weight in self._coded_cells())
-        return ConfusionForm(labels, self._places.closed, cells, self._exact)
+        cells = sorted((rank[i], rank[j], weight) for i, j, weight in self._table.coded())
+        return ConfusionForm(labels, self._places.closed, cells, self.exact)
 
     def _find(self, label: object, field: str) -> int | None:
         try:
             return self._index[label]
         except (KeyError, TypeError):
             return self._index.get(canonical_label(label, field))
-
-    def _margins(self) -> LabelSums:
-        """The sums with row sums, column sums and diagonal; the ratios may be behind."""
-        if self._sums is None:
-            classes = len(self._places.labels)
-            self._sums = LabelSums(classes, self._coded_cells(), exact=self._exact)
-        return self._sums
 
     def _add(
         self,
@@ -575,37 +519,8 @@ class ConfusionCounts:
         row, column = self._places.join(
             [("y_true", true_labels, rows), ("y_pred", predicted_labels, columns)], find
         )
-        if self._sums is not None:
-            self._sums.grow(len(self._places.labels))
-        self._count([(row[i], column[j], weight) for i, j, weight in pairs])
-
-    def _count(self, cells: list[tuple[int, int, Weight]]) -> None:
-        """Count cells of labels that have joined."""
-        if float in {type(weight) for _, _, weight in cells}:
-            self._promote()
-        table = self._cells
-        if not self._exact:
-            for i, j, weight in cells:
-                code = i << _BITS | j
-                table[code] = table.get(code, 0.0) + weight
-            self._sums = None
-            return
-        for i, j, weight in cells:
-            code = i << _BITS | j
-            table[code] = table.get(code, 0) + weight
-            self._total += weight
-            if i == j:
-                self._correct += weight
-        if self._sums is not None:
-            for i, j, weight in cells:
-                self._sums.count(i, j, weight)
-
-    def _promote(self) -> None:
-        if self._exact:
-            self._exact = False
-            self._sums = None
-            for code, weight in self._cells.items():
-                self._cells[code] = float(weight)
+        self._table.grow()
+        self._table.add([(row[i], column[j], weight) for i, j, weight in pairs])
 
 
 def _is_bool_column(column: object) -> TypeGuard[BoolArray]:

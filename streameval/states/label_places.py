@@ -8,7 +8,10 @@ from typing import Any
 from streameval.errors import InputError, shown
 from streameval.events import MAX_CLASSES, Label, check_same_kind
 
-__all__ = ["LabelPlaces"]
+__all__ = ["INDEX_BITS", "LabelPlaces"]
+
+INDEX_BITS = 17
+"""An index takes so many bits, and two of them fit in one small int: 2^17 > MAX_CLASSES."""
 
 _SHOWN_LABELS = 10
 

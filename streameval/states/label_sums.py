@@ -12,9 +12,9 @@ integers leaves no trace, and any path to the same counts gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import fsum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from streameval.events import Weight
 
@@ -32,9 +32,13 @@ class LabelSums:
     """Sums over the classes of one confusion, t true, p predicted and c correct per class.
 
     Ask ``ConfusionCounts.sums`` for it, anew after each event: asking brings
-    the ratios up to date.
+    the ratios up to date. For integer weights its place may be taken by
+    :class:`~streameval.native.native_label_sums.NativeLabelSums`, compiled, of
+    the same attributes; see :mod:`streameval.states.kept_sums`.
 
     Attributes:
+        total: Σ t, the weight of all events.
+        hits: Σ c, the weight of the events predicted rightly.
         active: Number of classes with t + p > 0.
         with_true: Number of classes with t > 0.
         with_predicted: Number of classes with p > 0.
@@ -75,10 +79,12 @@ class LabelSums:
         "active",
         "correct",
         "f1",
+        "hits",
         "precision",
         "predicted",
         "predicted_squared",
         "recall",
+        "total",
         "touched",
         "true",
         "true_predicted",
@@ -91,6 +97,8 @@ class LabelSums:
     def __init__(
         self, classes: int, cells: Iterable[tuple[int, int, Weight]], *, exact: bool = True
     ) -> None:
+        self.total: Weight = 0
+        self.hits: Weight = 0
         self.active = 0
         self.with_true = 0
         self.with_predicted = 0
@@ -125,12 +133,14 @@ class LabelSums:
         """Count events of class i predicted as class j; a negative weight takes them back."""
         true, predicted = self.true, self.predicted
         t, p = true[i], predicted[j]
+        self.total += weight
         # (t + w)² − t² = w(2t + w), and so on.
         more_true = t + t + weight
         more_predicted = p + p + weight
         if i == j:
             more_both = t + p + weight
             self.correct[i] += weight
+            self.hits += weight
         else:
             more_both = predicted[i] + true[j]
         if weight != 1:
@@ -153,6 +163,24 @@ class LabelSums:
         else:
             self.touched.add(i)
             self.touched.add(j)
+
+    def short_way(
+        self, index: dict[Any, int], cells: dict[int, Weight]
+    ) -> Callable[[object, object], bool] | None:
+        """A function of (true label, predicted label) that counts an event of weight 1.
+
+        Compiled sums have one: it finds the labels in ``index``, counts in
+        ``cells`` too, and returns False, nothing done, unless label and cell
+        are known.
+        """
+        return None
+
+    def retire(self) -> None:
+        """Nothing; compiled sums give no more metrics once others have taken over."""
+
+    def of_class(self, k: int) -> tuple[Weight, Weight, Weight]:
+        """Correct, true and predicted weight of the class of this index."""
+        return self.correct[k], self.true[k], self.predicted[k]
 
     def _census(self, i: int, j: int, old_t: Weight, old_p: Weight) -> None:
         """Count classes anew where one of row i and column j was empty, or now is."""
@@ -205,6 +233,8 @@ class LabelSums:
         true = self.true = [fsum(row) for row in rows]
         predicted = self.predicted = [fsum(column) for column in columns]
         counts = list(zip(true, predicted, self.correct, strict=True))
+        self.total = fsum(weight for row in rows for weight in row)
+        self.hits = fsum(self.correct)
         scale = float(1 << FRACTION_BITS)
         self.active = sum(1 for t, p, _ in counts if t or p)
         self.with_true = sum(1 for t in true if t)

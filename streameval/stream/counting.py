@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,10 @@ from streameval.evaluator import Evaluator
 from streameval.files.chunk import Column
 from streameval.stream.batch import BadEvent, Batch, Records
 from streameval.stream.event_columns import (
+    Columns,
     arguments,
     as_record,
+    coded,
     events,
     joined,
     rows_of,
@@ -178,11 +180,12 @@ class Counting:
             if "time" in columns:
                 # By time, so that none of them is late by another.
                 left = np.argsort(np.asarray(columns["time"], dtype=np.int64), kind="stable")
+        shared = coded(columns)
         while True:
             if bad:
                 left = left[~np.isin(left, list(bad))]
             # The rows as they are need no copy.
-            chosen = columns if self._in_order and len(left) == total else taken_rows(columns, left)
+            chosen = shared if self._in_order and len(left) == total else taken_rows(shared, left)
             found: dict[int, InputError] = {}
             deltas = {}
             for window, main in self.evaluators.items():
@@ -233,7 +236,7 @@ def _weights_not_whole(columns: Mapping[str, Column]) -> dict[int, InputError]:
     }
 
 
-def _count(evaluator: Evaluator, columns: Mapping[str, Any], rows: int) -> dict[int, InputError]:
+def _count(evaluator: Evaluator, columns: Columns, rows: int) -> dict[int, InputError]:
     """Count the rows without those that the evaluator refuses; these, by their row.
 
     A refused call counted nothing and names one row that it cannot take. Those

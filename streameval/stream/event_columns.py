@@ -8,17 +8,33 @@ are not the evaluator's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 
+from streameval.errors import InputError
 from streameval.event_time import TIME_UNITS, iso_time
+from streameval.events import LabelColumn, label_column
 from streameval.files.chunk import Column
 from streameval.files.json_record import split_path
+from streameval.slices import slice_column
 from streameval.stream.settings import FieldSettings
 
-__all__ = ["arguments", "as_record", "events", "joined", "rows_of", "taken_rows"]
+__all__ = [
+    "Columns",
+    "arguments",
+    "as_record",
+    "coded",
+    "events",
+    "joined",
+    "rows_of",
+    "taken_rows",
+]
+
+Columns: TypeAlias = Mapping[str, Column | LabelColumn]
+"""Columns of a batch of events; labels and slices' values may be coded."""
 
 _SLICE = "slice:"
 _SAME = ("y_true", "y_pred", "score", "proba", "weight")
@@ -57,21 +73,46 @@ def joined(parts: list[Mapping[str, Column]]) -> dict[str, Column]:
     return result
 
 
-def rows_of(columns: Mapping[str, Column], start: int, stop: int) -> dict[str, Column]:
+def coded(columns: Mapping[str, Column]) -> Columns:
+    """The columns with labels and slices' values as codes, once for all evaluators.
+
+    What cannot be coded stays as it is, for an evaluator to refuse.
+    """
+    made: dict[str, Column | LabelColumn] = dict(columns)
+    for name, column in columns.items():
+        with suppress(InputError):
+            if name in ("y_true", "y_pred"):
+                made[name] = label_column(column, name)
+            elif name.startswith(_SLICE):
+                made[name] = slice_column(column, name)
+    return made
+
+
+def rows_of(columns: Columns, start: int, stop: int) -> Columns:
     """Some consecutive rows."""
-    return {name: column[start:stop] for name, column in columns.items()}
-
-
-def taken_rows(columns: Mapping[str, Column], rows: np.ndarray[Any, Any]) -> dict[str, Column]:
-    """These rows, in this order."""
-    places = rows.tolist()
     return {
-        name: column[rows] if isinstance(column, np.ndarray) else [column[n] for n in places]
+        name: LabelColumn(column.labels, column.codes[start:stop])
+        if isinstance(column, LabelColumn)
+        else column[start:stop]
         for name, column in columns.items()
     }
 
 
-def events(columns: Mapping[str, Column]) -> Iterator[dict[str, Any]]:
+def taken_rows(columns: Columns, rows: np.ndarray[Any, Any]) -> Columns:
+    """These rows, in this order."""
+    places: list[int] = rows.tolist()
+    taken: dict[str, Any] = {}
+    for name, column in columns.items():
+        if isinstance(column, LabelColumn):
+            taken[name] = LabelColumn(column.labels, column.codes[rows])
+        elif isinstance(column, np.ndarray):
+            taken[name] = column[rows]
+        else:
+            taken[name] = [column[place] for place in places]
+    return taken
+
+
+def events(columns: Columns) -> Iterator[dict[str, Any]]:
     """The rows as events of plain values."""
     names = list(columns)
     for values in zip(*(_values(column) for column in columns.values()), strict=True):
@@ -79,6 +120,8 @@ def events(columns: Mapping[str, Column]) -> Iterator[dict[str, Any]]:
 
 
 def _values(column: Any) -> list[Any]:
+    if isinstance(column, LabelColumn):
+        return [column.labels[code] for code in column.codes.tolist()]
     values: list[Any] = column.tolist() if isinstance(column, np.ndarray) else column
     return values
 

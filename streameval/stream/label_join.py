@@ -30,8 +30,9 @@ a crash. ``coverage`` is what readers are told.
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice, repeat
+from itertools import compress, islice, repeat
 from typing import Any
 
 import msgspec
@@ -205,20 +206,22 @@ class LabelJoin:
         moments = times.tolist()
         number = self._number(partition)
         known = self._known(ids)
-        if not any(known):
-            before = len(self._fresh)
-            self._fresh.update(zip(ids, self._entries(records, moments, number), strict=True))
-            if len(self._fresh) - before == len(ids):
-                self._coverage.count(partition, "predictions", len(ids))
-                self._coverage.predicted(times)
-                return
-            # Some came twice; once more, and the first one of each is to count.
-            for key in ids:
-                self._fresh.pop(key, None)
-        for key, entry, old in zip(
-            ids, self._entries(records, moments, number), known, strict=True
-        ):
-            self._predict(partition, key, entry, self._fresh.get(key, old))
+        repeated = _repeated(ids)
+        entries = self._entries(records, moments, number)
+        if not repeated and not any(known):
+            self._fresh.update(zip(ids, entries, strict=True))
+            new = times
+        else:
+            plain = [e is None and key not in repeated for e, key in zip(known, ids, strict=True)]
+            listed = list(entries)
+            self._fresh.update(zip(compress(ids, plain), compress(listed, plain), strict=True))
+            new = times[np.array(plain, dtype=bool)]
+            for key, entry, old, done in zip(ids, listed, known, plain, strict=True):
+                if not done:
+                    # What the first of an id does, the second has to see.
+                    self._predict(partition, key, entry, self._fresh.get(key, old))
+        self._coverage.count(partition, "predictions", len(new))
+        self._coverage.predicted(new)
 
     def _predict(
         self, partition: str, key: str, entry: Entry, old: Entry | None, *, label: Any = None
@@ -248,26 +251,49 @@ class LabelJoin:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
         known = self._known(ids)
-        if len(set(ids)) < len(ids):
-            # What the first label of an id does, the second has to see.
-            for key, label, time, old in zip(ids, labels, times.tolist(), known, strict=True):
-                self._label(partition, key, label, time, self._fresh.get(key, old))
-            return
-        places = [n for n, old in enumerate(known) if old is not None and old[0] == WAITS]
+        repeated = _repeated(ids)
+        places = [
+            n
+            for n, (e, key) in enumerate(zip(known, ids, strict=True))
+            if e is not None and e[0] == WAITS and key not in repeated
+        ]
         begun = np.array([known[n][1] for n in places], dtype=np.int64)  # type: ignore[index]
         in_time = np.abs(times[places] - begun) <= self._wait
         if not in_time.all():
             places, begun = [places[n] for n in np.flatnonzero(in_time)], begun[in_time]
         if len(places) < len(ids):
-            others = set(range(len(ids))).difference(places)
-            for n in sorted(others):
-                self._label(partition, ids[n], labels[n], int(times[n]), known[n])
+            self._add_other_labels(partition, ids, labels, times, known, repeated, set(places))
             ids = [ids[n] for n in places]
             labels = [labels[n] for n in places]
             times = times[places]
             known = [known[n] for n in places]
         if ids:
             self._meet(partition, ids, labels, times, known, begun)  # type: ignore[arg-type]
+
+    def _add_other_labels(
+        self,
+        partition: str,
+        ids: list[str],
+        labels: list[Any],
+        times: IntArray,
+        known: list[Entry | None],
+        repeated: frozenset[str],
+        met: set[int],
+    ) -> None:
+        """All labels of a batch that do not simply meet a prediction."""
+        others = [n for n in range(len(ids)) if n not in met]
+        alone = [n for n in others if known[n] is None and ids[n] not in repeated]
+        number = self._number(partition)
+        moments = times.tolist()
+        self._fresh.update(
+            (ids[n], (LABELS, moments[n], 0, None, ((labels[n], moments[n], number),), moments[n]))
+            for n in alone
+        )
+        self._coverage.label_waits(times[alone])
+        if len(alone) < len(others):
+            for n in sorted(set(others).difference(alone)):
+                old = self._fresh.get(ids[n], known[n])
+                self._label(partition, ids[n], labels[n], moments[n], old)
 
     def _meet(
         self,
@@ -404,6 +430,13 @@ class LabelJoin:
     def coverage(self) -> dict[str, Any]:
         """Counts, delays and cohorts, as they are published."""
         return self._coverage.to_dict(self._watermark.value)
+
+
+def _repeated(ids: list[str]) -> frozenset[str]:
+    """Those that are there more than once."""
+    if len(set(ids)) == len(ids):
+        return frozenset()
+    return frozenset(key for key, count in Counter(ids).items() if count > 1)
 
 
 def _values(column: Any) -> Iterable[Any]:

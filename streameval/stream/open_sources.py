@@ -37,9 +37,16 @@ def open_sources(
             # Imported only where it is wanted: its client is an extra.
             from streameval.stream.sources.kafka import KafkaSource
 
-            opened.append(KafkaSource(settings.kafka, positions, secret=secret))
+            stamps = settings.fields.time is None and _needs_time(settings)
+            opened.append(KafkaSource(settings.kafka, positions, secret=secret, stamps=stamps))
     except BaseException:
         for source in opened:
             source.close()
         raise
     return opened
+
+
+def _needs_time(settings: RunSettings) -> bool:
+    """Whether anything goes by the time of events."""
+    timeless = all(window.length is None and window.half_life is None for window in settings.window)
+    return settings.join is not None or not timeless

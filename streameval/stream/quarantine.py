@@ -46,6 +46,7 @@ class Quarantine:
         self._pending: list[tuple[Any, ...]] = []
         self._changed: set[str] = set()
         self._replayed: list[int] = []
+        self._shown: dict[str, Any] | None = None
 
     @property
     def pending(self) -> bool:
@@ -141,6 +142,8 @@ class Quarantine:
             [(reason, self.reasons[reason]) for reason in self.reasons if reason in self._changed],
         )
         replayed = len(self._replayed)
+        if self.pending:
+            self._shown = None
         self._pending.clear()
         self._changed.clear()
         self._replayed.clear()
@@ -148,13 +151,16 @@ class Quarantine:
 
     def published(self) -> dict[str, Any]:
         """Counts and the newest records, as plain data."""
+        if self._shown is not None:
+            return self._shown
         (kept,) = self._connection.execute("SELECT count(*) FROM quarantine").fetchone()
-        return {
+        self._shown = {
             "total": sum(self.reasons.values()),
             "kept": kept,
             "reasons": dict(self.reasons),
             "recent": listed(self._connection, most=_RECENT),
         }
+        return self._shown
 
 
 def reasons(connection: sqlite3.Connection) -> dict[str, int]:

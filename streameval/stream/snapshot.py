@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -92,6 +93,12 @@ class Snapshots:
             for part, make in made.items():
                 self._parts[part][name] = _Part(make)
         self._all = [part for parts in self._parts.values() for part in parts.values()]
+        # Half of the time is for the reports, which are what people wait for.
+        reports = self._parts["reports"].values()
+        others = len(self._all) - len(reports)
+        self._shares = [
+            (part, _SHARE / 2 / (len(reports) if part in reports else others)) for part in self._all
+        ]
 
     def changed(self) -> None:
         """Something was counted."""
@@ -111,8 +118,8 @@ class Snapshots:
             settled: Up to which moment no more labels will come; None: nobody knows.
             force: Make everything anew that has changed, whatever it costs.
         """
-        for part in self._all:
-            part.refresh(self._clock, _SHARE / len(self._all), force=force)
+        for part, share in self._shares:
+            part.refresh(self._clock, share, force=force)
         given = self._settings.evaluator
         first = next(iter(self._evaluators.values()))
         data: dict[str, Any] = {
@@ -208,23 +215,26 @@ def _curves(view: View) -> dict[str, Any]:
     curves = {}
     for name in ("roc", "precision_recall", "calibration"):
         try:
-            curves[name] = _thinned(view.curve(name).to_dict())
+            curves[name] = _thinned(view.curve(name)).to_dict()
         except MetricError:
             continue
     return curves
 
 
-def _thinned(curve: dict[str, Any]) -> dict[str, Any]:
-    """At most 500 points: both ends, and others evenly between."""
-    length = max((len(column) for column in curve.values() if isinstance(column, list)), default=0)
+def _thinned(curve: Any) -> Any:
+    """The curve with at most 500 points: both ends, and others evenly between."""
+    columns = {
+        field.name: column
+        for field in dataclasses.fields(curve)
+        if isinstance(column := getattr(curve, field.name), np.ndarray)
+    }
+    length = max(map(len, columns.values()), default=0)
     if length <= _CURVE_POINTS:
         return curve
-    kept = np.unique(np.linspace(0, length - 1, _CURVE_POINTS).astype(np.int64)).tolist()
-    return {
-        # Precision and recall have a last point more than there are thresholds.
-        name: [column[n] for n in kept if n < len(column)] if isinstance(column, list) else column
-        for name, column in curve.items()
-    }
+    kept = np.unique(np.linspace(0, length - 1, _CURVE_POINTS).astype(np.int64))
+    # Precision and recall have a last point more than there are thresholds.
+    thin = {name: column[kept[kept < len(column)]] for name, column in columns.items()}
+    return dataclasses.replace(curve, **thin)
 
 
 def _confusion(view: View) -> dict[str, Any]:

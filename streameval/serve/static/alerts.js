@@ -1,6 +1,6 @@
 // Every alert of the settings and its state.
 
-import { byId, setText } from "./dom.js";
+import { byId, make, setText } from "./dom.js";
 import { sortable } from "./table.js";
 import * as text from "./text.js";
 
@@ -9,7 +9,7 @@ const ORDER = ["firing", "pending", "undefined", "ok"];
 const table = sortable({
   caption: "Alerts",
   columns: [
-    { key: "state", name: "State", value: (row) => ORDER.indexOf(row.state), cell: (row) => row.state, class: "alert-state" },
+    { key: "state", name: "State", value: (row) => ORDER.indexOf(row.state), cell: (row) => make("span", { class: "alert-state", "data-state": row.state }, row.state) },
     { key: "name", name: "Alert", class: "stream", value: (row) => row.name, cell: (row) => text.visible(row.name, 80) },
     { key: "metric", name: "Metric", value: (row) => row.metric, cell: (row) => row.metric },
     { key: "value", name: "Value", number: true, value: (row) => row.value, cell: (row) => text.value(row.value), reason: (row) => text.visible(row.reason || "no value", 300) },
@@ -30,5 +30,4 @@ export function show(alerts) {
   const firing = alerts.filter((alert) => alert.state === "firing").length;
   setText(byId("alerts-about"), alerts.length === 0 ? "" : `${text.whole(firing)} of ${text.whole(alerts.length)} firing`);
   table.show(alerts);
-  for (const cell of byId("alerts-table").querySelectorAll("tbody th.alert-state")) cell.dataset.state = cell.textContent;
 }

@@ -72,6 +72,7 @@ function schedule() {
 }
 
 function drawAll() {
+  if (!byId("login").hidden) return;
   const { status, snapshot } = known;
   drawAges();
   header.what(status);
@@ -137,7 +138,7 @@ function login() {
       make("input", { id: "token", name: "token", type: "password", autocomplete: "current-password", required: true }),
       make("button", { class: "primary" }, "Show the dashboard")),
   );
-  byId("page").hidden = byId("sections").hidden = byId("window-control").hidden = true;
+  for (const id of ["page", "sections", "window-control", "pause", "vitals", "banners"]) byId(id).hidden = true;
   byId("waiting").hidden = true;
   note(byId("what"), "");
   header.showState({ kind: "stopped", words: "This run wants its token" });

@@ -54,7 +54,7 @@ function picture(labels, matrix) {
   const shares = matrix.map((counts, i) => counts.map((count) => (sums[i] ? count / sums[i] : null)));
   const names = labels.map((one) => text.plain(text.label(one, 40)));
   const about = matrix.map((counts, i) => counts.map((count, j) =>
-    `true ${names[i]}<br>predicted ${names[j]}<br><b>${text.whole(count)}</b>${sums[i] ? ` · ${text.percent(count / sums[i])} of the true class` : ""}`));
+    `true ${names[i]}<br>predicted ${names[j]}<br>${text.whole(count)}${sums[i] ? ` · ${text.percent(count / sums[i])} of the true class` : ""}`));
   const right = matrix.reduce((sum, counts, i) => sum + counts[i], 0);
   const all = sums.reduce((sum, one) => sum + one, 0);
   const summary = `Confusion matrix of ${text.plural(labels.length, "class", "classes")}: ${text.whole(right)} of ${text.plural(all, "event")} predicted right`;
@@ -63,10 +63,11 @@ function picture(labels, matrix) {
   const most = few ? 1 : Math.max(0.01, ...shares.flat());
   setText(byId("confusion-most"), `${text.percent(most, 0)} of the true class`);
   byId("confusion-chart").dataset.size = labels.length <= 3 ? "small" : few ? "middle" : "large";
-  const step = Math.ceil(labels.length / 25);
+  const narrow = byId("confusion-chart").clientWidth < 420;
+  const step = Math.ceil(labels.length / (narrow ? 12 : 25));
   const places = labels.map((_, n) => n).filter((n) => n % step === 0);
   const ticks = {
-    tickvals: places, ticktext: places.map((n) => text.plain(text.label(labels[n], few ? 24 : 14))),
+    tickvals: places, ticktext: places.map((n) => text.plain(text.label(labels[n], narrow ? 9 : few ? 24 : 14))),
     showgrid: false, tickfont: { size: labels.length > 40 ? 10 : 12 },
   };
   draw("confusion-chart", summary, (theme) => ({

@@ -70,20 +70,30 @@ function vital(name, given, meaning, level = "") {
   return make("div", { title: meaning, class: level || null }, make("dt", {}, name), make("dd", {}, given));
 }
 
+function lagOf(partitions) {
+  const known = partitions.filter((partition) => partition.lag !== null);
+  if (known.length === 0) return partitions.length ? "unknown" : text.NOTHING;
+  const sum = (some) => some.reduce((all, partition) => all + partition.lag, 0);
+  const records = known.filter((partition) => partition.partition.startsWith("kafka:"));
+  const measured = known.filter((partition) => !records.includes(partition));
+  const parts = [
+    ...(sum(records) ? [text.lag("kafka:", sum(records))] : []),
+    ...(sum(measured) ? [text.lag("", sum(measured))] : []),
+  ];
+  return `${known.length < partitions.length ? "≥ " : ""}${parts.join(" + ") || "0"}`;
+}
+
 export function vitals(snapshot, now) {
   const list = byId("vitals");
   if (!snapshot) return list.replaceChildren();
-  const lags = snapshot.partitions.map((partition) => partition.lag);
-  const known = lags.filter((lag) => lag !== null);
-  const lag = known.reduce((sum, one) => sum + one, 0);
   const age = Math.max(0, (now - Date.parse(snapshot.checkpoint.at)) / 1000);
   const problems = snapshot.partitions.filter((partition) => partition.problem).length;
   list.replaceChildren(
     vital("Counted", text.whole(snapshot.checkpoint.events), "Events counted since the run's store began"),
     vital("Checkpoint", text.age(age),
       `Number ${text.whole(snapshot.checkpoint.sequence)}, which took ${text.duration(snapshot.checkpoint.seconds)}; what was counted before it survives a crash`),
-    vital("Lag", known.length < lags.length ? (known.length ? `≥ ${text.compact(lag)}` : "unknown") : text.compact(lag),
-      "Records that the source has and that are not read yet, over all partitions"),
+    vital("Lag", lagOf(snapshot.partitions),
+      "What the source has and is not read yet, over all partitions: records of Kafka, bytes of files and posts"),
     ...(snapshot.join ? [vital("Waiting", text.compact(snapshot.join.waiting), "Predictions whose label has not come yet")] : []),
     ...(snapshot.quarantine.total ? [vital("Quarantined", text.compact(snapshot.quarantine.total), "Records that could not be counted")] : []),
     ...(problems ? [vital("Problems", text.whole(problems), "Partitions that cannot be read", "bad")] : []),

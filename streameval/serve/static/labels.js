@@ -79,7 +79,7 @@ const stand = (iso) => new Date(iso).toISOString().slice(0, -1);
 
 function picture(cohorts, theme) {
   const about = cohorts.map((one) => `${text.time(one.start)} – ${text.shortTime(one.end, Date.parse(one.start))}` +
-    `<br><b>${text.percent(one.coverage)}</b> labelled of ${text.plural(one.predictions, "prediction")}` +
+    `<br>${text.percent(one.coverage)} labelled of ${text.plural(one.predictions, "prediction")}` +
     `<br>${text.whole(waiting(one))} waiting · ${text.whole(one.expired)} never labelled${one.immature ? "<br>immature" : ""}`);
   const bars = (name, counts, colour, pattern) => ({
     type: "bar", name, x: cohorts.map((one) => stand(one.start)), y: counts, text: about, textposition: "none",

@@ -59,7 +59,7 @@ function picture(metric, panes, meaning, theme) {
   const times = panes.map((pane) => stand(pane.end));
   const about = panes.map((pane) => text.plain(
     `${text.time(pane.start)} – ${text.shortTime(pane.end, Date.parse(pane.start))}`) +
-    `<br><b>${text.value(pane.value)}</b><br>${text.plural(pane.support, "event")}${pane.immature ? "<br>labels still coming in" : ""}`);
+    `<br>${text.value(pane.value)}<br>${text.plural(pane.support, "event")}${pane.immature ? "<br>labels still coming in" : ""}`);
   const line = (keep, dash) => ({
     type: "scatter", mode: panes.length < 60 ? "lines+markers" : "lines", x: times,
     y: panes.map((pane, n) => (keep(pane, n) ? pane.value : null)),

@@ -31,7 +31,7 @@ export function start(onChange) {
 
 function raw(row) {
   const cut = row.raw_bytes_cut ? " (cut)" : "";
-  if (row.raw.length <= 40) return make("code", {}, text.visible(row.raw || "(empty)") + cut);
+  if (row.raw.length <= 40) return make("code", {}, text.visible(row.raw.trim() === "" ? JSON.stringify(row.raw) : row.raw) + cut);
   return make("details", { class: "raw" },
     make("summary", { "data-focus": `raw ${row.id}` }, make("code", {}, text.visible(row.raw, 32)), cut),
     make("pre", { tabindex: "0" }, text.visible(row.raw)));

@@ -97,7 +97,11 @@ export async function refresh({ window, metrics, about, signal }) {
   show(found);
 }
 
+let painted = false;
+
 function show(found) {
+  if (!painted) performance.mark("streameval-slices");
+  painted = true;
   const order = found.order === "worst" ? "worst first" : found.order === "best" ? "best first" : found.order === "desc" ? "largest first" : "smallest first";
   const by = found.sort === "name" ? "by name" : `${order} by ${found.sort}`;
   setText(byId("slices-about"), `${text.visible(found.window.name, 40)}: ${text.visible(found.window.spec, 80)}${found.window.immature ? " · immature" : ""} · ${by}`);

@@ -14,6 +14,19 @@ export function compact(number) {
   return Math.abs(number) < 10_000 ? WHOLE.format(number) : COMPACT.format(number);
 }
 
+const UNITS = [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]];
+
+export function bytes(number) {
+  const [unit, size] = UNITS.find(([, least]) => number >= least) ?? ["B", 1];
+  return `${(number / size).toFixed(size === 1 ? 0 : 1)} ${unit}`;
+}
+
+/** How much is left to read: Kafka counts records, files and posts are measured in bytes. */
+export function lag(partition, left) {
+  if (typeof left !== "number") return NOTHING;
+  return partition.startsWith("kafka:") ? plural(left, "record") : bytes(left);
+}
+
 /** A metric's value with four decimals; large ones with fewer. Undefined is a dash, never 0. */
 export function value(number) {
   if (typeof number !== "number") return NOTHING;
@@ -95,7 +108,10 @@ export function label(given, most = 60) {
   return visible(quoted ? `"${given}"` : given, most);
 }
 
-/** For Plotly, which takes some HTML in every text: nothing of it is left. */
+/**
+ * For Plotly, which takes some HTML in every text: nothing of it is left. (Of the page's own
+ * texts only <br> is used: for others Plotly writes style attributes, against the policy.)
+ */
 export function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }

@@ -15,12 +15,14 @@ export function range(meaning) {
 
 function tile(name, choose) {
   const shown = make("span", { class: "value" });
-  const support = make("span", { class: "support" });
+  const support = make("span");
+  const immature = make("span", { class: "immature-mark", title: "Labels are still coming in: the value will change" });
   const reason = make("span", { class: "reason" });
   const meaning = make("span", { class: "tip", role: "tooltip", id: `tip-${name}` });
   const button = make("button", { type: "button", class: "tile", "aria-describedby": meaning.id, onclick: () => choose(name) },
-    make("span", { class: "name" }, ...breakable(name)), shown, reason, support);
-  return { node: make("li", { "data-metric": name }, button, meaning), button, shown, support, reason, meaning };
+    make("span", { class: "name" }, ...breakable(name)), shown, reason,
+    make("span", { class: "support" }, support, " ", immature));
+  return { node: make("li", { "data-metric": name }, button, meaning), button, shown, support, immature, reason, meaning };
 }
 
 /**
@@ -41,7 +43,8 @@ export function show(report, { window, meanings, chosen, choose }) {
     setText(one.shown, text.value(value));
     one.shown.title = defined ? String(value) : "undefined";
     setText(one.reason, defined ? "" : `Undefined: ${text.visible(reason || "no reason is given", 200)}`);
-    setText(one.support, `${text.whole(support)} ${support === 1 ? "event" : "events"}${window.immature ? " · immature" : ""}`);
+    setText(one.support, `${text.whole(support)} ${support === 1 ? "event" : "events"}`);
+    setText(one.immature, window.immature ? "immature" : "");
     const meaning = meanings[name];
     setText(one.meaning, meaning ? `${meaning.definition} (${range(meaning)}).` : name);
     one.button.setAttribute("aria-pressed", String(name === chosen));

@@ -1,0 +1,336 @@
+"""``streameval run``: its rate beside a bare loop's, its memory, its delays."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks.dashboard import first_paint
+from benchmarks.timing import Row
+from benchmarks.topics import bare_loop, fill
+from streameval.command_line.service import run_service
+from streameval.stream.config import settings_from_text
+from tests.brokers import Broker, free_port, running_broker
+
+__all__ = ["rows"]
+
+_KAFKA = """
+store = "{store}"
+[serve]
+enabled = false
+[evaluator]
+metrics = ["accuracy", "f1", "roc_auc"]
+[fields]
+id = "id"
+score = "score"
+[kafka]
+stop_at_end = true
+{topics}
+[kafka.properties]
+"bootstrap.servers" = "{bootstrap}"
+"""
+
+_JOIN = '\n[join]\nwait = "1h"\n'
+
+
+def rows(quick: bool) -> list[Row]:
+    """Every row of the service."""
+    found: list[Row] = []
+    with running_broker() as broker:
+        found.append(without_join(broker, 300_000 if quick else 2_000_000, 1 if quick else 3))
+        found.append(with_join(broker, 100_000 if quick else 1_000_000, 1 if quick else 3))
+    found += waiting(1_000_000 if quick else 10_000_000)
+    found.append(posted_to_visible(5 if quick else 20))
+    found += painted()
+    return found
+
+
+def _records(count: int, *, labels: bool) -> Iterator[bytes]:
+    """66 bytes each: a prediction with its label in it, or one without."""
+    for n in range(count):
+        score = (n * 7919 % 1_000_003) / 1_000_003
+        end = f', "y_true": {"true" if score * 7 % 1 < score else "false"}' if labels else ""
+        yield f'{{"id": "event-{n:09d}", "score": {score:.6f}{end}}}'.encode()
+
+
+def _labels(count: int) -> Iterator[bytes]:
+    for n in range(count):
+        yield f'{{"id": "event-{n:09d}", "y_true": {"true" if n % 3 else "false"}}}'.encode()
+
+
+def _seconds(text: str) -> float:
+    """From the first read to the last checkpoint, set-up left out."""
+    begun = [0.0]
+
+    def started(runner: object, url: object) -> None:
+        begun[0] = time.perf_counter()
+
+    run_service(settings_from_text(text), started=started)
+    return time.perf_counter() - begun[0]
+
+
+def without_join(broker: Broker, records: int, repeats: int) -> Row:
+    """Complete records to accuracy, F1 and AUC, beside consuming and decoding alone."""
+    topic = f"complete-{time.time_ns()}"
+    broker.make_topic(topic)
+    fill(broker.bootstrap, topic, _records(records, labels=True))
+    mine, theirs = [], []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            text = _KAFKA.format(
+                store=f"{folder}/run.db", topics=f'records = "{topic}"', bootstrap=broker.bootstrap
+            )
+            mine.append(_seconds(text))
+        theirs.append(bare_loop(broker.bootstrap, topic, records))
+    ratio = statistics.median(b / a for a, b in zip(mine, theirs, strict=True))
+    return Row(
+        "Kafka to accuracy, F1 and AUC, checkpoints each second",
+        statistics.median(mine) / records * 1e6,
+        statistics.median(theirs) / records * 1e6,
+        ratio,
+        "≥ 0.5×",
+        ratio >= 0.5,
+        "confluent-kafka and msgspec, doing nothing with it",
+        "µs a record",
+    )
+
+
+def with_join(broker: Broker, pairs: int, repeats: int) -> Row:
+    """Predictions and labels of two topics, joined."""
+    names = {kind: f"{kind}-{time.time_ns()}" for kind in ("predictions", "labels")}
+    for name in names.values():
+        broker.make_topic(name)
+    fill(broker.bootstrap, names["predictions"], _records(pairs, labels=False))
+    fill(broker.bootstrap, names["labels"], _labels(pairs))
+    topics = "\n".join(f'{kind} = "{name}"' for kind, name in names.items())
+    rates = []
+    for _ in range(repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            text = _KAFKA.format(
+                store=f"{folder}/run.db", topics=topics, bootstrap=broker.bootstrap
+            )
+            rates.append(pairs / _seconds(text + _JOIN))
+    rate = statistics.median(rates)
+    return Row(
+        "Kafka, predictions and labels joined, checkpoints each second",
+        rate,
+        150_000,
+        rate / 150_000,
+        "≥ 150,000 a second",
+        rate >= 150_000,
+        "what was asked for",
+        "pairs a second",
+    )
+
+
+@contextmanager
+def _run(folder: Path, text: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    config = folder / "run.toml"
+    config.write_text(text)
+    with (folder / "run.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "streameval.cli", "run", str(config), *options],
+            stderr=log,
+            cwd=folder,
+        )
+    try:
+        yield process
+    finally:
+        if process.returncode is None and process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+
+
+def _asked(port: int, path: str) -> Any:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        data = answer.read()
+        return json.loads(data) if answer.status == 200 else None
+    except (OSError, ValueError):
+        return None
+    finally:
+        connection.close()
+
+
+def _until(done: Callable[[], bool], seconds: float = 600) -> float:
+    begun = time.perf_counter()
+    while not done():
+        if time.perf_counter() - begun > seconds:
+            raise TimeoutError
+        time.sleep(0.01)
+    return time.perf_counter() - begun
+
+
+def waiting(count: int) -> list[Row]:
+    """Memory with so many predictions waiting; the time to go on with a million of them."""
+    text = """
+store = "run.db"
+[fields]
+id = "id"
+score = "score"
+[files]
+predictions = ["predictions.jsonl"]
+labels = ["labels.jsonl"]
+follow = false
+[join]
+wait = "24h"
+[serve]
+enabled = false
+"""
+    found = []
+    for size in sorted({1_000_000, count}):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "labels.jsonl").touch()
+            with (folder / "predictions.jsonl").open("wb") as file:
+                file.writelines(line + b"\n" for line in _records(size, labels=False))
+            with _run(folder, text) as process:
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+            assert process.returncode == 0, (folder / "run.log").read_text()
+            peak = usage.ru_maxrss / 1024
+            if size == count:
+                found.append(
+                    Row(
+                        f"memory with {size:,} predictions waiting",
+                        peak,
+                        1024,
+                        1024 / peak,
+                        "≤ 1 GB",
+                        peak <= 1024,
+                        "what was asked for",
+                        "MiB, peak",
+                    )
+                )
+            if size == 1_000_000:
+                found.append(_restart(folder, text))
+    return found
+
+
+def _restart(folder: Path, text: str) -> Row:
+    port = free_port()
+    serving = text.replace("enabled = false", f'listen = "127.0.0.1:{port}"')
+    serving = serving.replace("follow = false", "follow = true")
+    with _run(folder, serving):
+        seconds = _until(lambda: _asked(port, "/readyz") is not None)
+        told = _asked(port, "/api/join")
+        assert told["join"]["predictions"] == 1_000_000
+    return Row(
+        "from start to ready with 1,000,000 predictions waiting",
+        seconds,
+        5,
+        5 / seconds,
+        "< 5 s",
+        seconds < 5,
+        "what was asked for",
+    )
+
+
+def posted_to_visible(seconds: int, rate: int = 20_000) -> Row:
+    """From sending a post to its events in an answer of the API, at so many events a second."""
+    port = free_port()
+    text = f"""
+store = "run.db"
+[evaluator]
+slices = ["country"]
+[fields]
+id = "id"
+score = "score"
+[http]
+[join]
+wait = "1h"
+[serve]
+listen = "127.0.0.1:{port}"
+"""
+    size = 100
+    posts = seconds * rate // size // 2
+    sent: list[float] = []
+    seen: list[tuple[float, int]] = []
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            told = _asked(port, "/api/join")
+            if told is not None and told["join"] is not None:
+                seen.append((time.perf_counter(), told["join"]["joined"]))
+            time.sleep(0.02)
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with _run(folder, text):
+            _until(lambda: _asked(port, "/api/status") is not None)
+            watcher = threading.Thread(target=look)
+            watcher.start()
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            begun = time.perf_counter()
+            for n in range(posts):
+                ahead = begun + n * 2 * size / rate - time.perf_counter()
+                if ahead > 0:
+                    time.sleep(ahead)
+                ids = range(n * size, (n + 1) * size)
+                for kind, lines in (
+                    (
+                        "predictions",
+                        [f'{{"id":"{i}","score":0.{i % 997:03d},"country":"PT"}}' for i in ids],
+                    ),
+                    ("labels", [f'{{"id":"{i}","y_true":{str(i % 3 == 0).lower()}}}' for i in ids]),
+                ):
+                    if kind == "labels":
+                        sent.append(time.perf_counter())
+                    connection.request("POST", f"/v1/{kind}", "\n".join(lines))
+                    answer = connection.getresponse()
+                    answer.read()
+                    assert answer.status == 202
+            reached = 2 * size * posts / (time.perf_counter() - begun)
+            _until(lambda: bool(seen) and seen[-1][1] >= posts * size, 60)
+            done.set()
+            watcher.join()
+            connection.close()
+    delays = []
+    place = 0
+    for n, moment in enumerate(sent):
+        while seen[place][1] < (n + 1) * size:
+            place += 1
+        delays.append(seen[place][0] - moment)
+    worst = statistics.quantiles(delays, n=100)[98]
+    return Row(
+        f"from a post to /api, 99th percentile, at {reached:,.0f} events a second",
+        worst,
+        2,
+        2 / worst,
+        "< 2 s at 20,000 a second",
+        worst < 2 and reached > 0.95 * rate,
+        "what was asked for",
+    )
+
+
+def painted() -> list[Row]:
+    """The dashboard's first paint with 1,000 slices; no row without a browser."""
+    paint = first_paint()
+    if paint is None:
+        return []
+    return [
+        Row(
+            "the dashboard's first paint with 1,000 slices (Chromium)",
+            paint.first,
+            1,
+            1 / paint.first,
+            "< 1 s",
+            paint.first < 1,
+            "what was asked for",
+        )
+    ]

@@ -1,0 +1,101 @@
+"""What an evaluator is told when it is made, checked and turned into its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from streameval import event_time as clock
+from streameval.errors import InputError, shown
+from streameval.intake import BinaryIntake, ClassIntake
+from streameval.metrics.registry import find
+from streameval.slices import Slicer
+from streameval.tally import Plan, Task
+from streameval.view import Question
+from streameval.windows.cumulative import Cumulative
+from streameval.windows.window import WindowSpec
+
+__all__ = ["Setup", "set_up"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The parts of an evaluator that has seen nothing yet."""
+
+    options: dict[str, Any]
+    """Plain canonical data of all arguments, as a state file holds them."""
+    question: Question
+    """How it answers; with the plan and the intake."""
+    slicer: Slicer
+    window: WindowSpec
+
+
+def set_up(
+    task: Task,
+    *,
+    positive: object,
+    threshold: float,
+    labels: Iterable[object] | None,
+    metrics: Iterable[str] | None,
+    bins: int,
+    window: WindowSpec | None,
+    slices: Iterable[str | Iterable[str]],
+    max_slices: int,
+    time_unit: str | None,
+    undefined: float | None,
+    temporal: bool,
+) -> Setup:
+    """Check the arguments of :class:`streameval.Evaluator`, which says what they mean.
+
+    Raises:
+        InputError: One of them is not what it should be.
+        MetricError: An unknown metric.
+    """
+    if task not in ("binary", "multiclass"):
+        raise InputError("task", expected='"binary" or "multiclass"', got=shown(task))
+    if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
+        raise InputError("bins", expected="a number of bins from 1 to 10000", got=shown(bins))
+    labels = None if labels is None else list(labels)
+    names = None if metrics is None else sorted(set(metrics))
+    plan = _plan(task, names, bins, temporal=temporal)
+    intake: BinaryIntake | ClassIntake = (
+        BinaryIntake(positive, threshold, labels) if task == "binary" else ClassIntake(labels)
+    )
+    spec: WindowSpec = Cumulative() if window is None else window
+    if "succession" in plan.keeps and not spec.keeps_order:
+        raise InputError(
+            "temporal",
+            expected="a window that knows the order of its events: Last(n), or none",
+            got=type(spec).__name__,
+            remedy="leave out temporal= and kappa_temporal",
+        )
+    options: dict[str, Any] = {
+        "task": task,
+        "metrics": names,
+        "bins": bins,
+        "temporal": "succession" in plan.keeps,
+        "undefined": None if undefined is None else float(undefined),
+        "window": spec.to_options(),
+    }
+    notes: dict[str, Any] = {}
+    if isinstance(intake, BinaryIntake):
+        notes = {"positive": intake.positive, "threshold": intake.threshold}
+        options.update(notes)
+        options["labels"] = list(intake.labels) if intake.closed else None
+    else:
+        options["labels"] = list(intake.classes) if intake.closed else None
+    if time_unit is not None and time_unit not in clock.TIME_UNITS:
+        raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
+    slicer = Slicer(slices, max_slices)
+    options["time_unit"] = time_unit
+    options["slices"] = [list(names) for names in slicer.dimensions]
+    options["max_slices"] = max_slices
+    return Setup(options, Question(plan, intake, undefined, notes, names), slicer, spec)
+
+
+def _plan(task: Task, names: list[str] | None, bins: int, *, temporal: bool) -> Plan:
+    if names is None:
+        return Plan.everything(task, bins, temporal=temporal)
+    states = {state for name in names for state in find(name, task).states}
+    return Plan.for_states(task, states | ({"succession"} if temporal else set()), bins)

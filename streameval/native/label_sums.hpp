@@ -1,0 +1,181 @@
+// Sums over the classes of a confusion, in integers of 64 and 128 bits.
+//
+// Every number that the portable LabelSums holds as a Python int, bit for bit.
+// The total weight stays below 2^62. Then no number here can pass its range:
+// true, predicted and correct are at most the total, sums of their squares and
+// products at most its square (2^124), and the numerator of a ratio, 2 * correct
+// in units of 2^-64, is below 2^127.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#if !defined(__SIZEOF_INT128__)
+#error "needs a 128-bit integer; without one the portable sums serve"
+#endif
+
+namespace streameval {
+
+__extension__ typedef unsigned __int128 Wide;
+__extension__ typedef __int128 SignedWide;
+
+// An integer on its way to Python, or to a double where it is exact in one.
+struct Whole {
+    SignedWide value = 0;
+
+    std::int64_t high() const { return static_cast<std::int64_t>(value >> 64); }
+    std::uint64_t low() const { return static_cast<std::uint64_t>(value); }
+    bool equals(const Whole& other) const { return value == other.value; }
+    int sign() const { return (value > 0) - (value < 0); }
+    bool exact_as_double() const {
+        const SignedWide most = SignedWide(1) << 53;
+        return -most <= value && value <= most;
+    }
+    double as_double() const { return static_cast<double>(static_cast<std::int64_t>(value)); }
+};
+
+inline Whole whole(Wide value) { return {static_cast<SignedWide>(value)}; }
+
+// True, predicted and correct weight of one class, and its three ratios.
+struct ClassSums {
+    std::uint64_t truth = 0, predicted = 0, correct = 0;
+    Wide precision = 0, recall = 0, f1 = 0;
+    bool behind = false;  // the ratios wait for LabelSums::settle
+};
+
+enum class Counted { yes, too_large, negative };
+
+class LabelSums {
+public:
+    static constexpr std::uint64_t most_total = (std::uint64_t(1) << 62) - 1;
+
+    std::vector<ClassSums> classes;
+    std::uint64_t total = 0, hits = 0;
+    std::int64_t active = 0, with_true = 0, with_predicted = 0;
+    Wide precision = 0, recall = 0, f1 = 0;
+    Wide true_predicted = 0, true_squared = 0, predicted_squared = 0;
+    // Set by who reads: the next event then renews its ratios at once.
+    bool watched = false;
+
+    void grow(std::size_t count) {
+        if (count <= classes.size()) return;
+        // First the room for every class to wait, so that count() cannot fail half way.
+        // Doubled, because labels join one by one and reserve() gives no more than is asked.
+        if (count > waiting_.capacity()) waiting_.reserve(std::max(count, 2 * waiting_.capacity()));
+        classes.resize(count);
+    }
+
+    // Events of class i predicted as class j; a negative weight takes them back.
+    // Nothing is changed unless the answer is yes.
+    Counted count(std::size_t i, std::size_t j, std::int64_t weight) {
+        ClassSums& row = classes[i];
+        ClassSums& column = classes[j];
+        const std::uint64_t t = row.truth, p = column.predicted;
+        if (weight > 0) {
+            if (static_cast<std::uint64_t>(weight) > most_total - total) return Counted::too_large;
+        } else {
+            const std::uint64_t less = -static_cast<std::uint64_t>(weight);
+            if (less > t || less > p || (i == j && less > row.correct)) return Counted::negative;
+        }
+        // From here all is modulo 2^64 or 2^128; the true results are in range.
+        const std::uint64_t more = static_cast<std::uint64_t>(weight);
+        const Wide w = static_cast<Wide>(static_cast<SignedWide>(weight));
+        // (t + w)^2 - t^2 = w(2t + w), and so on.
+        true_squared += w * (2 * Wide(t) + w);
+        predicted_squared += w * (2 * Wide(p) + w);
+        if (i == j) {
+            true_predicted += w * (Wide(t) + p + w);
+            row.correct += more;
+            hits += more;
+        } else {
+            true_predicted += w * (Wide(row.predicted) + column.truth);
+        }
+        total += more;
+        const bool were_active = (i == j) ? (t || p) : false;
+        const bool row_was = t || row.predicted, column_was = p || column.truth;
+        row.truth = t + more;
+        column.predicted = p + more;
+        with_true += int(row.truth != 0) - int(t != 0);
+        with_predicted += int(column.predicted != 0) - int(p != 0);
+        if (i == j) {
+            active += int(row.truth || row.predicted) - int(were_active);
+        } else {
+            active += int(row.truth || row.predicted) - int(row_was);
+            active += int(column.truth || column.predicted) - int(column_was);
+        }
+        if (watched) {
+            watched = false;
+            renew(row);
+            if (i != j) renew(column);
+        } else {
+            note(i, row);
+            note(j, column);
+        }
+        return Counted::yes;
+    }
+
+    bool behind() const { return !waiting_.empty(); }
+
+    // Bring the ratios up to date.
+    void settle() {
+        for (const std::size_t k : waiting_) {
+            classes[k].behind = false;
+            renew(classes[k]);
+        }
+        waiting_.clear();
+    }
+
+    std::size_t bytes() const {
+        return classes.capacity() * sizeof(ClassSums) + waiting_.capacity() * sizeof(std::size_t);
+    }
+
+    // c*s - sum of t*p, as MCC and kappa have it.
+    Whole covariance() const {
+        return {static_cast<SignedWide>(Wide(hits) * total - true_predicted)};
+    }
+    // s^2 less a sum of products.
+    Whole rest_of_square(Wide sum) const {
+        return {static_cast<SignedWide>(Wide(total) * total - sum)};
+    }
+
+private:
+    std::vector<std::size_t> waiting_;
+
+    void note(std::size_t k, ClassSums& one) {
+        if (!one.behind) {
+            one.behind = true;
+            waiting_.push_back(k);
+        }
+    }
+
+    void renew(ClassSums& one) {
+        const Wide c = Wide(one.correct) << 64;
+        const Wide new_precision = c ? c / one.predicted : 0;
+        const Wide new_recall = c ? c / one.truth : 0;
+        const Wide new_f1 = c ? (c + c) / (one.truth + one.predicted) : 0;
+        precision += new_precision - one.precision;
+        recall += new_recall - one.recall;
+        f1 += new_f1 - one.f1;
+        one.precision = new_precision;
+        one.recall = new_recall;
+        one.f1 = new_f1;
+    }
+};
+
+// The double nearest to scaled / (count * 2^64), as Python's int / int rounds, halves to
+// even. False, and nothing done, for the rare numbers that would need more bits than there are.
+inline bool mean_of_scaled(Wide scaled, std::int64_t count, double* mean) {
+    if (scaled >> 87 || count <= 0) return false;
+    const Wide shifted = scaled << 40;
+    Wide quotient = shifted / static_cast<Wide>(count);
+    // At least two bits below the last that a double keeps. The lowest stands for all that
+    // the division left over, so that the conversion rounds as if it saw every digit.
+    if (quotient && quotient >> 55 == 0) return false;
+    if (quotient * static_cast<Wide>(count) != shifted) quotient |= 1;
+    *mean = static_cast<double>(quotient) * 0x1p-104;  // 40 + 64 bits; exact
+    return true;
+}
+
+}  // namespace streameval

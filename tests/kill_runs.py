@@ -1,0 +1,351 @@
+"""Kill ``streameval run`` again and again, and compare with a run that nobody has killed.
+
+    python -m tests.kill_runs --source files|http|kafka --kills 200 --seed 0 [--events N]
+
+Every life of the run ends with SIGKILL: at a random moment, while it starts,
+or at a random call of one of the steps of ``tests.killed_at``. The stream goes
+on coming in the meantime. In the end nothing may be missing or counted twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from streameval.errors import StoreError
+from streameval.stream.progress import read_progress
+from streameval.stream.store import read_store
+from tests.kill_feeds import Feed, FilesFeed, PostsFeed, TopicsFeed
+from tests.kill_outcome import differences, outcome, true_states
+from tests.kill_stream import Line, stream
+
+SOURCES = ("files", "http", "kafka")
+
+CONFIG = """
+store = {store}
+
+[evaluator]
+slices = ["country"]
+
+[[window]]
+name = "all"
+
+[[window]]
+name = "hour"
+length = "1h"
+pane = "10m"
+retain = "7d"
+
+[fields]
+id = "id"
+score = "score"
+time = "time"
+
+# Longer than the whole stream, so that nothing expires by what the clock calls idle.
+[join]
+wait = "48h"
+hot = 300
+
+[checkpoint]
+every = "20ms"
+events = 60
+
+[quarantine]
+keep = 100000
+
+[serve]
+enabled = {serve}
+listen = "127.0.0.1:0"
+
+{table}
+"""
+
+_STEPS = {
+    "opened": 2,
+    "decode": 16,
+    "join": 16,
+    "join written": 8,
+    "states written": 16,
+    "states merged": 3,
+    "positions written": 8,
+    "checkpoint": 10,
+}
+"""Step -> up to which of its calls is chosen; then those that only one source has."""
+
+_STEPS_OF = {
+    "files": {"rotation": 2},
+    "http": {"inbox": 12, "inbox segment": 1, "inbox dropped": 8},
+    "kafka": {},
+}
+_PATIENCE = 240
+"""Seconds that a life may take until it is ready, or until all is read, on a busy machine."""
+
+_PIECES = 8
+"""That come in one life, on average."""
+
+
+class Life:
+    """One process of a run, and what it has said."""
+
+    def __init__(self, directory: Path, *command: str) -> None:
+        self._log = directory / "log"
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *command],
+                stderr=log,
+                stdout=subprocess.DEVNULL,
+                cwd=directory,
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+            )
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def url(self) -> str | None:
+        found = re.search(r"listening at (\S+?)/?\n", self.said())
+        return found and found[1]
+
+    @property
+    def ready(self) -> bool:
+        return "counted so far" in self.said()
+
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def expect(self, code: int) -> None:
+        """Wait for the end, and see that it is this one."""
+        got = self.process.wait(_PATIENCE)
+        assert got == code, f"a run ended with {got} instead of {code}:\n{self.said()}"
+
+
+@contextmanager
+def living(directory: Path, *command: str) -> Iterator[Life]:
+    """A life for as long as the block lasts."""
+    life = Life(directory, *command)
+    try:
+        yield life
+    finally:
+        if not life.ended():
+            life.process.kill()
+            life.process.wait()
+
+
+def _wait(life: Life, condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + _PATIENCE
+    while not condition():
+        assert not life.ended(), f"a run has ended by itself:\n{life.said()}"
+        assert time.monotonic() < until, f"it did not come to pass in time:\n{life.said()}"
+        time.sleep(0.01)
+
+
+def kill_once(directory: Path, feed: Feed, source: str, rng: random.Random) -> str:
+    """One life, fed and killed; how it was ended."""
+    steps = {**_STEPS, **_STEPS_OF[source]}
+    kind = rng.choice(["early", "time", "time", "step", "step", "step", "step"])
+    command = ["-m", "streameval.cli", "run", "run.toml"]
+    if kind == "step":
+        kind = rng.choice(list(steps))
+        number = str(rng.randrange(1, steps[kind] + 1))
+        command = ["-m", "tests.killed_at", kind, number, "run", "run.toml"]
+    begun = time.monotonic()
+    with living(directory, *command) as life, ExitStack() as stack:
+        if kind == "early":
+            after = rng.uniform(0.0, 1.5)
+        else:
+            while not (life.ended() or (life.url() if source == "http" else life.ready)):
+                assert time.monotonic() - begun < _PATIENCE, life.said()
+                time.sleep(0.005)
+            # Where a step does not come so often, time ends it.
+            after = rng.uniform(0.0, 0.4) if kind == "time" else 1.5
+        # From another thread, because a post is waited for in this one.
+        out_of_time = threading.Event()
+        timer = threading.Timer(after, lambda: (out_of_time.set(), life.process.kill()))
+        timer.start()
+        stack.callback(timer.join)
+        stack.callback(timer.cancel)
+        url = life.url()
+        pieces = rng.randrange(2 * _PIECES)
+        while not life.ended():
+            if pieces and feed.left and rng.random() < 0.5 and feed.step(url):
+                pieces -= 1
+            time.sleep(rng.uniform(0.0, 0.02))
+        if kind in steps and out_of_time.is_set():
+            kind = "time"
+        life.expect(-9)
+    # The stream does not wait for the next life.
+    if source != "http":
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            if feed.left:
+                feed.step(None)
+    return kind
+
+
+def finish(directory: Path, feed: Feed, source: str, records: int) -> None:
+    """One last life: feed what is left, read to the end, stop."""
+    if source == "kafka":
+        while feed.left:
+            feed.step(None)
+        with living(directory, "-m", "streameval.cli", "run", "run.toml", "--until-end") as life:
+            life.expect(0)
+        return
+    with living(directory, "-m", "streameval.cli", "run", "run.toml") as life:
+        if source == "http":
+            _wait(life, lambda: life.url() is not None)
+        url = life.url()
+        while feed.left:
+            if not feed.step(url):
+                assert not life.ended(), life.said()
+                time.sleep(0.01)
+        if url is not None:
+            _wait(life, lambda: _is_read(url))
+        else:
+            _wait(life, lambda: _read(directory / "run.db") == records)
+        life.process.terminate()
+        life.expect(0)
+
+
+def _is_read(url: str) -> bool:
+    with urllib.request.urlopen(f"{url}/api/partitions") as answer:
+        rows = json.load(answer)["partitions"]
+    return bool(rows) and all(row["lag"] == 0 for row in rows)
+
+
+def _read(store: Path) -> int:
+    """How many records have been counted or refused, for certain."""
+    try:
+        opened = read_store(str(store))
+    except StoreError:
+        return 0
+    try:
+        with opened.reading() as connection:
+            return sum(partition.records for partition in read_progress(connection).values())
+    finally:
+        opened.close()
+
+
+def _begin(directory: Path, table: str, source: str) -> None:
+    text = CONFIG.format(
+        store=json.dumps("run.db"), serve="true" if source == "http" else "false", table=table
+    )
+    (directory / "run.toml").write_text(text)
+
+
+def kill_runs(
+    source: str,
+    directory: Path,
+    *,
+    kills: int,
+    predictions: int,
+    seed: int,
+    broker: Any = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[str]:
+    """The whole comparison; a line for every difference."""
+    lines = stream(seed, predictions)
+    count = kills * _PIECES
+    rng = random.Random(seed)
+    killed, whole = directory / "killed", directory / "whole"
+    feeds: list[Feed] = []
+    for place in (killed, whole):
+        place.mkdir()
+        feeds.append(_feed(source, place, lines, count, seed, broker, feeds))
+        _begin(place, feeds[-1].table, source)
+    endings: Counter[str] = Counter()
+    for number in range(1, kills + 1):
+        endings[kill_once(killed, feeds[0], source, rng)] += 1
+        if number % 20 == 0:
+            tell(f"{source}: {number} kills, {feeds[0].left} of {count} pieces left")
+    finish(killed, feeds[0], source, len(lines))
+    if source == "kafka":
+        whole_feed: Feed = _Nothing()  # the same messages in the same topics
+    else:
+        whole_feed = feeds[1]
+    finish(whole, whole_feed, source, len(lines))
+    retried = source == "http"
+    expected = outcome(whole, retried=retried)
+    found = differences(expected, outcome(killed, retried=retried))
+    truth = true_states(killed / "run.toml", lines)
+    for name, state in truth.items():
+        if state != expected[f"state {name}"]:
+            found.append(f"state {name}: the run that was not killed differs from the stream")
+    tell(f"{source}: ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items())))
+    tell(
+        f"{source}: {len(lines):,} records, {expected['events']:,} events counted, "
+        f"{sum(endings.values())} kills, {feeds[0].repeats} posts repeated, "
+        f"{len(expected)} values compared"
+    )
+    return found
+
+
+class _Nothing:
+    table = ""
+    left = 0
+    repeats = 0
+
+    def step(self, url: str | None) -> bool:
+        return False
+
+
+def _feed(
+    source: str,
+    directory: Path,
+    lines: list[Line],
+    count: int,
+    seed: int,
+    broker: Any,
+    before: list[Feed],
+) -> Feed:
+    if source == "files":
+        return FilesFeed(directory, directory / "run.db", lines, count, seed)
+    if source == "http":
+        return PostsFeed(lines, count, seed)
+    return before[0] if before else TopicsFeed(broker, f"killed-{seed}-{count}", lines, count, seed)
+
+
+def main() -> int:
+    """The command; 1 when anything differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", choices=SOURCES, required=True)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--events", type=int, default=None, help="predictions; 60 for each kill")
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        broker = None
+        if given.source == "kafka":
+            from tests.brokers import running_broker
+
+            broker = stack.enter_context(running_broker())
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        found = kill_runs(
+            given.source,
+            directory,
+            kills=given.kills,
+            predictions=given.events or 60 * given.kills,
+            seed=given.seed,
+            broker=broker,
+            tell=lambda text: print(text, flush=True),
+        )
+    for line in found[:50]:
+        print(line)
+    verdict = f"NOT EQUAL: {len(found)} differences" if found else "equal: nothing lost or doubled"
+    print(f"{given.source}, seed {given.seed}, {given.kills} kills: {verdict}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

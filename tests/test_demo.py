@@ -1,0 +1,148 @@
+"""The demo's streams, their replay, and the whole path once."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval.demo.flights import DEPARTURES, Flight, departures
+from streameval.demo.replay import Poster, replay
+from streameval.demo.stream import Message, messages
+from streameval.errors import SourceError
+
+
+@pytest.fixture(scope="module")
+def flights() -> list[Flight]:
+    return departures()
+
+
+def test_the_flights_of_a_year(flights: list[Flight]) -> None:
+    assert len(flights) == DEPARTURES
+    assert len({flight.id for flight in flights}) == DEPARTURES
+    assert sum(flight.late is None for flight in flights) == 1_175
+    assert [flight.departed for flight in flights] == sorted(f.departed for f in flights)
+    assert flights[0].features["carrier"] == "UA"
+
+
+def test_labels_follow_hours_later_and_some_are_corrected(flights: list[Flight]) -> None:
+    found = list(messages(flights[:3_000]))
+    assert [m.moment for m in found] == sorted(m.moment for m in found)
+    predicted = {m.record["id"]: m for m in found if m.kind == "predictions"}
+    assert len(predicted) == 3_000
+    labels: dict[str, list[Message]] = {}
+    for message in found:
+        if message.kind == "labels":
+            labels.setdefault(message.record["id"], []).append(message)
+    truth = {flight.id: flight.late for flight in flights[:3_000]}
+    sent = Counter(len(sent) for sent in labels.values())
+    assert sent[2] > 15
+    assert set(sent) == {1, 2}
+    for key, of_flight in labels.items():
+        assert of_flight[-1].record["late"] == truth[key]
+        assert of_flight[0].moment - predicted[key].moment >= timedelta(minutes=30)
+    assert all(key in labels or truth[key] is None for key in predicted)
+
+
+class Taker:
+    """Takes posts as a Poster does."""
+
+    def __init__(self) -> None:
+        self.posts: list[tuple[str, list[dict[str, Any]]]] = []
+
+    def post(self, kind: str, records: list[dict[str, Any]]) -> None:
+        self.posts.append((kind, records))
+
+
+def at(second: int, kind: Any = "predictions") -> Message:
+    moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
+    return Message(moment, kind, {"n": second})
+
+
+def test_a_replay_keeps_to_its_speed() -> None:
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    taker = Taker()
+    stream = [at(0), at(1, "labels"), at(600), at(1200)]
+    told = [
+        (p.predictions, p.labels, round(now[0], 3))
+        for p in replay(
+            stream,
+            taker,
+            speed=600.0,
+            clock=lambda: now[0],
+            sleep=sleep,  # type: ignore[arg-type]
+        )
+    ]
+    assert told == [(1, 1, 0.0), (2, 1, 1.0), (3, 1, 2.0)]
+    assert [kind for kind, _ in taker.posts] == ["predictions", "labels", *["predictions"] * 2]
+
+
+def test_a_replay_ends_in_time_and_posts_in_portions() -> None:
+    now = [0.0]
+    taker = Taker()
+    stream = [at(n) for n in range(2_000)]
+
+    def clock() -> float:
+        now[0] += 0.01
+        return now[0]
+
+    list(replay(stream, taker, speed=None, stop_after=9.0, clock=clock))  # type: ignore[arg-type]
+    sizes = [len(records) for _, records in taker.posts]
+    assert max(sizes) == 500
+    assert 800 < sum(sizes) < 1_000
+
+
+def test_a_run_that_is_not_there_is_told() -> None:
+    poster = Poster("127.0.0.1", 9, sleep=lambda seconds: None)
+    with pytest.raises(SourceError, match="POST /v1/labels was not answered"):
+        poster.post("labels", [{}])
+
+
+def test_the_whole_path(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "streameval.cli", "demo"),
+            *("--days", "1", "--speed", "max", "--port", "0", "--directory", str(tmp_path)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "dashboard: http://127.0.0.1:" in done.stderr
+    assert "window all" in done.stdout
+    report = subprocess.run(
+        [
+            *(sys.executable, "-m", "streameval.cli", "store", "report", "--format", "json"),
+            str(tmp_path / "flights.db"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = json.loads(report.stdout)
+    text = json.dumps(told)
+    assert '"roc_auc"' in text
+    log = (tmp_path / "run.log").read_text()
+    assert "ended after a checkpoint" in log
+
+
+@pytest.mark.parametrize("speed", ["0", "-1", "fast", "nan"])
+def test_a_speed_that_is_none(speed: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "streameval.cli", "demo", "--speed", speed],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "--speed: expected a number above 0" in done.stderr
