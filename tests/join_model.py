@@ -38,16 +38,20 @@ def joined(
             counts["predictions"] += 1
     of_id: defaultdict[str, list[Label]] = defaultdict(list)
     for label in labels:
-        counts["labels"] += 1
         of_id[label.id].append(label)
     for key, mine in of_id.items():
         found = first.get(key)
         if found is None:
             counts["alone"] += len(mine)
+            counts["labels"] += len(mine)
             continue
         current: int | None = None
         for label in mine:
             gap = abs(label.time - found.time)
+            counts["labels"] += 1
+            if gap > wait + remember:
+                counts["alone"] += 1
+                continue
             if current is None:
                 if gap > wait:
                     counts["too_late"] += 1
@@ -56,8 +60,6 @@ def joined(
                     counts["joined"] += 1
             elif label.y_true == current:
                 counts["duplicate_labels"] += 1
-            elif gap > wait + remember:
-                counts["too_late"] += 1
             else:
                 current = label.y_true
                 counts["corrected"] += 1

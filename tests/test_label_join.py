@@ -14,11 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streameval.errors import StoreError
 from streameval.stream.batch import Decoded, Records
-from streameval.stream.coverage import Coverage
 from streameval.stream.label_join import LabelJoin
-from streameval.stream.waiting import WaitingStore
 from tests.join_model import Label, Prediction, joined
 
 MINUTE = 60_000_000
@@ -270,60 +267,3 @@ def test_any_interleaving_gives_the_rules(seed: int, count: int, hot: int) -> No
             assert told[name] == counts[name], name
         assert told["labels_waiting"] + told["orphans"] == counts["alone"]
         assert told["predictions"] == told["joined"] + told["waiting"] + told["expired"]
-
-
-def test_keys_of_the_same_hash_are_told_apart(
-    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def colliding(keys: list[str]) -> Any:
-        return np.array([len(key) for key in keys], dtype=np.int64)
-
-    monkeypatch.setattr("streameval.stream.waiting.key_hashes", colliding)
-    disk = WaitingStore(connection)
-    for n in range(5):
-        disk.write(connection, {f"k{n}": (0, n, 1, None, None, None)}, [n])
-    disk.write(connection, {"k2": (2, 99, 1, None, None, None)}, [9])
-    found = disk.find([f"k{n}" for n in range(7)])
-    assert {key: entry[1] for key, entry in found.items()} == {
-        **{f"k{n}": n for n in range(5)},
-        "k2": 99,
-    }
-    disk.drop(connection, 3)
-    assert set(disk.find([f"k{n}" for n in range(7)])) == {"k2", "k3", "k4"}
-
-
-@pytest.mark.parametrize("place", [0, 5, 40, -1])
-def test_a_damaged_segment_is_told(connection: sqlite3.Connection, place: int) -> None:
-    disk = WaitingStore(connection)
-    disk.write(connection, {f"k{n}": (0, n, 1, ["x"], None, None) for n in range(5)}, [0] * 5)
-    (data,) = connection.execute("SELECT data FROM join_segments").fetchone()
-    noisy = bytearray(data)
-    noisy[place] ^= 1
-    connection.execute("UPDATE join_segments SET data = ?", (bytes(noisy),))
-    with pytest.raises(StoreError, match="join segment 1 is damaged"):
-        WaitingStore(connection)
-    with pytest.raises(StoreError, match="join segment 1 is damaged"):
-        disk.find(["k1"])
-
-
-@given(st.lists(st.integers(-(10**6), 10**15), max_size=20), st.integers(1, 10**7))
-def test_one_by_one_is_as_by_columns(moments: list[int], cohort: int) -> None:
-    columns, singles = Coverage(1000, cohort), Coverage(1000, cohort)
-    for coverage in (columns, singles):
-        coverage.predicted(np.array([5 * cohort]))
-        coverage.settle(10 * cohort, 0)
-    column = np.array(moments, dtype=np.int64)
-    columns.delays.add(column)
-    columns.predicted(column)
-    columns.labelled(column)
-    columns.label_waits(column)
-    columns.label_waits(column[:3], -1)
-    for place, moment in enumerate(moments):
-        singles.delays.add_one(moment)
-        singles.predicted_one(moment)
-        singles.labelled_one(moment)
-        singles.label_waits_one(moment)
-        if place < 3:
-            singles.label_waits_one(moment, -1)
-    assert singles.to_dict(None) == columns.to_dict(None)
-    assert +singles.delays.counts == columns.delays.counts
