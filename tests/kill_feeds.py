@@ -39,6 +39,9 @@ class Feed(Protocol):
     def repeats(self) -> int:
         """How many pieces may have been fed twice."""
 
+    def close(self) -> None:
+        """Let go of connections."""
+
 
 def pieces(lines: Sequence[Line], count: int, rng: random.Random) -> list[list[Line]]:
     """The lines in so many pieces of different lengths."""
@@ -93,6 +96,8 @@ class FilesFeed:
                 file.write(data[:cut])
             self._torn[kind] = data[cut:]
         return True
+
+    def close(self) -> None: ...
 
     def _rotate(self) -> bool:
         if not self._known:
@@ -178,6 +183,8 @@ class PostsFeed:
         except httpx.HTTPError:
             self.repeats += 1
             return False
+        if answer.status_code == 503:
+            return False  # no room now
         assert answer.status_code == expected, (answer.status_code, answer.text)
         self._next += 1
         return True
@@ -220,3 +227,5 @@ class TopicsFeed:
             if messages:
                 self._broker.send(topic, messages)
         return True
+
+    def close(self) -> None: ...

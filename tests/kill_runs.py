@@ -31,7 +31,7 @@ from streameval.stream.progress import read_progress
 from streameval.stream.store import read_store
 from tests.kill_feeds import Feed, FilesFeed, PostsFeed, TopicsFeed
 from tests.kill_outcome import differences, outcome, true_states
-from tests.kill_stream import Line, stream
+from tests.kill_stream import stream
 
 SOURCES = ("files", "http", "kafka")
 
@@ -144,7 +144,8 @@ def living(directory: Path, *command: str) -> Iterator[Life]:
             life.process.wait()
 
 
-def _wait(life: Life, condition: Callable[[], bool]) -> None:
+def wait_for(life: Life, condition: Callable[[], bool]) -> None:
+    """Wait until something has come to pass in a life that goes on."""
     until = time.monotonic() + _PATIENCE
     while not condition():
         assert not life.ended(), f"a run has ended by itself:\n{life.said()}"
@@ -204,16 +205,16 @@ def finish(directory: Path, feed: Feed, source: str, records: int) -> None:
         return
     with living(directory, "-m", "streameval.cli", "run", "run.toml") as life:
         if source == "http":
-            _wait(life, lambda: life.url() is not None)
+            wait_for(life, lambda: life.url() is not None)
         url = life.url()
         while feed.left:
             if not feed.step(url):
                 assert not life.ended(), life.said()
                 time.sleep(0.01)
         if url is not None:
-            _wait(life, lambda: _is_read(url))
+            wait_for(life, lambda: _is_read(url))
         else:
-            _wait(life, lambda: _read(directory / "run.db") == records)
+            wait_for(life, lambda: read_so_far(directory) == records)
         life.process.terminate()
         life.expect(0)
 
@@ -224,10 +225,10 @@ def _is_read(url: str) -> bool:
     return bool(rows) and all(row["lag"] == 0 for row in rows)
 
 
-def _read(store: Path) -> int:
+def read_so_far(directory: Path) -> int:
     """How many records have been counted or refused, for certain."""
     try:
-        opened = read_store(str(store))
+        opened = read_store(str(directory / "run.db"))
     except StoreError:
         return 0
     try:
@@ -237,7 +238,8 @@ def _read(store: Path) -> int:
         opened.close()
 
 
-def _begin(directory: Path, table: str, source: str) -> None:
+def begin(directory: Path, table: str, source: str) -> None:
+    """Write the configuration."""
     text = CONFIG.format(
         store=json.dumps("run.db"), serve="true" if source == "http" else "false", table=table
     )
@@ -252,29 +254,46 @@ def kill_runs(
     predictions: int,
     seed: int,
     broker: Any = None,
+    topic: str = "killed",
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[str]:
-    """The whole comparison; a line for every difference."""
+    """The whole comparison; a line for every difference.
+
+    Args:
+        source: One of ``SOURCES``.
+        directory: Empty; for both runs.
+        kills: How many lives.
+        predictions: How long the stream is.
+        seed: Decides the stream and the kills, but for what time decides.
+        broker: For ``kafka``.
+        topic: How the names of its topics begin.
+        tell: Is told how it goes.
+    """
     lines = stream(seed, predictions)
     count = kills * _PIECES
     rng = random.Random(seed)
     killed, whole = directory / "killed", directory / "whole"
-    feeds: list[Feed] = []
-    for place in (killed, whole):
-        place.mkdir()
-        feeds.append(_feed(source, place, lines, count, seed, broker, feeds))
-        _begin(place, feeds[-1].table, source)
     endings: Counter[str] = Counter()
-    for number in range(1, kills + 1):
-        endings[kill_once(killed, feeds[0], source, rng)] += 1
-        if number % 20 == 0:
-            tell(f"{source}: {number} kills, {feeds[0].left} of {count} pieces left")
-    finish(killed, feeds[0], source, len(lines))
-    if source == "kafka":
-        whole_feed: Feed = _Nothing()  # the same messages in the same topics
-    else:
-        whole_feed = feeds[1]
-    finish(whole, whole_feed, source, len(lines))
+    with ExitStack() as stack:
+        feeds: list[Feed] = []
+        for place in (killed, whole):
+            place.mkdir()
+            if source == "files":
+                feeds.append(FilesFeed(place, place / "run.db", lines, count, seed))
+            elif source == "http":
+                feeds.append(PostsFeed(lines, count, seed))
+            elif not feeds:
+                feeds.append(TopicsFeed(broker, topic, lines, count, seed))
+            else:
+                feeds.append(feeds[0])  # the same messages in the same topics, all there
+            stack.callback(feeds[-1].close)
+            begin(place, feeds[-1].table, source)
+        for number in range(1, kills + 1):
+            endings[kill_once(killed, feeds[0], source, rng)] += 1
+            if number % 20 == 0:
+                tell(f"{source}: {number} kills, {feeds[0].left} of {count} pieces left")
+        for place, feed in zip((killed, whole), feeds, strict=True):
+            finish(place, feed, source, len(lines))
     retried = source == "http"
     expected = outcome(whole, retried=retried)
     found = differences(expected, outcome(killed, retried=retried))
@@ -289,31 +308,6 @@ def kill_runs(
         f"{len(expected)} values compared"
     )
     return found
-
-
-class _Nothing:
-    table = ""
-    left = 0
-    repeats = 0
-
-    def step(self, url: str | None) -> bool:
-        return False
-
-
-def _feed(
-    source: str,
-    directory: Path,
-    lines: list[Line],
-    count: int,
-    seed: int,
-    broker: Any,
-    before: list[Feed],
-) -> Feed:
-    if source == "files":
-        return FilesFeed(directory, directory / "run.db", lines, count, seed)
-    if source == "http":
-        return PostsFeed(lines, count, seed)
-    return before[0] if before else TopicsFeed(broker, f"killed-{seed}-{count}", lines, count, seed)
 
 
 def main() -> int:
@@ -338,6 +332,7 @@ def main() -> int:
             predictions=given.events or 60 * given.kills,
             seed=given.seed,
             broker=broker,
+            topic=f"killed-{time.time_ns()}",
             tell=lambda text: print(text, flush=True),
         )
     for line in found[:50]:
