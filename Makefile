@@ -37,7 +37,7 @@ $(VENV)/.stamp-promtool: | $(VENV)/.stamp-demo-test
 	fi
 	@touch $@
 
-WITH_PROMTOOL = $$({ command -v promtool || test -x $(BIN)/promtool; } >/dev/null || echo env STREAMEVAL_WITHOUT_PROMTOOL=1)
+WITH_PROMTOOL = env $$({ command -v promtool || test -x $(BIN)/promtool; } >/dev/null || echo STREAMEVAL_WITHOUT_PROMTOOL=1)
 
 # The dashboard's tests and benchmark drive Chromium. Debian's is installed where apt-get
 # may be used; elsewhere the tests say in their last lines that they did not run.
