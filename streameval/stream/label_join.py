@@ -30,6 +30,7 @@ a crash. ``coverage`` is what readers are told.
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, islice, repeat
@@ -41,7 +42,7 @@ import numpy as np
 from streameval.errors import StoreError
 from streameval.events import IntArray
 from streameval.stream.batch import Decoded, Records
-from streameval.stream.coverage import Coverage
+from streameval.stream.coverage import Coverage, SavedCoverage
 from streameval.stream.joined_events import JoinedEvents, Outcome
 from streameval.stream.label_rules import (
     INSIDE,
@@ -53,7 +54,7 @@ from streameval.stream.label_rules import (
     judged,
 )
 from streameval.stream.waiting import WaitingStore
-from streameval.stream.watermark import Watermark
+from streameval.stream.watermark import SavedWatermark, Watermark
 
 __all__ = ["LabelJoin", "Outcome"]
 
@@ -61,9 +62,18 @@ _MOST_LABELS = 64
 """Labels of one id that wait for its prediction; more are duplicates."""
 
 _SCHEMA = """
-CREATE TABLE join_counts (id INTEGER PRIMARY KEY CHECK (id = 0), data TEXT NOT NULL);
+CREATE TABLE join_counts (
+    id INTEGER PRIMARY KEY CHECK (id = 0), crc INTEGER NOT NULL, data BLOB NOT NULL
+);
 CREATE TABLE join_partitions (number INTEGER PRIMARY KEY, partition TEXT NOT NULL UNIQUE);
 """
+
+
+class _Saved(msgspec.Struct):
+    """What ``join_counts`` holds, as JSON."""
+
+    coverage: SavedCoverage
+    watermark: SavedWatermark
 
 
 class LabelJoin:
@@ -119,20 +129,27 @@ class LabelJoin:
                 connection.execute(statement)
 
     def _load(self, connection: sqlite3.Connection) -> None:
-        for number, partition in connection.execute(
-            "SELECT number, partition FROM join_partitions"
-        ):
-            self._numbers[partition] = number
-            self._names[number] = partition
-        row = connection.execute("SELECT data FROM join_counts").fetchone()
-        if row is not None:
-            try:
-                data = msgspec.json.decode(row[0], type=dict[str, Any])
-                self._coverage.restore(data["coverage"])
-                self._watermark.restore(data["watermark"])
-            except (msgspec.DecodeError, ValueError, KeyError, TypeError):
-                raise StoreError("the join's counts are damaged; restore the store") from None
-            self._forget_before(self._watermark.settled)
+        try:
+            names = connection.execute("SELECT number, partition FROM join_partitions").fetchall()
+            row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"the join's counts cannot be read: {error}") from None
+        self._names = dict(names)
+        self._numbers = {partition: number for number, partition in names}
+        if row is None:
+            return
+        crc, data = row
+        try:
+            if not isinstance(data, bytes) or zlib.crc32(data) != crc:
+                raise ValueError("their checksum is not the one they were written with")
+            saved = msgspec.json.decode(data, type=_Saved)
+        except ValueError as error:
+            raise StoreError(
+                f"the join's counts are damaged: {error}; restore the store from a copy of it"
+            ) from None
+        self._coverage.restore(saved.coverage)
+        self._watermark.restore(saved.watermark)
+        self._forget_before(saved.watermark.value)
 
     def _forget_before(self, watermark: int | None) -> None:
         if watermark is not None:
@@ -413,13 +430,9 @@ class LabelJoin:
         connection.executemany(
             "INSERT OR IGNORE INTO join_partitions VALUES (?, ?)", list(self._names.items())
         )
-        data = {
-            "coverage": self._coverage.to_state(),
-            "watermark": self._watermark.to_state(),
-        }
+        data = msgspec.json.encode(_Saved(self._coverage.saved(), self._watermark.saved()))
         connection.execute(
-            "INSERT OR REPLACE INTO join_counts VALUES (0, ?)",
-            (msgspec.json.encode(data).decode(),),
+            "INSERT OR REPLACE INTO join_counts VALUES (0, ?, ?)", (zlib.crc32(data), data)
         )
 
     @property

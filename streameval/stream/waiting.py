@@ -38,7 +38,7 @@ CREATE TABLE join_segments (
 _INDEX_BITS = MOST_ENTRIES.bit_length() - 1
 _NOTHING: Entry = (0, 0, 0, None, None, 0)
 
-_MOST_CACHED_BYTES = 32 * 1024 * 1024
+_MOST_CACHED_BYTES = 64 * 1024 * 1024
 
 
 class WaitingStore:
@@ -53,7 +53,7 @@ class WaitingStore:
         StoreError: A segment is damaged.
 
     Cost:
-        Memory: 16 bytes a version of an entry on disk, and 32 MB of segments that were
+        Memory: 16 bytes a version of an entry on disk, and 64 MB of segments that were
         read last. A batch of keys is looked for in O(log n) each, and one read of
         each segment that holds one of them.
     """
@@ -111,6 +111,11 @@ class WaitingStore:
     def __len__(self) -> int:
         """Versions of entries whose place is known."""
         return len(self._runs)
+
+    @property
+    def held(self) -> int:
+        """Entries in memory."""
+        return self._held_entries
 
     def find(self, keys: Sequence[str]) -> list[Entry | None]:
         """The newest version of the entry of each key; None where there is none.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+import msgspec
 
 from streameval.events import IntArray
 
-__all__ = ["Watermark"]
+__all__ = ["SavedWatermark", "Watermark"]
 
 IDLE_SECONDS = 60.0
 
@@ -37,6 +39,13 @@ class _Progress:
                 self.beyond += 1
                 if self.beyond >= _CONFIRMING:
                     self.newest, self.beyond = self.least, 0
+
+
+class SavedWatermark(msgspec.Struct):
+    """The written form: of each partition its newest time and what is beyond a leap."""
+
+    partitions: dict[str, tuple[int, int, int]]
+    value: int | None
 
 
 class Watermark:
@@ -99,29 +108,16 @@ class Watermark:
                 self._value = least if self._value is None else max(self._value, least)
         return self._value
 
-    @property
-    def settled(self) -> int | None:
-        """The value when it was last asked or saved; for who does not know all partitions yet."""
-        return self._value
-
-    def to_state(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {
-            "partitions": {
-                name: [progress.newest, progress.beyond, progress.least]
-                for name, progress in sorted(self._partitions.items())
-            },
-            "value": self._value,
+    def saved(self) -> SavedWatermark:
+        """What is to be written."""
+        partitions = {
+            name: (progress.newest, progress.beyond, progress.least)
+            for name, progress in sorted(self._partitions.items())
         }
+        return SavedWatermark(partitions, self._value)
 
-    def restore(self, data: Mapping[str, object]) -> None:
-        """Take over a saved state; raises TypeError where it is none."""
-        partitions, value = data["partitions"], data["value"]
-        if not isinstance(partitions, dict) or not (value is None or isinstance(value, int)):
-            raise TypeError("not a watermark")
-        self._partitions = {
-            name: _Progress(int(newest), int(beyond), int(least))
-            for name, (newest, beyond, least) in partitions.items()
-        }
-        self._value = value
+    def restore(self, saved: SavedWatermark) -> None:
+        """Take over what was saved."""
+        self._partitions = {name: _Progress(*kept) for name, kept in saved.partitions.items()}
+        self._value = saved.value
         self._begun = self._clock()
