@@ -39,9 +39,6 @@ class Feed(Protocol):
     def repeats(self) -> int:
         """How many pieces may have been fed twice."""
 
-    def close(self) -> None:
-        """Let go of connections."""
-
 
 def pieces(lines: Sequence[Line], count: int, rng: random.Random) -> list[list[Line]]:
     """The lines in so many pieces of different lengths."""
@@ -97,8 +94,6 @@ class FilesFeed:
             self._torn[kind] = data[cut:]
         return True
 
-    def close(self) -> None: ...
-
     def _rotate(self) -> bool:
         if not self._known:
             self._known = _partitions(self._store) == len(KINDS)
@@ -140,7 +135,6 @@ class PostsFeed:
             for kind in KINDS:
                 self._cut(kind, [line.body for line in piece if line.kind == kind])
         self._next = 0
-        self._again = False
         self.repeats = 0
 
     def _cut(self, kind: Kind, bodies: list[bytes]) -> None:
@@ -227,5 +221,3 @@ class TopicsFeed:
             if messages:
                 self._broker.send(topic, messages)
         return True
-
-    def close(self) -> None: ...

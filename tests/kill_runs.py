@@ -31,7 +31,7 @@ from streameval.stream.progress import read_progress
 from streameval.stream.store import read_store
 from tests.kill_feeds import Feed, FilesFeed, PostsFeed, TopicsFeed
 from tests.kill_outcome import differences, outcome, true_states
-from tests.kill_stream import stream
+from tests.kill_stream import Line, stream
 
 SOURCES = ("files", "http", "kafka")
 
@@ -274,40 +274,55 @@ def kill_runs(
     rng = random.Random(seed)
     killed, whole = directory / "killed", directory / "whole"
     endings: Counter[str] = Counter()
-    with ExitStack() as stack:
-        feeds: list[Feed] = []
-        for place in (killed, whole):
-            place.mkdir()
-            if source == "files":
-                feeds.append(FilesFeed(place, place / "run.db", lines, count, seed))
-            elif source == "http":
-                feeds.append(PostsFeed(lines, count, seed))
-            elif not feeds:
-                feeds.append(TopicsFeed(broker, topic, lines, count, seed))
-            else:
-                feeds.append(feeds[0])  # the same messages in the same topics, all there
-            stack.callback(feeds[-1].close)
-            begin(place, feeds[-1].table, source)
-        for number in range(1, kills + 1):
-            endings[kill_once(killed, feeds[0], source, rng)] += 1
-            if number % 20 == 0:
-                tell(f"{source}: {number} kills, {feeds[0].left} of {count} pieces left")
-        for place, feed in zip((killed, whole), feeds, strict=True):
-            finish(place, feed, source, len(lines))
-    retried = source == "http"
-    expected = outcome(whole, retried=retried)
-    found = differences(expected, outcome(killed, retried=retried))
-    truth = true_states(killed / "run.toml", lines)
-    for name, state in truth.items():
-        if state != expected[f"state {name}"]:
-            found.append(f"state {name}: the run that was not killed differs from the stream")
+    feeds: list[Feed] = []
+    for place in (killed, whole):
+        place.mkdir()
+        if source == "files":
+            feeds.append(FilesFeed(place, place / "run.db", lines, count, seed))
+        elif source == "http":
+            feeds.append(PostsFeed(lines, count, seed))
+        elif not feeds:
+            feeds.append(TopicsFeed(broker, topic, lines, count, seed))
+        else:
+            feeds.append(feeds[0])  # the same messages in the same topics, all there
+        begin(place, feeds[-1].table, source)
+    for number in range(1, kills + 1):
+        endings[kill_once(killed, feeds[0], source, rng)] += 1
+        if number % 20 == 0:
+            tell(f"{source}: {number} kills, {feeds[0].left} of {count} pieces left")
+    for place, feed in zip((killed, whole), feeds, strict=True):
+        finish(place, feed, source, len(lines))
+    found, told = compare(whole, killed, lines, retried=source == "http")
     tell(f"{source}: ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items())))
-    tell(
-        f"{source}: {len(lines):,} records, {expected['events']:,} events counted, "
-        f"{sum(endings.values())} kills, {feeds[0].repeats} posts repeated, "
-        f"{len(expected)} values compared"
-    )
+    tell(f"{source}: {kills} kills, {feeds[0].repeats} posts repeated, {told}")
     return found
+
+
+def compare(
+    whole: Path, broken: Path, lines: list[Line], *, retried: bool
+) -> tuple[list[str], str]:
+    """A line for each difference between two runs, and with the stream itself; and what it was.
+
+    Args:
+        whole: The directory of the run that nothing happened to.
+        broken: Of the other.
+        lines: What both have been fed.
+        retried: As :func:`outcome` takes it.
+    """
+    expected = outcome(whole, retried=retried)
+    found = differences(expected, outcome(broken, retried=retried))
+    for name, state in true_states(whole / "run.toml", lines).items():
+        if state != expected[f"state {name}"]:
+            found.append(f"state {name}: the run that was not broken differs from the stream")
+    told = f"{len(lines):,} records, {expected['events']:,} events counted, "
+    return found, told + f"{len(expected)} values compared"
+
+
+def verdict(found: list[str]) -> str:
+    """Print differences; in a few words how it went."""
+    for line in found[:50]:
+        print(line)
+    return f"NOT EQUAL: {len(found)} differences" if found else "equal: nothing lost or doubled"
 
 
 def main() -> int:
@@ -335,10 +350,7 @@ def main() -> int:
             topic=f"killed-{time.time_ns()}",
             tell=lambda text: print(text, flush=True),
         )
-    for line in found[:50]:
-        print(line)
-    verdict = f"NOT EQUAL: {len(found)} differences" if found else "equal: nothing lost or doubled"
-    print(f"{given.source}, seed {given.seed}, {given.kills} kills: {verdict}")
+    print(f"{given.source}, seed {given.seed}, {given.kills} kills: {verdict(found)}")
     return 1 if found else 0
 
 

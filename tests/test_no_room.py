@@ -68,7 +68,6 @@ def no_room(tmp_path: Path) -> Callable[[Path], object]:
 def _whole(directory: Path, feed: Feed, source: str) -> dict[str, object]:
     begin(directory, feed.table, source)
     finish(directory, feed, source, len(_LINES))
-    feed.close()
     return outcome(directory, retried=source == "http")
 
 
@@ -126,7 +125,6 @@ def test_posts_and_no_room_for_them(tmp_path: Path, no_room: Callable[[Path], ob
         assert feed.left
         make_room()
         finish(killed, feed, "http", len(_LINES))
-        feed.close()
         found = outcome(killed, retried=True)
     assert differences(expected, found) == []
 
