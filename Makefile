@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: soak test-kafka kill help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
+.PHONY: soak test-kafka kill kill-broker help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -77,6 +77,9 @@ kill: $(VENV)/.stamp-demo-test  ## kill a run KILLS times at random, of each sou
 	$(BIN)/python -m tests.kill_runs --source files --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.kill_runs --source http --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)
+
+kill-broker: $(VENV)/.stamp-demo-test  ## kill Apache Kafka, which Maven fetches, 20 times while a run reads; SEED=
+	$(BIN)/python -m tests.kill_broker --seed $(SEED)
 
 bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedcontainers; writes benchmarks/results.md
 	$(BIN)/python -m benchmarks.run

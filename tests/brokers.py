@@ -56,6 +56,7 @@ class Broker:
                     "linger.ms": 5,
                     # So that a broker that is killed gets each message once. Tansu cannot.
                     "enable.idempotence": self.keeps_data,
+                    "reconnect.backoff.max.ms": 500,
                     "log_level": 0,
                 }
             )

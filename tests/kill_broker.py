@@ -59,8 +59,10 @@ def kill_broker(
         try:
             before = 0
             for number in range(1, kills + 1):
-                # Each time it has read some more.
-                wait_for(life, lambda: fed.is_set() or read_so_far(shaken) > before)  # noqa: B023
+                # Each time more has come, and some of it was read.
+                left = (kills - number) * _PIECES + _PIECES // 2
+                wait_for(life, lambda: feed.left <= left or fed.is_set())  # noqa: B023
+                wait_for(life, lambda: read_so_far(shaken) > before or fed.is_set())  # noqa: B023
                 time.sleep(rng.uniform(0.0, 0.5))
                 before = read_so_far(shaken)
                 kafka.kill()

@@ -76,19 +76,19 @@ listen = "127.0.0.1:0"
 
 _STEPS = {
     "opened": 2,
-    "decode": 16,
-    "join": 16,
-    "join written": 8,
-    "states written": 16,
-    "states merged": 3,
-    "positions written": 8,
+    "decode": 10,
+    "join": 10,
+    "join written": 5,
+    "states written": 10,
+    "states merged": 2,
+    "positions written": 5,
     "checkpoint": 10,
 }
 """Step -> up to which of its calls is chosen; then those that only one source has."""
 
 _STEPS_OF = {
     "files": {"rotation": 2},
-    "http": {"inbox": 12, "inbox segment": 1, "inbox dropped": 8},
+    "http": {"inbox": 10, "inbox segment": 1, "inbox dropped": 5},
     "kafka": {},
 }
 _PATIENCE = 240
