@@ -37,7 +37,7 @@ $(VENV)/.stamp-promtool: | $(VENV)/.stamp-demo-test
 	fi
 	@touch $@
 
-WITH_PROMTOOL = $$({ command -v promtool || test -x $(BIN)/promtool; } >/dev/null || echo env STREAMEVAL_WITHOUT_PROMTOOL=1)
+WITH_PROMTOOL = env $$({ command -v promtool || test -x $(BIN)/promtool; } >/dev/null || echo STREAMEVAL_WITHOUT_PROMTOOL=1)
 
 # The dashboard's tests and benchmark drive Chromium. Debian's is installed where apt-get
 # may be used; elsewhere the tests say in their last lines that they did not run.
@@ -61,6 +61,7 @@ test-portable: $(VENV)/.stamp-demo-test $(VENV)/.stamp-promtool  ## the same wit
 	$(WITH_PROMTOOL) STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest -n 2 -q
 
 static: $(VENV)/.stamp-check-demo-test  ## linters and types
+	@touch $(VENV)/.stamp-demo-test  # what the tests need is among what was installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

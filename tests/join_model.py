@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 
@@ -11,6 +12,8 @@ class Prediction(NamedTuple):
     id: str
     time: int
     score: float
+    inside: int | None = None
+    """The label of a complete record."""
 
 
 class Label(NamedTuple):
@@ -25,42 +28,42 @@ def joined(
 ) -> tuple[Counter[Any], Counter[str]]:
     """What counts in the end, as (partition, label, time, score), and the counts.
 
-    Labels of an id are looked at in the order of the list.
+    Predictions of an id are looked at in the order of their list, labels in that of theirs.
     """
     events: Counter[Any] = Counter()
     counts: Counter[str] = Counter()
-    first: dict[str, Prediction] = {}
+    of_id: defaultdict[str, list[Prediction]] = defaultdict(list)
     for prediction in predictions:
-        if prediction.id in first:
-            counts["duplicate_predictions"] += 1
-        else:
-            first[prediction.id] = prediction
-            counts["predictions"] += 1
-    of_id: defaultdict[str, list[Label]] = defaultdict(list)
+        of_id[prediction.id].append(prediction)
+    alone: defaultdict[str, list[Label]] = defaultdict(list)
     for label in labels:
         counts["labels"] += 1
-        of_id[label.id].append(label)
+        alone[label.id].append(label)
     for key, mine in of_id.items():
-        found = first.get(key)
-        if found is None:
-            counts["alone"] += len(mine)
-            continue
-        current: int | None = None
-        for label in mine:
-            gap = abs(label.time - found.time)
-            if current is None:
-                if gap > wait:
-                    counts["too_late"] += 1
-                else:
-                    current = label.y_true
-                    counts["joined"] += 1
-            elif label.y_true == current:
-                counts["duplicate_labels"] += 1
-            elif gap > wait + remember:
+        counts["predictions"] += 1
+        counts["duplicate_predictions"] += len(mine) - 1
+        first = mine[0]
+        inside = [prediction.inside for prediction in mine if prediction.inside is not None]
+        counts["labels"] += len(inside)
+        taken: list[int] = []
+        for label in alone.pop(key, []):
+            gap = abs(label.time - first.time)
+            if gap > wait + remember:
+                counts["orphans"] += 1
+            elif gap > wait and not inside and not taken:
                 counts["too_late"] += 1
             else:
-                current = label.y_true
-                counts["corrected"] += 1
-        if current is not None:
-            events[found.partition, current, found.time, found.score] += 1
+                taken.append(label.y_true)
+        # Each label against the one before it; the first of those that came by
+        # themselves against the first of those inside records.
+        pairs = [*pairwise(inside), *pairwise(taken)]
+        if inside and taken:
+            pairs.append((inside[0], taken[0]))
+        for before, after in pairs:
+            counts["duplicate_labels" if before == after else "corrected"] += 1
+        if inside or taken:
+            counts["joined"] += 1
+            newest = taken[-1] if taken else inside[-1]
+            events[first.partition, newest, first.time, first.score] += 1
+    counts["orphans"] += sum(map(len, alone.values()))
     return events, counts

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import sqlite3
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,8 @@ from hypothesis import strategies as st
 
 from streameval.errors import StoreError
 from streameval.stream.batch import Decoded, Records
-from streameval.stream.coverage import Coverage
+from streameval.stream.coverage import COUNTS
 from streameval.stream.label_join import LabelJoin
-from streameval.stream.waiting import WaitingStore
 from tests.join_model import Label, Prediction, joined
 
 MINUTE = 60_000_000
@@ -190,13 +191,14 @@ def test_memory_is_given_back(connection: sqlite3.Connection) -> None:
 
 
 class Run:
-    """A join that is cut, restarted and fed in any order."""
+    """A join that is cut, killed and fed in any order of its partitions."""
 
-    def __init__(self, connection: sqlite3.Connection, hot: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, names: list[str], hot: int) -> None:
         self.connection = connection
+        self.names = names
         self.hot = hot
         self.events: Counter[Any] = Counter()
-        self.join = opened(connection, hot=hot)
+        self.restart()
 
     def checkpoint(self) -> None:
         absorbed(self.join, self.events)
@@ -205,125 +207,200 @@ class Run:
     def restart(self) -> None:
         """All of the memory is lost; the last checkpoint holds."""
         self.join = opened(self.connection, hot=self.hot)
+        self.join.expect(self.names)
 
 
-def records(rng: random.Random, count: int) -> tuple[list[Prediction], list[Label]]:
-    ids = [f"id{n}" for n in range(count)]
-    made = [
-        Prediction(f"p{hash(i) % 2}", i, rng.randrange(8) * MINUTE, rng.random())
-        for i in rng.choices(ids, k=count)
-    ]
-    # Of one id all records of a kind are in one partition, as a key keeps them.
-    fates = [
-        Label(f"l{hash(i) % 3}", i, rng.choice([0, 3, 14, 22]) * MINUTE, rng.randrange(2))
-        for i in rng.choices(ids, k=2 * count)
-    ]
-    return made, fates
+WAIT, REMEMBER = 10 * MINUTE, 5 * MINUTE
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([0, 3, 100]))
-def test_any_interleaving_gives_the_rules(seed: int, count: int, hot: int) -> None:
-    rng = random.Random(seed)
-    made, fates = records(rng, count)
+def stream(rng: random.Random, count: int) -> dict[str, list[Any]]:
+    """Partitions of a stream that goes on for long beyond what is remembered.
+
+    Each record is late in its partition by at most what the join allows for.
+    """
+    placed: list[tuple[int, Any]] = []
+    for n in range(count):
+        begun = rng.randrange(120) * MINUTE
+        # All records of an id and a sort are in one partition, as those with a key are.
+        own, other = f"p{n % 2}", f"l{n % 3}"
+        complete = rng.random() < 0.3
+        late = rng.randrange(REMEMBER // 2)
+        for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
+            inside = rng.randrange(2) if complete else None
+            made = Prediction(own, f"id{n}", begun, rng.random(), inside)
+            placed.append((begun + rng.randrange(late + 1), made))
+        for _ in range(rng.choice([0, 1, 1, 2, 4])):
+            gap = rng.choice([0, 1, 9, 10, 11, 12, 15, 16, 30]) * MINUTE
+            slack = WAIT + REMEMBER - gap
+            if 0 <= slack < late:
+                gap, slack = WAIT, REMEMBER
+            time = begun + rng.choice([-1, 1, 1, 1]) * gap
+            shift = rng.randrange(min(slack, REMEMBER) + 1) if slack > 0 else 0
+            placed.append((time + shift, Label(other, f"id{n}", time, rng.randrange(2))))
+    placed.sort(key=lambda pair: pair[0])
     queues: dict[str, list[Any]] = {}
-    for record in [*made, *fates]:
+    for _, record in placed:
         queues.setdefault(record.partition, []).append(record)
-    expected, counts = joined(made, fates, 10 * MINUTE, 5 * MINUTE)
+    return queues
+
+
+def batches(rows: list[Any]) -> Iterator[Decoded]:
+    """Records of one partition: those of one kind that follow each other at once."""
+    for (complete, _), some in groupby(
+        rows, key=lambda row: (getattr(row, "inside", None) is not None, type(row))
+    ):
+        part = list(some)
+        if isinstance(part[0], Label):
+            yield labels(*part)
+        else:
+            yield predictions(*part, labels=[row.inside for row in part] if complete else None)
+
+
+def played(
+    rng: random.Random, queues: dict[str, list[Any]], hot: int
+) -> tuple[Counter[Any], dict[str, Any]]:
+    """Events and counts after reading all, in some order with some kills."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         LabelJoin.create(connection)
-        run = Run(connection, hot)
-        # Nothing expires: one partition stays behind.
-        run.join.expect(["behind"])
-        committed: dict[str, int] = dict.fromkeys(queues, 0)
+        run = Run(connection, list(queues), hot)
+        committed = dict.fromkeys(queues, 0)
         read = dict(committed)
+        favourite = rng.choice([0.0, 0.9])
         while True:
             action = rng.random()
-            if action < 0.15:
+            if action < 0.2:
                 run.checkpoint()
                 committed = dict(read)
             elif action < 0.25:
                 run.restart()
-                run.join.expect(["behind"])
                 read = dict(committed)
             else:
                 left = [name for name, queue in queues.items() if read[name] < len(queue)]
                 if not left:
                     break
-                name = rng.choice(left)
-                rows = queues[name][read[name] : read[name] + rng.randrange(1, 6)]
+                # Sometimes one partition runs far ahead of the others.
+                name = left[0] if rng.random() < favourite else rng.choice(left)
+                rows = queues[name][read[name] : read[name] + rng.randrange(1, 9)]
                 read[name] += len(rows)
-                run.join.add((predictions if name[0] == "p" else labels)(*rows))
+                for decoded in batches(rows):
+                    run.join.add(decoded)
         run.checkpoint()
         run.restart()
-        assert +run.events == expected
-        told = run.join.coverage()
-        for name in (
-            "predictions",
-            "labels",
-            "joined",
-            "duplicate_predictions",
-            "duplicate_labels",
-            "corrected",
-            "too_late",
-        ):
-            assert told[name] == counts[name], name
-        assert told["labels_waiting"] + told["orphans"] == counts["alone"]
-        assert told["predictions"] == told["joined"] + told["waiting"] + told["expired"]
+        return +run.events, run.join.coverage()
 
 
-def test_keys_of_the_same_hash_are_told_apart(
-    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([0, 3, 100]))
+def test_any_interleaving_gives_the_rules(seed: int, count: int, hot: int) -> None:
+    rng = random.Random(seed)
+    queues = stream(rng, count)
+    records = [record for queue in queues.values() for record in queue]
+    expected, counts = joined(
+        [record for record in records if isinstance(record, Prediction)],
+        [record for record in records if isinstance(record, Label)],
+        WAIT,
+        REMEMBER,
+    )
+    events, told = played(rng, queues, hot)
+    assert events == expected
+    counts["orphans"] -= told["labels_waiting"]
+    names = ("predictions", "labels", "joined", "orphans", *COUNTS)
+    assert {name: told[name] for name in names} == {name: counts[name] for name in names}
+    assert told["predictions"] == told["joined"] + told["waiting"] + told["expired"]
+    # All that is told, cohorts, delays and watermark too, is that of another order.
+    assert (events, told) == played(rng, queues, hot)
+
+
+def test_the_stream_of_the_test_has_everything_in_it() -> None:
+    queues = stream(random.Random(1), 400)
+    records = [record for queue in queues.values() for record in queue]
+    made = [record for record in records if isinstance(record, Prediction)]
+    _, counts = joined(made, [r for r in records if isinstance(r, Label)], WAIT, REMEMBER)
+    assert min(counts[name] for name in (*COUNTS, "orphans")) > 20
+    assert any(
+        later.time < earlier.time for queue in queues.values() for earlier, later in pairwise(queue)
+    )
+
+
+def test_a_duplicate_after_everything_else_was_dropped_counts_nothing(
+    connection: sqlite3.Connection,
 ) -> None:
-    def colliding(keys: list[str]) -> Any:
-        return np.array([len(key) for key in keys], dtype=np.int64)
-
-    monkeypatch.setattr("streameval.stream.waiting.key_hashes", colliding)
-    disk = WaitingStore(connection)
-    for n in range(5):
-        disk.write(connection, {f"k{n}": (0, n, 1, None, None, None)}, [n])
-    disk.write(connection, {"k2": (2, 99, 1, None, None, None)}, [9])
-    found = disk.find([f"k{n}" for n in range(7)])
-    assert {key: entry[1] for key, entry in found.items()} == {
-        **{f"k{n}": n for n in range(5)},
-        "k2": 99,
-    }
-    disk.drop(connection, 3)
-    assert set(disk.find([f"k{n}" for n in range(7)])) == {"k2", "k3", "k4"}
-
-
-@pytest.mark.parametrize("place", [0, 5, 40, -1])
-def test_a_damaged_segment_is_told(connection: sqlite3.Connection, place: int) -> None:
-    disk = WaitingStore(connection)
-    disk.write(connection, {f"k{n}": (0, n, 1, ["x"], None, None) for n in range(5)}, [0] * 5)
-    (data,) = connection.execute("SELECT data FROM join_segments").fetchone()
-    noisy = bytearray(data)
-    noisy[place] ^= 1
-    connection.execute("UPDATE join_segments SET data = ?", (bytes(noisy),))
-    with pytest.raises(StoreError, match="join segment 1 is damaged"):
-        WaitingStore(connection)
-    with pytest.raises(StoreError, match="join segment 1 is damaged"):
-        disk.find(["k1"])
+    # The prediction waits in a segment with a younger one, and is labelled in another segment
+    # that is old sooner: its first version must not come back.
+    join = opened(connection, hot=0, remember_us=0)
+    join.add(predictions(Prediction("p", "a", 0, 0.5), Prediction("p", "z", 9 * MINUTE, 0.5)))
+    write(join, connection)
+    join.add(labels(Label("l", "a", MINUTE, 1)))
+    join.take()
+    write(join, connection)
+    join.add(predictions(Prediction("p", "r", 12 * MINUTE, 0.5)))
+    join.add(labels(Label("l", "q", 12 * MINUTE, 1)))
+    write(join, connection)
+    assert connection.execute("SELECT segment FROM join_segments").fetchall() == [(1,), (3,)]
+    join.add(labels(Label("l", "a", MINUTE, 1)))
+    assert join.take().counted == {}
+    assert join.coverage()["joined"] == 1
 
 
-@given(st.lists(st.integers(-(10**6), 10**15), max_size=20), st.integers(1, 10**7))
-def test_one_by_one_is_as_by_columns(moments: list[int], cohort: int) -> None:
-    columns, singles = Coverage(1000, cohort), Coverage(1000, cohort)
-    for coverage in (columns, singles):
-        coverage.predicted(np.array([5 * cohort]))
-        coverage.settle(10 * cohort, 0)
-    column = np.array(moments, dtype=np.int64)
-    columns.delays.add(column)
-    columns.predicted(column)
-    columns.labelled(column)
-    columns.label_waits(column)
-    columns.label_waits(column[:3], -1)
-    for place, moment in enumerate(moments):
-        singles.delays.add_one(moment)
-        singles.predicted_one(moment)
-        singles.labelled_one(moment)
-        singles.label_waits_one(moment)
-        if place < 3:
-            singles.label_waits_one(moment, -1)
-    assert singles.to_dict(None) == columns.to_dict(None)
-    assert +singles.delays.counts == columns.delays.counts
+def test_a_correction_stands_whether_its_record_was_read_before_it_or_not(
+    connection: sqlite3.Connection,
+) -> None:
+    join = opened(connection)
+    join.add(labels(Label("l", "a", MINUTE, 1)))
+    join.add(predictions(Prediction("p", "a", 0, 0.5), labels=[0]))
+    join.add(predictions(Prediction("p", "a", 0, 0.5), labels=[0]))
+    events: Counter[Any] = Counter()
+    absorbed(join, events)
+    assert +events == {("p", 1, 0, 0.5): 1}
+    told = join.coverage()
+    assert (told["joined"], told["corrected"], told["duplicate_labels"]) == (1, 1, 1)
+
+
+def test_one_record_of_the_year_9000_makes_no_other_old(connection: sqlite3.Connection) -> None:
+    far = 221_845_392_000_000_000
+    join = opened(connection, hot=0)
+    for partition, make in (("p", predictions), ("l", labels)):
+        kind: Any = Prediction if make is predictions else Label
+        join.add(make(kind(partition, "a", 0, 1)))
+        join.add(make(kind(partition, "bad", far, 1)))
+        join.take()
+        write(join, connection)
+    join.add(predictions(Prediction("p", "b", MINUTE, 0.5)))
+    write(join, connection)
+    join.add(labels(Label("l", "b", MINUTE, 1)))
+    assert len(join.take().counted["p"]["y_true"]) == 1
+    assert join.watermark == MINUTE
+    # It has a segment to itself, so that it keeps no other from being dropped.
+    rows = connection.execute("SELECT entries FROM join_segments WHERE newest = ?", (far,))
+    assert rows.fetchall() == [(1,), (1,)]
+
+
+def test_very_many_labels_of_one_id_stay_bounded(connection: sqlite3.Connection) -> None:
+    join = opened(connection)
+    join.add(labels(*(Label("l", "a", n, n % 2) for n in range(200))))
+    write(join, connection)
+    assert connection.execute("SELECT length(data) < 2000 FROM join_segments").fetchone() == (1,)
+    join.add(predictions(Prediction("p", "a", 0, 0.5)))
+    told = join.coverage()
+    assert (told["labels"], told["joined"], told["corrected"]) == (200, 1, 63)
+
+
+def test_damaged_counts_are_told(connection: sqlite3.Connection) -> None:
+    join = opened(connection)
+    join.add(predictions(Prediction("p", "a", 0, 0.5)))
+    join.add(labels(Label("l", "a", 1, 1)))
+    write(join, connection)
+    crc, data = connection.execute("SELECT crc, data FROM join_counts").fetchone()
+    rng = random.Random(3)
+    for _ in range(200):
+        noisy = bytearray(data)
+        noisy[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        connection.execute("UPDATE join_counts SET data = ?", (bytes(noisy),))
+        with pytest.raises(StoreError, match="the join's counts are damaged"):
+            opened(connection)
+    for other in (b"{}", b'{"coverage": 1}', b"\xff"):
+        row = (zlib.crc32(other), other)
+        connection.execute("UPDATE join_counts SET crc = ?, data = ?", row)
+        with pytest.raises(StoreError, match="the join's counts are damaged"):
+            opened(connection)
+    assert crc == zlib.crc32(data)

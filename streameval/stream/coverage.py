@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from streameval.errors import StoreError, shown
 from streameval.event_time import iso_time
 from streameval.events import IntArray
 
-__all__ = ["COUNTS", "Coverage", "Delays"]
+__all__ = ["COUNTS", "Coverage", "Delays", "SavedCoverage"]
 
 COUNTS = (
     "predictions",
@@ -28,6 +27,7 @@ COUNTS = (
 ``predictions`` are distinct ids, ``labels`` all label records:
 ``predictions = joined + waiting + expired`` and
 ``labels = joined + duplicate_labels + corrected + too_late + labels_waiting + orphans``.
+Of a prediction that is forgotten and comes once more both sides count one more.
 """
 
 _SHOWN_COHORTS = 200
@@ -82,6 +82,19 @@ class Delays:
                 shift, mantissa = bucket >> _MANTISSA_BITS, bucket & ((1 << _MANTISSA_BITS) - 1)
                 return float((((mantissa + 1) << shift) - 1) / 1_000_000)
         return None
+
+
+class SavedCoverage(msgspec.Struct):
+    """The written form: counts by partition and name, then (bucket or cohort, count)."""
+
+    counts: dict[str, dict[str, int]]
+    delays: list[tuple[int, int]]
+    predicted: list[tuple[int, int]]
+    labelled: list[tuple[int, int]]
+    labels: list[tuple[int, int]]
+    expired: int
+    orphans: int
+    border: int | None
 
 
 class Coverage:
@@ -229,35 +242,32 @@ class Coverage:
             "immature": not over and labelled < predictions,
         }
 
-    def to_state(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "counts": {name: dict(counts) for name, counts in sorted(self._counts.items())},
-            "delays": _pairs(self.delays.counts),
-            "predicted": _pairs(self._predicted),
-            "labelled": _pairs(self._labelled),
-            "labels": _pairs(self._labels),
-            "expired": self._expired,
-            "orphans": self._orphans,
-            "border": self._border,
-        }
+    def saved(self) -> SavedCoverage:
+        """All of it, to be written."""
+        return SavedCoverage(
+            {name: dict(counts) for name, counts in sorted(self._counts.items())},
+            _pairs(self.delays.counts),
+            _pairs(self._predicted),
+            _pairs(self._labelled),
+            _pairs(self._labels),
+            self._expired,
+            self._orphans,
+            self._border,
+        )
 
-    def restore(self, data: Mapping[str, Any]) -> None:
-        """Take over a saved state; raises StoreError."""
-        try:
-            self._counts = {name: Counter(counts) for name, counts in data["counts"].items()}
-            self.delays.counts = Counter(dict(data["delays"]))
-            self._predicted = Counter(dict(data["predicted"]))
-            self._labelled = Counter(dict(data["labelled"]))
-            self._labels = Counter(dict(data["labels"]))
-            self._expired, self._orphans = int(data["expired"]), int(data["orphans"])
-            self._border = data["border"]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise StoreError(f"the join's counts are damaged: {shown(error)}") from None
+    def restore(self, saved: SavedCoverage) -> None:
+        """Take over what was saved."""
+        self._counts = {name: Counter(counts) for name, counts in saved.counts.items()}
+        self.delays.counts = Counter(dict(saved.delays))
+        self._predicted = Counter(dict(saved.predicted))
+        self._labelled = Counter(dict(saved.labelled))
+        self._labels = Counter(dict(saved.labels))
+        self._expired, self._orphans = saved.expired, saved.orphans
+        self._border = saved.border
 
 
-def _pairs(counts: Counter[int]) -> list[list[int]]:
-    return [[key, count] for key, count in sorted(counts.items()) if count]
+def _pairs(counts: Counter[int]) -> list[tuple[int, int]]:
+    return [(key, count) for key, count in sorted(counts.items()) if count]
 
 
 def _taken_before(cohorts: Counter[int], border: int) -> int:

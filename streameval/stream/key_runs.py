@@ -30,8 +30,9 @@ class KeyRuns:
     >>> runs = KeyRuns()
     >>> runs.add(key_hashes(["a", "b"]), np.array([10, 20]))
     >>> runs.add(key_hashes(["a"]), np.array([30]))
-    >>> runs.find(key_hashes(["c", "a"]))
-    [(1, 30), (1, 10)]
+    >>> indices, locations = runs.find(key_hashes(["c", "a"]))
+    >>> indices.tolist(), locations.tolist()
+    ([1, 1], [30, 10])
     """
 
     def __init__(self) -> None:
@@ -55,15 +56,16 @@ class KeyRuns:
             run = _merged(self._runs.pop(), run, alive)
         self._runs.append(run)
 
-    def find(self, hashes: IntArray) -> list[tuple[int, int]]:
-        """(index into ``hashes``, location) of each entry that may be meant.
+    def find(self, hashes: IntArray) -> tuple[IntArray, IntArray]:
+        """Which of ``hashes`` may be meant by which entries.
 
-        Of one index the largest location comes first. The keys themselves are
-        not known here: compare them.
+        Returns:
+            Indices into ``hashes``, ascending, and a location for each; of one
+            index the largest location comes first. The keys themselves are not
+            known here: compare them.
         """
-        found: list[tuple[int, int]] = []
-        if not len(hashes):
-            return found
+        indices: list[IntArray] = []
+        found: list[IntArray] = []
         # Sorted, neighbours are looked for in the same part of a run, which is then in the cache.
         order = np.argsort(hashes)
         wanted = hashes[order]
@@ -72,17 +74,18 @@ class KeyRuns:
             hit = np.flatnonzero(run[np.minimum(left, len(run) - 1)] == wanted)
             if not len(hit):
                 continue
-            right = np.searchsorted(run, wanted[hit], side="right")
-            for n, start, stop in zip(
-                order[hit].tolist(), left[hit].tolist(), right.tolist(), strict=True
-            ):
-                found += [(n, location) for location in locations[start:stop].tolist()]
-        found.sort(key=_index_then_newest)
-        return found
-
-
-def _index_then_newest(pair: tuple[int, int]) -> tuple[int, int]:
-    return pair[0], -pair[1]
+            starts = left[hit]
+            counts = np.searchsorted(run, wanted[hit], side="right") - starts
+            # Of each hit all places from its start on.
+            shift = starts - (np.cumsum(counts) - counts)
+            found.append(locations[np.repeat(shift, counts) + np.arange(counts.sum())])
+            indices.append(np.repeat(order[hit], counts))
+        if not indices:
+            none = np.empty(0, dtype=np.int64)
+            return none, none
+        index, location = np.concatenate(indices), np.concatenate(found)
+        order = np.lexsort((-location, index))
+        return index[order], location[order]
 
 
 def _merged(

@@ -7,61 +7,73 @@ The rules, all functions of the records and not of when they were read:
   otherwise it is too late.
 - The same label again is a duplicate. Another one, at most ``wait + remember``
   away, is a correction: what was counted is taken back and counted anew.
+- A label that is further away than that is an orphan, as is one without a prediction.
 - Labels that come before their prediction wait for it, and are then looked at in
-  the order in which they came.
+  the order in which they came. One inside a complete record was there first: labels
+  that come by themselves replace it, whichever is read first.
 
-Memory is given back by the watermark: what waits is forgotten ``wait`` after its
-time, what has met ``wait + remember``. A label that is out of order by more than
-that finds nothing and counts as an orphan.
+They need the records of one id and one sort (predictions, labels) to be in one partition,
+as those of a topic with keys are: the order of two partitions is nobody's.
 
-Between two checkpoints the entries that change are held in memory. A
-checkpoint writes them to the waiting store; a number of them stay in memory as well.
+Memory is given back by the watermark, the slowest partition's newest time: an id is forgotten
+when its newest record is older than that by more than ``wait + remember``. So all the
+above holds for a record that is out of order within its partition, as long as its
+prediction is not older than the watermark by more than ``wait + remember``: any label in
+time may be out of order by ``remember``. What comes still later finds nothing: a label then
+is an orphan, and a prediction that was forgotten counts once more.
+
+Use it so: ``add`` each decoded batch; at a checkpoint ``take`` what is to be counted and
+``write`` inside the transaction that counts it. What is in memory only is read again after
+a crash. ``coverage`` is what readers are told.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, islice, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from streameval.errors import StoreError
 from streameval.events import IntArray
-from streameval.files.chunk import Column
 from streameval.stream.batch import Decoded, Records
-from streameval.stream.coverage import Coverage
-from streameval.stream.waiting import Entry, WaitingStore
-from streameval.stream.watermark import Watermark
+from streameval.stream.coverage import Coverage, SavedCoverage
+from streameval.stream.joined_events import JoinedEvents, Outcome
+from streameval.stream.label_rules import (
+    INSIDE,
+    LABELS,
+    MET,
+    WAITS,
+    Entry,
+    current_label,
+    judged,
+)
+from streameval.stream.waiting import WaitingStore
+from streameval.stream.watermark import SavedWatermark, Watermark
 
 __all__ = ["LabelJoin", "Outcome"]
-
-_WAITS, _LABEL, _MET = 0, 1, 2
-"""Kinds of entries: a prediction, labels without one, a prediction with its label."""
 
 _MOST_LABELS = 64
 """Labels of one id that wait for its prediction; more are duplicates."""
 
 _SCHEMA = """
-CREATE TABLE join_counts (id INTEGER PRIMARY KEY CHECK (id = 0), data TEXT NOT NULL);
+CREATE TABLE join_counts (
+    id INTEGER PRIMARY KEY CHECK (id = 0), crc INTEGER NOT NULL, data BLOB NOT NULL
+);
 CREATE TABLE join_partitions (number INTEGER PRIMARY KEY, partition TEXT NOT NULL UNIQUE);
 """
 
 
-class Outcome(NamedTuple):
-    """What is to be counted and taken back.
+class _Saved(msgspec.Struct):
+    """What ``join_counts`` holds, as JSON."""
 
-    Events have the columns of records: ``y_true``, ``score``, ``time``,
-    ``slice:KEY`` and so on.
-    """
-
-    counted: dict[str, dict[str, Column]]
-    """Columns, by the prediction's partition."""
-    reverted: list[tuple[str, dict[str, Any]]]
-    """Single events that were counted now or earlier."""
+    coverage: SavedCoverage
+    watermark: SavedWatermark
 
 
 class LabelJoin:
@@ -97,16 +109,15 @@ class LabelJoin:
         self._layout = tuple(layout)
         self._wait = wait_us
         self._remember = remember_us
-        self._most_clean = hot
         self._fresh: dict[str, Entry] = {}
-        self._clean: dict[str, Entry] = {}
-        self._disk = WaitingStore(connection)
+        self._disk = WaitingStore(connection, wait_us + remember_us, hot)
         self._coverage = Coverage(wait_us, cohort_us)
-        self._watermark = Watermark(clock)
+        self._watermark = Watermark(clock, wait_us + remember_us)
+        self._border: int | None = None
+        """Entries whose newest time is before this one are forgotten."""
         self._numbers: dict[str, int] = {}
         self._names: dict[int, str] = {}
-        self._counted: dict[int, list[tuple[Any, int, Any]]] = {}
-        self._reverted: list[tuple[str, dict[str, Any]]] = []
+        self._events = JoinedEvents(self._layout)
         self._load(connection)
 
     @staticmethod
@@ -118,19 +129,31 @@ class LabelJoin:
                 connection.execute(statement)
 
     def _load(self, connection: sqlite3.Connection) -> None:
-        for number, partition in connection.execute(
-            "SELECT number, partition FROM join_partitions"
-        ):
-            self._numbers[partition] = number
-            self._names[number] = partition
-        row = connection.execute("SELECT data FROM join_counts").fetchone()
-        if row is not None:
-            try:
-                data = msgspec.json.decode(row[0], type=dict[str, Any])
-                self._coverage.restore(data["coverage"])
-                self._watermark.restore(data["watermark"])
-            except (msgspec.DecodeError, KeyError, TypeError, AssertionError):
-                raise StoreError("the join's counts are damaged; restore the store") from None
+        try:
+            names = connection.execute("SELECT number, partition FROM join_partitions").fetchall()
+            row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"the join's counts cannot be read: {error}") from None
+        self._names = dict(names)
+        self._numbers = {partition: number for number, partition in names}
+        if row is None:
+            return
+        crc, data = row
+        try:
+            if not isinstance(data, bytes) or zlib.crc32(data) != crc:
+                raise ValueError("their checksum is not the one they were written with")
+            saved = msgspec.json.decode(data, type=_Saved)
+        except ValueError as error:
+            raise StoreError(
+                f"the join's counts are damaged: {error}; restore the store from a copy of it"
+            ) from None
+        self._coverage.restore(saved.coverage)
+        self._watermark.restore(saved.watermark)
+        self._forget_before(saved.watermark.value)
+
+    def _forget_before(self, watermark: int | None) -> None:
+        if watermark is not None:
+            self._border = watermark - self._wait - self._remember
 
     def expect(self, partitions: Iterable[str]) -> None:
         """Partitions that are going to be read: until they are, nothing expires."""
@@ -141,6 +164,7 @@ class LabelJoin:
     def add(self, decoded: Decoded) -> None:
         """Take a batch's records; what they come to is in :meth:`take`."""
         partition = decoded.partition
+        self._note_times(decoded)
         for records, take in (
             (decoded.predictions, self._add_predictions),
             (decoded.complete, self._add_complete),
@@ -148,34 +172,35 @@ class LabelJoin:
         ):
             if records is not None and records.rows:
                 times = np.asarray(records.columns["time"], dtype=np.int64)
-                self._watermark.note(partition, int(times.max()))
                 take(partition, records, times)
+
+    def _note_times(self, decoded: Decoded) -> None:
+        """Tell the watermark, in the partition's order."""
+        parts = [
+            part
+            for part in (decoded.predictions, decoded.complete, decoded.labels)
+            if part is not None and part.rows
+        ]
+        if parts:
+            times = np.concatenate([np.asarray(part.columns["time"], np.int64) for part in parts])
+            if len(parts) > 1:
+                places = np.concatenate([np.asarray(part.places) for part in parts])
+                times = times[np.argsort(places, kind="stable")]
+            self._watermark.note(decoded.partition, times)
 
     def _known(self, ids: list[str]) -> list[Entry | None]:
         """The entries of these ids, from memory or disk."""
         found: list[Entry | None] = list(map(self._fresh.get, ids))
-        for get in (self._clean.get, self._on_disk(ids, found)):
-            if None not in found:
-                break
-            if any(found):
-                found = [entry or get(key) for entry, key in zip(found, ids, strict=True)]
-            else:
-                found = list(map(get, ids))
+        if all(found):
+            return found
+        missing = [place for place, entry in enumerate(found) if entry is None]
+        older = self._disk.find([ids[place] for place in missing])
+        border = self._border
+        for place, entry in zip(missing, older, strict=True):
+            # What a restart would not find is not found without one either.
+            if entry is not None and (border is None or entry[5] >= border):
+                found[place] = entry
         return found
-
-    def _on_disk(self, ids: list[str], found: list[Entry | None]) -> Callable[[str], Entry | None]:
-        """Looks up what memory does not hold; read for all of them at the first call."""
-        read: dict[str, Entry] | None = None
-
-        def get(key: str) -> Entry | None:
-            nonlocal read
-            if read is None:
-                clean = self._clean
-                missing = [key for key, e in zip(ids, found, strict=True) if e is None]
-                read = self._disk.find([key for key in missing if key not in clean])
-            return read.get(key)
-
-        return get
 
     def _number(self, partition: str) -> int:
         number = self._numbers.get(partition)
@@ -188,67 +213,104 @@ class LabelJoin:
         columns = [_values(records.columns.get(name)) for name in self._layout]
         return zip(*columns) if columns else repeat(())  # noqa: B905 - repeat() has no end
 
+    def _entries(self, records: Records, moments: list[int], number: int) -> Iterable[Entry]:
+        """Of predictions that have just come."""
+        kinds, numbers, none = repeat(WAITS, len(moments)), repeat(number), repeat(None)
+        return zip(kinds, moments, numbers, self._payloads(records), none, moments, strict=False)
+
     def _add_predictions(self, partition: str, records: Records, times: IntArray) -> None:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
-        known = self._known(ids)
+        moments = times.tolist()
         number = self._number(partition)
-        entries = zip(
-            *(repeat(_WAITS), times.tolist(), repeat(number), self._payloads(records)),
-            *(repeat(None), repeat(None)),
-            strict=False,
-        )
+        known = self._known(ids)
         repeated = _repeated(ids)
+        entries = self._entries(records, moments, number)
         if not repeated and not any(known):
-            self._fresh.update(zip(ids, entries, strict=False))
+            self._fresh.update(zip(ids, entries, strict=True))
             new = times
         else:
             plain = [e is None and key not in repeated for e, key in zip(known, ids, strict=True)]
-            listed = list(islice(entries, len(ids)))
+            listed = list(entries)
             self._fresh.update(zip(compress(ids, plain), compress(listed, plain), strict=True))
             new = times[np.array(plain, dtype=bool)]
             for key, entry, old, done in zip(ids, listed, known, plain, strict=True):
                 if not done:
+                    # What the first of an id does, the second has to see.
                     self._predict(partition, key, entry, self._fresh.get(key, old))
         self._coverage.count(partition, "predictions", len(new))
         self._coverage.predicted(new)
 
-    def _predict(self, partition: str, key: str, entry: Entry, old: Entry | None) -> None:
-        """One prediction, whatever is known of its id."""
-        if old is not None and old[0] != _LABEL:
+    def _predict(
+        self, partition: str, key: str, entry: Entry, old: Entry | None, *, label: Any = None
+    ) -> None:
+        """One prediction, with its label if it brings one, whatever is known of its id."""
+        begun = entry[1]
+        if old is not None and old[0] != LABELS:
             self._coverage.count(partition, "duplicate_predictions")
+            if label is not None:
+                self._label(partition, key, label, begun, old, inside=True)
             return
-        self._fresh[key] = entry
         self._coverage.count(partition, "predictions")
-        self._coverage.predicted_one(entry[1])
+        self._coverage.predicted_one(begun)
+        waiting: Sequence[tuple[Any, int, int]] = ()
         if old is not None:
-            for label, time, number in old[4]:
-                self._coverage.label_waits_one(time, -1)
-                self._label(self._names[number], key, label, time, self._fresh[key])
+            # As long as the labels would have been kept, so that they are superseded for as long.
+            entry = (*entry[:5], max(begun, old[5]))
+            waiting = old[4]
+        self._fresh[key] = entry
+        if label is not None:
+            self._label(partition, key, label, begun, entry, inside=True)
+        for one, time, number in waiting:
+            self._coverage.label_waits_one(time, -1)
+            self._label(self._names[number], key, one, time, self._fresh[key])
 
     def _add_labels(self, partition: str, records: Records, times: IntArray) -> None:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
-        labels = list(islice(_values(records.columns["y_true"]), len(ids)))
+        labels = list(_values(records.columns["y_true"]))
         known = self._known(ids)
         repeated = _repeated(ids)
-        meets = [
-            e is not None and e[0] == _WAITS and key not in repeated
-            for e, key in zip(known, ids, strict=True)
+        places = [
+            n
+            for n, (e, key) in enumerate(zip(known, ids, strict=True))
+            if e is not None and e[0] == WAITS and key not in repeated
         ]
-        left = self._meet(partition, ids, labels, times, known, meets)
-        if not any(left):
-            return
-        alone = [
-            e is None and rest and key not in repeated
-            for e, rest, key in zip(known, left, ids, strict=True)
-        ]
-        self._keep_labels(partition, ids, labels, times, alone)
-        # What the first label of an id does, the second has to see.
+        begun = np.array([known[n][1] for n in places], dtype=np.int64)  # type: ignore[index]
+        in_time = np.abs(times[places] - begun) <= self._wait
+        if not in_time.all():
+            places, begun = [places[n] for n in np.flatnonzero(in_time)], begun[in_time]
+        if len(places) < len(ids):
+            self._add_other_labels(partition, ids, labels, times, known, repeated, set(places))
+            ids = [ids[n] for n in places]
+            labels = [labels[n] for n in places]
+            times = times[places]
+            known = [known[n] for n in places]
+        if ids:
+            self._meet(partition, ids, labels, times, known, begun)  # type: ignore[arg-type]
+
+    def _add_other_labels(
+        self,
+        partition: str,
+        ids: list[str],
+        labels: list[Any],
+        times: IntArray,
+        known: list[Entry | None],
+        repeated: frozenset[str],
+        met: set[int],
+    ) -> None:
+        """All labels of a batch that do not simply meet a prediction."""
+        others = [n for n in range(len(ids)) if n not in met]
+        alone = [n for n in others if known[n] is None and ids[n] not in repeated]
+        number = self._number(partition)
         moments = times.tolist()
-        for n, rest in enumerate(left):
-            if rest and not alone[n]:
-                key = ids[n]
-                old = self._fresh.get(key, known[n])
-                self._label(partition, key, labels[n], moments[n], old)
+        self._fresh.update(
+            (ids[n], (LABELS, moments[n], 0, None, ((labels[n], moments[n], number),), moments[n]))
+            for n in alone
+        )
+        self._coverage.label_waits(times[alone])
+        if len(alone) < len(others):
+            for n in sorted(set(others).difference(alone)):
+                old = self._fresh.get(ids[n], known[n])
+                self._label(partition, ids[n], labels[n], moments[n], old)
 
     def _meet(
         self,
@@ -256,63 +318,25 @@ class LabelJoin:
         ids: list[str],
         labels: list[Any],
         times: IntArray,
-        known: list[Entry | None],
-        chosen: list[bool],
-    ) -> list[bool]:
-        """Labels of predictions that wait, all at once; which rows are left to be looked at."""
-        met: list[Entry] = list(compress(known, chosen))  # type: ignore[arg-type]
-        if not met:
-            return [True] * len(ids)
-        begun = np.array([entry[1] for entry in met], dtype=np.int64)
-        delays = times[np.array(chosen, dtype=bool)] - begun
-        left = [not one for one in chosen]
-        good = np.abs(delays) <= self._wait
-        if not good.all():
-            late = iter((~good).tolist())
-            left = [next(late) if one else True for one in chosen]
-            chosen = [not one for one in left]
-            met = list(compress(known, chosen))  # type: ignore[arg-type]
-            begun, delays = begun[good], delays[good]
-        moments = compress(times.tolist(), chosen)
-        own = list(compress(labels, chosen))
-        for (_, time, number, payload, _, _), label in zip(met, own, strict=True):
-            try:
-                self._counted[number].append((label, time, payload))
-            except KeyError:
-                self._counted[number] = [(label, time, payload)]
-        self._fresh.update(
-            zip(
-                compress(ids, chosen),
-                [
-                    (_MET, time, number, payload, label, moment)
-                    for (_, time, number, payload, _, _), label, moment in zip(
-                        met, own, moments, strict=True
-                    )
-                ],
-                strict=True,
-            )
-        )
-        self._coverage.delays.add(delays)
-        self._coverage.labelled(begun)
-        self._coverage.count(partition, "joined", len(met))
-        self._coverage.count(partition, "labels", len(met))
-        return left
-
-    def _keep_labels(
-        self,
-        partition: str,
-        ids: list[str],
-        labels: list[Any],
-        times: IntArray,
-        chosen: list[bool],
+        known: list[Entry],
+        begun: IntArray,
     ) -> None:
-        """Labels of ids that nothing is known of, all at once."""
-        number = self._number(partition)
-        self._fresh.update(
-            (key, (_LABEL, time, 0, None, ((label, time, number),), None))
-            for key, label, time in compress(zip(ids, labels, times.tolist(), strict=True), chosen)
-        )
-        self._coverage.label_waits(times[np.array(chosen, dtype=bool)])
+        """Labels in time for predictions that wait: what judged() says, by columns."""
+        _, moments, numbers, payloads, _, newest = zip(*known, strict=True)
+        newest = np.maximum(times, newest).tolist()
+        kinds = repeat(MET, len(ids))
+        entries = zip(kinds, moments, numbers, payloads, labels, newest, strict=True)
+        self._fresh.update(zip(ids, entries, strict=True))
+        if len(set(numbers)) == 1:
+            self._events.add(numbers[0], labels, moments, payloads)
+        else:
+            events = zip(numbers, labels, moments, payloads, strict=True)
+            for number, label, moment, payload in events:
+                self._events.add(number, (label,), (moment,), (payload,))
+        self._coverage.delays.add(times - begun)
+        self._coverage.labelled(begun)
+        self._coverage.count(partition, "joined", len(ids))
+        self._coverage.count(partition, "labels", len(ids))
 
     def _label(
         self,
@@ -322,35 +346,34 @@ class LabelJoin:
         time: int,
         old: Entry | None,
         *,
-        delayed: bool = True,
+        inside: bool = False,
     ) -> None:
         """One label, whatever is known of its id."""
-        count = self._coverage.count
-        if old is None or old[0] == _LABEL:
+        if old is None or old[0] == LABELS:
             self._keep_label(partition, key, label, time, old)
             return
-        # One that has waited for its prediction is counted now.
-        count(partition, "labels")
-        kind, begun, number, payload, before, _ = old
-        if kind == _WAITS:
-            if abs(time - begun) > self._wait:
-                count(partition, "too_late")
-                return
-            self._fresh[key] = (_MET, begun, number, payload, label, time)
-            self._counted.setdefault(number, []).append((label, begun, payload))
+        count, entry = judged(
+            old, label, time, inside=inside, wait=self._wait, remember=self._remember
+        )
+        if count == "orphans":
+            self._coverage.label_waits_one(time)
+            return
+        self._coverage.count(partition, "labels")
+        self._coverage.count(partition, count)
+        if entry is old:
+            return
+        self._fresh[key] = entry
+        _, begun, number, payload, _, _ = entry
+        before, now = current_label(old), current_label(entry)
+        if before is None:
             self._coverage.labelled_one(begun)
-            if delayed:
+            if not inside:
                 self._coverage.delays.add_one(time - begun)
-            count(partition, "joined")
-        elif label == before:
-            count(partition, "duplicate_labels")
-        elif abs(time - begun) > self._wait + self._remember:
-            count(partition, "too_late")
+        elif before == now:
+            return
         else:
-            self._fresh[key] = (_MET, begun, number, payload, label, time)
-            self._reverted.append((self._names[number], self._event(before, begun, payload)))
-            self._counted.setdefault(number, []).append((label, begun, payload))
-            count(partition, "corrected")
+            self._events.revert(number, (before, begun, payload))
+        self._events.add(number, (now,), (begun,), (payload,))
 
     def _keep_label(
         self, partition: str, key: str, label: Any, time: int, old: Entry | None
@@ -362,90 +385,54 @@ class LabelJoin:
             self._coverage.count(partition, "duplicate_labels")
             return
         labels = (*waiting, (label, time, self._number(partition)))
-        newest = time if old is None else max(time, old[1])
-        self._fresh[key] = (_LABEL, newest, 0, None, labels, None)
+        newest = time if old is None else max(time, old[5])
+        self._fresh[key] = (LABELS, newest, 0, None, labels, newest)
         self._coverage.label_waits_one(time)
 
     def _add_complete(self, partition: str, records: Records, times: IntArray) -> None:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
-        labels = _values(records.columns["y_true"])
+        labels = list(_values(records.columns["y_true"]))
         known = self._known(ids)
         number = self._number(partition)
+        moments = times.tolist()
+        payloads = list(islice(self._payloads(records), len(ids)))
         if not any(known) and len(set(ids)) == len(ids):
-            payloads = list(islice(self._payloads(records), len(ids)))
-            moments = times.tolist()
-            self._fresh.update(
-                zip(
-                    ids,
-                    zip(repeat(_MET), moments, repeat(number), payloads, labels, moments),
-                    strict=True,
-                )
-            )
-            self._counted.setdefault(number, []).extend(zip(labels, moments, payloads, strict=True))
+            kinds, numbers = repeat(INSIDE, len(ids)), repeat(number, len(ids))
+            entries = zip(kinds, moments, numbers, payloads, labels, moments, strict=True)
+            self._fresh.update(zip(ids, entries, strict=True))
+            self._events.add(number, labels, moments, payloads)
             for name in ("predictions", "labels", "joined"):
                 self._coverage.count(partition, name, len(ids))
             self._coverage.predicted(times)
             self._coverage.labelled(times)
             return
-        entries = _again(records, times, number, self._payloads(records))
-        for key, entry, label, old in zip(ids, entries, labels, known, strict=False):
-            self._predict(partition, key, entry, self._fresh.get(key, old))
-            self._label(partition, key, label, entry[1], self._fresh.get(key, old), delayed=False)
+        for key, time, payload, label, old in zip(
+            ids, moments, payloads, labels, known, strict=True
+        ):
+            entry: Entry = (WAITS, time, number, payload, None, time)
+            self._predict(partition, key, entry, self._fresh.get(key, old), label=label)
 
     # Events out
 
-    def _event(self, label: Any, time: int, payload: Sequence[Any]) -> dict[str, Any]:
-        values = zip(self._layout, payload, strict=True)
-        return {
-            "y_true": label,
-            "time": time,
-            **{name: value for name, value in values if value is not None},
-        }
-
     def take(self) -> Outcome:
         """What is to be counted and taken back since this was last asked."""
-        counted: dict[str, dict[str, Column]] = {}
-        for number, events in self._counted.items():
-            labels, times, payloads = zip(*events, strict=True)
-            columns: dict[str, Column] = {
-                "y_true": list(labels),
-                "time": np.array(times, dtype=np.int64),
-            }
-            for name, values in zip(self._layout, zip(*payloads, strict=True), strict=True):
-                if values[0] is None:
-                    continue
-                columns[name] = np.array(values) if type(values[0]) is float else list(values)
-            counted[self._names[number]] = columns
-        outcome = Outcome(counted, self._reverted)
-        self._counted = {}
-        self._reverted = []
-        return outcome
+        return self._events.take(self._names)
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Make the store's tables what the join is now, inside the caller's transaction."""
-        wait, met = self._wait, self._wait + self._remember
-        dues = [entry[1] + (met if entry[0] == _MET else wait) for entry in self._fresh.values()]
-        self._disk.write(connection, self._fresh, dues)
-        self._clean.update(self._fresh)
+        self._disk.write(connection, self._fresh)
         self._fresh = {}
-        spare = len(self._clean) - self._most_clean
-        if spare > 0:
-            for key in list(islice(self._clean, spare)):
-                del self._clean[key]
         watermark = self._watermark.value
-        if watermark is not None:
-            self._disk.drop(connection, watermark)
+        self._forget_before(watermark)
+        if self._border is not None:
+            self._disk.drop(connection, self._border)
         self._coverage.settle(watermark, self._remember)
         connection.executemany(
             "INSERT OR IGNORE INTO join_partitions VALUES (?, ?)", list(self._names.items())
         )
-        data = {
-            "coverage": self._coverage.to_state(),
-            "watermark": self._watermark.to_state(),
-        }
+        data = msgspec.json.encode(_Saved(self._coverage.saved(), self._watermark.saved()))
         connection.execute(
-            "INSERT OR REPLACE INTO join_counts VALUES (0, ?)",
-            (msgspec.json.encode(data).decode(),),
+            "INSERT OR REPLACE INTO join_counts VALUES (0, ?, ?)", (zlib.crc32(data), data)
         )
 
     @property
@@ -463,15 +450,6 @@ def _repeated(ids: list[str]) -> frozenset[str]:
     if len(set(ids)) == len(ids):
         return frozenset()
     return frozenset(key for key, count in Counter(ids).items() if count > 1)
-
-
-def _again(records: Records, times: IntArray, number: int, payloads: Iterable[Any]) -> list[Entry]:
-    """The predictions' entries once more, for the way one by one."""
-    moments = times.tolist()
-    return [
-        (_WAITS, time, number, payload, None, None)
-        for time, payload in zip(moments, payloads, strict=False)
-    ]
 
 
 def _values(column: Any) -> Iterable[Any]:

@@ -2,7 +2,9 @@
 
 Every checkpoint appends the entries that have changed; the newest version of
 an entry is the one that counts. In memory an entry on disk costs sixteen
-bytes. A segment is dropped as a whole when nothing in it is needed any more.
+bytes; those of the last checkpoints are held as well. A segment is dropped as
+a whole when all in it are old; whether an entry is too old does not depend on
+that, but on its own times.
 """
 
 from __future__ import annotations
@@ -10,9 +12,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -20,27 +20,25 @@ import numpy as np
 from streameval.errors import StoreError
 from streameval.events import BoolArray, IntArray
 from streameval.stream.key_runs import KeyRuns, key_hashes
+from streameval.stream.label_rules import Entry
+from streameval.stream.segments import MOST_ENTRIES, Segment, cuts, damaged, packed
 
-__all__ = ["Entry", "WaitingStore"]
-
-Entry: TypeAlias = tuple[int, int, int, Any, Any, Any]
-"""Kind, time in microseconds, number of its partition, payload, label, label's time."""
+__all__ = ["WaitingStore"]
 
 _SCHEMA = """
 CREATE TABLE join_segments (
     segment INTEGER PRIMARY KEY,
-    due INTEGER NOT NULL,
+    newest INTEGER NOT NULL,
     entries INTEGER NOT NULL,
     crc INTEGER NOT NULL,
     data BLOB NOT NULL
 );
 """
 
-_INDEX_BITS = 8
-_ENTRIES = 1 << _INDEX_BITS
-"""Entries of a segment, some 16 KB of them: little to read for one label of a random age."""
+_INDEX_BITS = MOST_ENTRIES.bit_length() - 1
+_NOTHING: Entry = (0, 0, 0, None, None, 0)
 
-_CACHED_SEGMENTS = 2048
+_MOST_CACHED_BYTES = 64 * 1024 * 1024
 
 
 class WaitingStore:
@@ -48,23 +46,36 @@ class WaitingStore:
 
     Args:
         connection: Of the store; its ``join_segments`` are read at once.
+        spread_us: Entries whose times are further apart do not share a segment.
+        hot: Most entries that are held in memory.
 
     Raises:
         StoreError: A segment is damaged.
 
     Cost:
-        Memory: 16 bytes an entry (version) on disk. A batch of keys is looked for in
-        O(log n) each, and one read of each segment that holds one of them.
+        Memory: 16 bytes a version of an entry on disk, and 64 MB of segments that were
+        read last. A batch of keys is looked for in O(log n) each, and one read of
+        each segment that holds one of them.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, spread_us: int = 2**62, hot: int = 0
+    ) -> None:
         self._connection = connection
-        self._encoder = msgspec.msgpack.Encoder()
-        self._decoder = msgspec.msgpack.Decoder(tuple[str, int, int, int, Any, Any, Any])
-        self._due: dict[int, int] = {}
+        self._spread = spread_us
+        self._hot = hot
+        # Of each of the last checkpoints its first segment and its entries: where an entry lies
+        # says which one has it, so that none is copied and none looked for in vain.
+        self._held_from: list[int] = []
+        self._held: list[Mapping[str, Entry]] = []
+        self._held_entries = 0
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._newest: dict[int, int] = {}
+        self._numbers: IntArray | None = None
         self._runs = KeyRuns()
         self._next = 1
-        self._cache: OrderedDict[int, tuple[memoryview, list[int]]] = OrderedDict()
+        self._cache: OrderedDict[int, Segment] = OrderedDict()
+        self._cached_bytes = 0
         self._load()
 
     @staticmethod
@@ -75,136 +86,170 @@ class WaitingStore:
     def _load(self) -> None:
         hashes: list[IntArray] = []
         locations: list[IntArray] = []
-        rows = self._connection.execute(
-            "SELECT segment, due, entries, crc, data FROM join_segments ORDER BY segment"
-        )
-        for segment, due, entries, crc, data in rows:
-            view, offsets = _opened(segment, entries, crc, data)
-            keys = [
-                self._decoded(segment, view[start:stop])[0] for start, stop in pairwise(offsets)
-            ]
-            self._due[segment] = due
-            self._next = segment + 1
+        for number, newest, segment in self._stored():
+            keys = segment.keys()
+            self._newest[number] = newest
+            self._next = number + 1
             hashes.append(key_hashes(keys))
-            locations.append((segment << _INDEX_BITS) + np.arange(len(keys)))
+            locations.append((number << _INDEX_BITS) + np.arange(len(keys)))
         if hashes:
             self._runs.add(np.concatenate(hashes), np.concatenate(locations))
+
+    def _stored(self) -> Iterator[tuple[int, int, Segment]]:
+        last = 0
+        try:
+            for number, newest, entries, crc, data in self._connection.execute(
+                "SELECT segment, newest, entries, crc, data FROM join_segments ORDER BY segment"
+            ):
+                last = number
+                if not isinstance(newest, int):
+                    raise damaged(number, "its row does not hold what was written")
+                yield number, newest, Segment(number, entries, crc, data)
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"join segments after {last} cannot be read: {error}") from None
 
     def __len__(self) -> int:
         """Versions of entries whose place is known."""
         return len(self._runs)
 
-    def find(self, keys: Sequence[str]) -> dict[str, Entry]:
-        """The newest version of the entries of these keys; absent where there is none.
+    @property
+    def held(self) -> int:
+        """Entries in memory."""
+        return self._held_entries
+
+    def find(self, keys: Sequence[str]) -> list[Entry | None]:
+        """The newest version of the entry of each key; None where there is none.
 
         Raises:
             StoreError: A segment is damaged.
         """
-        if not self._due:
-            return {}
-        candidates = self._runs.find(key_hashes(keys))
-        if not candidates:
-            return {}
-        found: dict[str, Entry] = {}
-        # In the order of the segments, so that each is read once.
-        newest: dict[int, list[int]] = {}
-        for n, location in candidates:
-            if location >> _INDEX_BITS in self._due:
-                newest.setdefault(n, []).append(location)
-        first = sorted((locations[0], n) for n, locations in newest.items())
-        for location, n in first:
-            entry = self._read(location)
-            if entry[0] == keys[n]:
-                found[keys[n]] = entry[1:]
+        found: list[Entry | None] = [None] * len(keys)
+        if not self._newest:
+            return found
+        indices, locations = self._runs.find(key_hashes(keys))
+        if not len(indices):
+            return found
+        alive = self._alive(locations)
+        indices, locations = indices[alive], locations[alive]
+        others: list[int] = []
+        first = np.flatnonzero(np.diff(indices, prepend=-1))
+        for n, key, entry in self._entries(keys, indices[first], locations[first]):
+            if key == keys[n]:
+                found[n] = entry
             else:  # another key of the same hash: then one of the older ones may be meant
-                for other in newest[n][1:]:
-                    entry = self._read(other)
-                    if entry[0] == keys[n]:
-                        found[keys[n]] = entry[1:]
-                        break
+                others.append(n)
+        for n in others:
+            older = indices == n
+            for _, (key, entry) in self._read(indices[older], locations[older]):
+                if key == keys[n]:  # the last one is the newest
+                    found[n] = entry
         return found
 
-    def _read(self, location: int) -> tuple[str, int, int, int, Any, Any, Any]:
-        segment, index = location >> _INDEX_BITS, location & (_ENTRIES - 1)
-        opened = self._cache.get(segment)
-        if opened is None:
-            row = self._connection.execute(
-                "SELECT entries, crc, data FROM join_segments WHERE segment = ?", (segment,)
-            ).fetchone()
-            if row is None:
-                raise StoreError(f"join segment {segment} is missing from the store")
-            opened = self._cache[segment] = _opened(segment, *row)
-            if len(self._cache) > _CACHED_SEGMENTS:
-                self._cache.popitem(last=False)
-        view, offsets = opened
-        return self._decoded(segment, view[offsets[index] : offsets[index + 1]])
+    def _entries(
+        self, keys: Sequence[str], indices: IntArray, locations: IntArray
+    ) -> Iterator[tuple[int, str, Entry]]:
+        """What lies at these locations, from memory or disk."""
+        if self._held:
+            ages = np.searchsorted(self._held_from, locations >> _INDEX_BITS, side="right") - 1
+            hot = ages >= 0
+            for n, age in zip(indices[hot].tolist(), ages[hot].tolist(), strict=True):
+                entry = self._held[age].get(keys[n])
+                if entry is None:  # a key of the same hash lies there
+                    yield n, "", _NOTHING
+                else:
+                    yield n, keys[n], entry
+            indices, locations = indices[~hot], locations[~hot]
+        for n, (key, entry) in self._read(indices, locations):
+            yield n, key, entry
 
-    def _decoded(self, segment: int, data: memoryview) -> tuple[str, int, int, int, Any, Any, Any]:
+    def _read(
+        self, indices: IntArray, locations: IntArray
+    ) -> Iterator[tuple[int, tuple[str, Entry]]]:
+        """What lies at these locations; in their order, so that each segment is read once."""
+        if not len(indices):
+            return
+        order = np.argsort(locations)
+        indices, locations = indices[order], locations[order]
+        segments = locations >> _INDEX_BITS
+        places = (locations & (MOST_ENTRIES - 1)).tolist()
+        meant = indices.tolist()
+        starts = np.flatnonzero(np.diff(segments, prepend=-1)).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(places)], strict=True):
+            segment = self._segment(int(segments[start]))
+            yield from zip(meant[start:stop], segment.at(places[start:stop]), strict=True)
+
+    def _segment(self, number: int) -> Segment:
+        segment = self._cache.get(number)
+        if segment is not None:
+            self._cache.move_to_end(number)
+            return segment
         try:
-            return self._decoder.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise StoreError(f"join segment {segment} is damaged: {error}") from None
+            row = self._connection.execute(
+                "SELECT entries, crc, data FROM join_segments WHERE segment = ?", (number,)
+            ).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"join segment {number} cannot be read: {error}") from None
+        if row is None:
+            raise damaged(number, "it is missing")
+        segment = self._cache[number] = Segment(number, *row)
+        self._cached_bytes += segment.size
+        while self._cached_bytes > _MOST_CACHED_BYTES and len(self._cache) > 1:
+            self._cached_bytes -= self._cache.popitem(last=False)[1].size
+        return segment
 
-    def write(
-        self,
-        connection: sqlite3.Connection,
-        entries: Mapping[str, Entry],
-        dues: Sequence[int],
-    ) -> None:
+    def write(self, connection: sqlite3.Connection, entries: Mapping[str, Entry]) -> None:
         """Append versions of entries, inside the caller's transaction.
 
-        Args:
-            connection: Of the store.
-            entries: By key.
-            dues: Of each, in the same order: the moment (microseconds) from
-                which on it is not needed.
+        They are held in memory as they are: the caller does not change them any more.
         """
         if not entries:
             return
-        encode = self._encoder.encode
-        encoded = [encode((key, *entry)) for key, entry in entries.items()]
+        newest = np.fromiter((entry[5] for entry in entries.values()), np.int64, len(entries))
+        hashes = key_hashes(list(entries))
+        encoded = list(map(self._encode, entries.items()))
+        # By time: what is old at the same moment is dropped together.
+        if (newest[1:] < newest[:-1]).any():
+            order = np.argsort(newest, kind="stable")
+            newest, hashes = newest[order], hashes[order]
+            encoded = [encoded[place] for place in order.tolist()]
+        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        self._held_from.append(self._next)
+        self._held.append(entries)
         rows = []
         locations: list[IntArray] = []
-        for start in range(0, len(encoded), _ENTRIES):
-            part = encoded[start : start + _ENTRIES]
-            data = _packed(part)
-            due = max(dues[start : start + _ENTRIES])
-            rows.append((self._next, due, len(part), zlib.crc32(data), data))
-            self._due[self._next] = due
-            locations.append((self._next << _INDEX_BITS) + np.arange(len(part)))
+        for start, stop in cuts(sizes, newest, self._spread):
+            data = packed(encoded[start:stop])
+            last = int(newest[stop - 1])
+            rows.append((self._next, last, stop - start, zlib.crc32(data), data))
+            self._newest[self._next] = last
+            locations.append((self._next << _INDEX_BITS) + np.arange(stop - start))
             self._next += 1
         connection.executemany("INSERT INTO join_segments VALUES (?, ?, ?, ?, ?)", rows)
-        self._runs.add(key_hashes(list(entries)), np.concatenate(locations), self._alive)
+        self._numbers = None
+        self._runs.add(hashes, np.concatenate(locations), self._alive)
+        self._held_entries += len(entries)
+        while self._held_entries > self._hot:
+            del self._held_from[0]
+            self._held_entries -= len(self._held.pop(0))
 
     def _alive(self, locations: IntArray) -> BoolArray:
-        known = np.fromiter(self._due, np.int64, len(self._due))
-        known.sort()
+        if self._numbers is None:
+            # In ascending order, as they were added.
+            self._numbers = np.fromiter(self._newest, np.int64, len(self._newest))
         segments = locations >> _INDEX_BITS
-        places = np.minimum(np.searchsorted(known, segments), len(known) - 1)
-        alive: BoolArray = known[places] == segments
+        places = np.minimum(np.searchsorted(self._numbers, segments), len(self._numbers) - 1)
+        alive: BoolArray = self._numbers[places] == segments
         return alive
 
     def drop(self, connection: sqlite3.Connection, before: int) -> None:
-        """Delete the segments in which all is due before a moment, inside a transaction."""
-        gone = [(segment,) for segment, due in self._due.items() if due < before]
+        """Delete the segments whose entries are all older than a moment, inside a transaction."""
+        gone = [(segment,) for segment, newest in self._newest.items() if newest < before]
+        if not gone:
+            return
         connection.executemany("DELETE FROM join_segments WHERE segment = ?", gone)
-        for (segment,) in gone:
-            del self._due[segment]
-            self._cache.pop(segment, None)
-
-
-def _packed(entries: list[bytes]) -> bytes:
-    """Where each entry ends, then the entries."""
-    ends = np.cumsum(np.fromiter(map(len, entries), np.int64, len(entries)))
-    return ends.astype("<u4").tobytes() + b"".join(entries)
-
-
-def _opened(segment: int, entries: int, crc: int, data: bytes) -> tuple[memoryview, list[int]]:
-    """A segment's entries, and where each begins; raises StoreError."""
-    if zlib.crc32(data) != crc or len(data) < 4 * entries:
-        raise StoreError(
-            f"join segment {segment} is damaged: its checksum is not the one it was written with; "
-            "restore the store from a copy"
-        )
-    ends = np.frombuffer(data, dtype="<u4", count=entries).tolist()
-    return memoryview(data)[4 * entries :], [0, *ends]
+        self._numbers = None
+        for (number,) in gone:
+            del self._newest[number]
+            segment = self._cache.pop(number, None)
+            if segment is not None:
+                self._cached_bytes -= segment.size

@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-__all__ = ["Watermark"]
+import msgspec
+
+from streameval.events import IntArray
+
+__all__ = ["SavedWatermark", "Watermark"]
 
 IDLE_SECONDS = 60.0
+
+_CONFIRMING = 16
+"""So many more records beyond a leap than before it make it believed."""
+
+_DAY_US = 86_400_000_000
+
+
+@dataclass(slots=True)
+class _Progress:
+    """A partition's newest believed time, and what is beyond a leap from there."""
+
+    newest: int
+    beyond: int = 0
+    least: int = 0
+    """The smallest of those that are beyond."""
+
+    def note(self, times: list[int], leap: int) -> None:
+        """One by one, so that it does not matter how a partition is cut into batches."""
+        for time in times:
+            if time <= self.newest + leap:
+                self.newest = max(self.newest, time)
+                self.beyond = max(0, self.beyond - 1)
+            else:
+                self.least = min(self.least, time) if self.beyond else time
+                self.beyond += 1
+                if self.beyond >= _CONFIRMING:
+                    self.newest, self.beyond = self.least, 0
+
+
+class SavedWatermark(msgspec.Struct):
+    """The written form: of each partition its newest time and what is beyond a leap."""
+
+    partitions: dict[str, tuple[int, int, int]]
+    value: int | None
 
 
 class Watermark:
@@ -16,14 +55,20 @@ class Watermark:
     records; so does one that has been read for a while and is behind. One that
     has been idle for a minute does not.
 
+    A time that leaps ahead, by more than a day and more than records are kept, is
+    not believed until records beyond it prevail: a single one with a wrong year
+    would make all others old, for good. The first time of a partition is believed.
+
     Args:
         clock: Seconds, only ever forward.
+        leap_us: For how long records are kept.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], leap_us: int = 0) -> None:
         self._clock = clock
+        self._leap = max(leap_us, _DAY_US)
         self._begun = clock()
-        self._newest: dict[str, int] = {}
+        self._partitions: dict[str, _Progress] = {}
         self._seen: dict[str, float] = {}
         self._expected: set[str] = set()
         self._value: int | None = None
@@ -32,38 +77,47 @@ class Watermark:
         """Partitions that records may come from, whether any have or not."""
         self._expected.update(partitions)
 
-    def note(self, partition: str, newest: int) -> None:
-        """A partition has brought a record of this time."""
-        known = self._newest.get(partition)
-        if known is None or newest > known:
-            self._newest[partition] = newest
+    def note(self, partition: str, times: IntArray) -> None:
+        """A partition has brought records of these times, in this order."""
+        if not len(times):
+            return
         self._seen[partition] = self._clock()
+        progress = self._partitions.get(partition)
+        if progress is None:
+            progress = self._partitions[partition] = _Progress(int(times[0]))
+        top = int(times.max())
+        if top <= progress.newest + self._leap:
+            progress.newest = max(progress.newest, top)
+            progress.beyond = max(0, progress.beyond - len(times))
+        else:
+            progress.note(times.tolist(), self._leap)
 
     @property
     def value(self) -> int | None:
         """Microseconds since 1970; None before anything is certain."""
-        if self._newest:
+        if self._partitions:
             border = self._clock() - IDLE_SECONDS
             busy = [
-                self._newest.get(name)
-                for name in self._expected | set(self._newest)
+                self._partitions.get(name)
+                for name in self._expected | set(self._partitions)
                 if self._seen.get(name, self._begun) > border
             ]
             # While all are idle, time stands where it stood.
             if busy and None not in busy:
-                least = min(newest for newest in busy if newest is not None)
+                least = min(progress.newest for progress in busy if progress is not None)
                 self._value = least if self._value is None else max(self._value, least)
         return self._value
 
-    def to_state(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return {"newest": dict(sorted(self._newest.items())), "value": self._value}
+    def saved(self) -> SavedWatermark:
+        """What is to be written."""
+        partitions = {
+            name: (progress.newest, progress.beyond, progress.least)
+            for name, progress in sorted(self._partitions.items())
+        }
+        return SavedWatermark(partitions, self._value)
 
-    def restore(self, data: Mapping[str, object]) -> None:
-        """Take over a saved state."""
-        newest, value = data["newest"], data["value"]
-        assert isinstance(newest, dict)
-        assert value is None or isinstance(value, int)
-        self._newest = dict(newest)
-        self._value = value
+    def restore(self, saved: SavedWatermark) -> None:
+        """Take over what was saved."""
+        self._partitions = {name: _Progress(*kept) for name, kept in saved.partitions.items()}
+        self._value = saved.value
         self._begun = self._clock()

@@ -1,0 +1,216 @@
+"""Entries on disk against a dict, and what is said of damage."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.errors import StoreError
+from streameval.stream.label_rules import Entry
+from streameval.stream.segments import MOST_ENTRIES, cuts
+from streameval.stream.waiting import WaitingStore
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as opened:
+        WaitingStore.create(opened)
+        yield opened
+
+
+def entry(newest: int, payload: Any = ("x", 0.5)) -> Entry:
+    return (0, newest, 1, payload, None, newest)
+
+
+def colliding(keys: Sequence[str]) -> Any:
+    return np.array([hash(key) % 4 for key in keys], dtype=np.int64)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0, 5, 10_000]), st.booleans())
+def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
+    rng = random.Random(seed)
+    keys = [f"k{n}" for n in range(rng.choice([3, 40, 600]))]
+    expected: dict[str, Entry] = {}
+    newest: dict[str, int] = {}
+    dropped = 0
+    with pytest.MonkeyPatch.context() as patch:
+        if collide:
+            patch.setattr("streameval.stream.waiting.key_hashes", colliding)
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            WaitingStore.create(connection)
+            store = WaitingStore(connection, 50, hot)
+            for step in range(25):
+                if rng.random() < 0.8:
+                    # Newer versions are never older: what the join takes care of.
+                    changed = {
+                        key: entry(max(newest.get(key, 0), step * 10 + rng.randrange(-30, 9)))
+                        for key in rng.sample(keys, rng.randrange(len(keys)))
+                    }
+                    newest.update((key, one[5]) for key, one in changed.items())
+                    store.write(connection, changed)
+                    expected.update(changed)
+                if rng.random() < 0.3:
+                    dropped = max(dropped, step * 10 - rng.randrange(100))
+                    store.drop(connection, dropped)
+                if rng.random() < 0.2:
+                    store = WaitingStore(connection, 50, hot)
+                wanted = rng.choices([*keys, "absent"], k=rng.randrange(30))
+                found = store.find(wanted)
+                assert len(found) == len(wanted)
+                for key, one in zip(wanted, found, strict=True):
+                    known = expected.get(key)
+                    if known is not None and known[5] >= dropped:
+                        assert one == known
+                    else:
+                        # Dropped or not: but nothing that would be taken for young.
+                        assert one is None or one[5] < dropped
+
+
+def test_entries_in_memory_are_bounded(connection: sqlite3.Connection) -> None:
+    store = WaitingStore(connection, 50, 100)
+    for n in range(20):
+        store.write(connection, {f"{n}/{k}": entry(n) for k in range(30)})
+        assert store.held <= 100
+    assert store.held > 60
+    store.write(connection, {f"many/{k}": entry(30) for k in range(101)})
+    assert store.held == 0
+    assert None not in store.find([f"{n}/3" for n in range(20)] + ["many/7"])
+
+
+def test_what_is_dropped_is_given_back(connection: sqlite3.Connection) -> None:
+    store = WaitingStore(connection, 50, 10)
+    for n in range(300):
+        store.write(connection, {f"{n}/{k}": entry(n) for k in range(20)})
+        store.drop(connection, n - 5)
+    (rows,) = connection.execute("SELECT count(*) FROM join_segments").fetchone()
+    assert rows <= 6
+    # Runs lose the dead when they are merged.
+    assert len(store) <= 20 * 6 * 5
+
+
+def test_large_payloads_make_small_segments(connection: sqlite3.Connection) -> None:
+    store = WaitingStore(connection)
+    store.write(connection, {f"k{n}": entry(n, ("x" * 20_000,)) for n in range(10)})
+    sizes = connection.execute("SELECT length(data) FROM join_segments").fetchall()
+    assert len(sizes) == 4
+    assert max(sizes)[0] < 70_000
+    found = store.find(["k7"])[0]
+    assert found is not None
+    assert found[3] == ("x" * 20_000,)
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 100_000), st.integers(0, 10**6)), min_size=1, max_size=400),
+    st.integers(0, 10**5),
+)
+def test_cuts_cover_all_and_keep_their_bounds(rows: list[tuple[int, int]], spread: int) -> None:
+    sizes = np.array([size for size, _ in rows])
+    newest = np.sort(np.array([time for _, time in rows]))
+    found = cuts(sizes, newest, spread)
+    assert [start for start, _ in found] == [0, *(stop for _, stop in found[:-1])]
+    assert found[-1][1] == len(rows)
+    for start, stop in found:
+        assert 0 < stop - start <= MOST_ENTRIES
+        assert stop - start == 1 or sizes[start:stop].sum() <= 65_536
+        assert (np.diff(newest[start:stop]) <= spread).all()
+
+
+def filled(connection: sqlite3.Connection, count: int = 6) -> list[str]:
+    keys = [f"k{n}" for n in range(count)]
+    store = WaitingStore(connection)
+    for half in (keys[: count // 2], keys[count // 2 :]):
+        store.write(connection, {key: entry(n, ("ü", 0.25)) for n, key in enumerate(half)})
+    return keys
+
+
+def damage(connection: sqlite3.Connection, keys: list[str]) -> str:
+    """What is said when all is read; empty where nothing is."""
+    try:
+        WaitingStore(connection).find(keys)
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def test_every_flipped_bit_is_told_with_its_segment(connection: sqlite3.Connection) -> None:
+    keys = filled(connection)
+    store = WaitingStore(connection)
+    (data,) = connection.execute("SELECT data FROM join_segments WHERE segment = 2").fetchone()
+    for place in range(len(data) * 8):
+        noisy = bytearray(data)
+        noisy[place // 8] ^= 1 << place % 8
+        connection.execute("UPDATE join_segments SET data = ? WHERE segment = 2", (bytes(noisy),))
+        with pytest.raises(StoreError, match="join segment 2 is damaged: its checksum"):
+            WaitingStore(connection)
+        with pytest.raises(StoreError, match="join segment 2 is damaged: its checksum"):
+            store.find(keys)
+
+
+@pytest.mark.parametrize("column", ["newest", "entries", "crc", "data"])
+@pytest.mark.parametrize("value", [-1, 2, 4, 257, 2**62, 0.5, "text", b"", b"\xff" * 40])
+def test_no_value_of_a_column_is_another_error(
+    connection: sqlite3.Connection, column: str, value: object
+) -> None:
+    keys = filled(connection)
+    store = WaitingStore(connection)
+    connection.execute(f"UPDATE join_segments SET {column} = ? WHERE segment = 1", (value,))
+    if column == "newest" and isinstance(value, int):
+        WaitingStore(connection).drop(connection, 3)
+        return
+    with pytest.raises(StoreError, match="join segment 1 is damaged"):
+        WaitingStore(connection)
+    if column != "newest":
+        with pytest.raises(StoreError, match="join segment 1 is damaged"):
+            store.find(keys)
+
+
+def test_a_checksum_that_fits_makes_no_sense_of_nonsense(connection: sqlite3.Connection) -> None:
+    keys = filled(connection)
+    rng = random.Random(5)
+    (data,) = connection.execute("SELECT data FROM join_segments WHERE segment = 1").fetchone()
+    told = 0
+    for _ in range(500):
+        noisy = bytearray(data)
+        noisy[rng.randrange(len(data))] = rng.randrange(256)
+        row = (zlib.crc32(noisy), bytes(noisy))
+        connection.execute("UPDATE join_segments SET crc = ?, data = ? WHERE segment = 1", row)
+        told += "join segment 1 is damaged" in damage(connection, keys)
+    assert told > 100
+
+
+def test_a_missing_segment_is_told(connection: sqlite3.Connection) -> None:
+    keys = filled(connection)
+    store = WaitingStore(connection)
+    connection.execute("DELETE FROM join_segments WHERE segment = 2")
+    with pytest.raises(StoreError, match="join segment 2 is damaged: it is missing"):
+        store.find(keys)
+
+
+def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        WaitingStore.create(connection)
+        keys = filled(connection, 3_000)
+    whole = path.read_bytes()
+    rng = random.Random(11)
+    told = 0
+    for _ in range(60):
+        noisy = bytearray(whole)
+        for _ in range(40):
+            # Behind the header and the schema, which whoever opens the file looks at.
+            noisy[rng.randrange(8192, len(noisy))] = rng.randrange(256)
+        path.write_bytes(noisy)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            told += "join segment" in damage(connection, keys)
+    assert told > 50
