@@ -43,7 +43,7 @@ def small_files(path: Path) -> Iterator[Callable[[], None]]:
     """A directory like any other, but this process's children cannot write large files."""
     path.mkdir()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, before[1]))
     try:
         yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before)
     finally:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import NewPartitions
 from streameval.errors import ConfigError, SourceError
 from streameval.stream.batch import Batch, Position
 from streameval.stream.settings import KafkaSettings
-from streameval.stream.sources.kafka import KafkaSource
+from streameval.stream.sources.kafka import KafkaSource, _Partition
 from tests.brokers import Broker, Tansu, free_port, running_broker
 
 NAMES = count()
@@ -285,3 +285,27 @@ def test_secrets_are_never_shown(caplog: pytest.LogCaptureFixture) -> None:
     assert "hunter2" not in shown
     assert "hunter2" not in str(error.value)
     assert "kafka.properties" in str(error.value)
+
+
+def test_a_broker_that_recovers_is_given_time_before_its_range_counts() -> None:
+    now = 0.0
+    source = KafkaSource(
+        KafkaSettings(records="t", properties={"bootstrap.servers": f"127.0.0.1:{free_port()}"}),
+        {},
+        clock=lambda: now,
+    )
+    try:
+        partition = _Partition("t", 0, "records", next=100)
+        # In range again when it is asked: a crash had set the high watermark back.
+        assert source._may_be_recovering(partition, 0, 100)
+        assert not source._may_be_recovering(partition, 101, 200)  # retention has passed it
+        assert source._may_be_recovering(partition, 0, 99)
+        assert "waiting for offset 100" in partition.problem
+        now = 2.0
+        assert source._may_be_recovering(partition, 0, 99)
+        now = 4.0
+        assert not source._may_be_recovering(partition, 0, 99)
+        assert source._may_be_recovering(partition, 0, 120)
+        assert source._may_be_recovering(partition, 0, 99)  # another crash, another wait
+    finally:
+        source.close()

@@ -42,6 +42,9 @@ _CONSUME_SECONDS = 0.05
 """librdkafka waits to fill a call's number, so near a topic's end its time is the delay."""
 
 _METADATA_SECONDS = 0.5
+_RECOVERY_SECONDS = 3.0
+"""For so long a broker may have less than was read already, before that is taken for true."""
+
 _LOOK_SECONDS = 10.0
 """Between two looks for new partitions; while one is missing it is looked for each second."""
 
@@ -73,6 +76,8 @@ class _Partition:
     next: int | None = None
     at_end: bool = False
     problem: str = ""
+    beyond_since: float | None = None
+    """Since when its position has been beyond what the broker has."""
 
     @property
     def name(self) -> str:
@@ -259,6 +264,7 @@ class KafkaSource:
                     del column[n]
         partition.next = messages[-1].offset() + 1
         partition.at_end = False
+        partition.beyond_since = None
         partition.problem = ""
         self._trouble = ""
         position = {"offset": partition.next}
@@ -303,8 +309,10 @@ class KafkaSource:
         except KafkaException as error:
             # The error comes again with the next fetch.
             partition.problem = self._scrubbed(error.args[0].str())
-            wanted.offset = partition.next or 0
-            self._consumer.seek(wanted)
+            self._restart(partition, partition.next)
+            return
+        if self._may_be_recovering(partition, low, high):
+            self._restart(partition, partition.next)
             return
         told = (
             f"{partition.name}: expected to read on at offset {partition.next}, "
@@ -320,9 +328,31 @@ class KafkaSource:
         _log.warning("%s; goes on at %s, as kafka.out_of_range says", told, start)
         partition.next = start
         partition.problem = f"went on at offset {start}: {told}"
-        self._consumer.incremental_unassign([wanted])
-        wanted.offset = start
-        self._consumer.incremental_assign([wanted])
+        self._restart(partition, start)
+
+    def _may_be_recovering(self, partition: _Partition, low: int, high: int) -> bool:
+        """Whether the range may only look wrong for a moment.
+
+        A broker that comes back from a crash knows its high watermark from
+        some seconds before, until it has looked through its log.
+        """
+        if partition.next is None or partition.next < low:
+            return False
+        if partition.next <= high:
+            partition.beyond_since = None
+            return True
+        now = self._clock()
+        if partition.beyond_since is None:
+            partition.beyond_since = now
+        partition.problem = f"waiting for offset {partition.next}, the broker has {low} to {high}"
+        return now - partition.beyond_since < _RECOVERY_SECONDS
+
+    def _restart(self, partition: _Partition, offset: int | None) -> None:
+        """Fetch on from an offset, after an error that has ended it."""
+        place = TopicPartition(partition.topic, partition.number)
+        self._consumer.incremental_unassign([place])
+        place.offset = offset or 0
+        self._consumer.incremental_assign([place])
 
     # What others ask
 
