@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: test-kafka kill help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
+.PHONY: soak test-kafka kill kill-broker help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -37,7 +37,7 @@ $(VENV)/.stamp-promtool: | $(VENV)/.stamp-demo-test
 	fi
 	@touch $@
 
-WITH_PROMTOOL = $$({ command -v promtool || test -x $(BIN)/promtool; } >/dev/null || echo env STREAMEVAL_WITHOUT_PROMTOOL=1)
+WITH_PROMTOOL = env $$({ command -v promtool || test -x $(BIN)/promtool; } >/dev/null || echo STREAMEVAL_WITHOUT_PROMTOOL=1)
 
 # The dashboard's tests and benchmark drive Chromium. Debian's is installed where apt-get
 # may be used; elsewhere the tests say in their last lines that they did not run.
@@ -61,6 +61,7 @@ test-portable: $(VENV)/.stamp-demo-test $(VENV)/.stamp-promtool  ## the same wit
 	$(WITH_PROMTOOL) STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest -n 2 -q
 
 static: $(VENV)/.stamp-check-demo-test  ## linters and types
+	@touch $(VENV)/.stamp-demo-test  # what the tests need is among what was installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -77,11 +78,17 @@ kill: $(VENV)/.stamp-demo-test  ## kill a run KILLS times at random, of each sou
 	$(BIN)/python -m tests.kill_runs --source http --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)
 
+kill-broker: $(VENV)/.stamp-demo-test  ## kill Apache Kafka, which Maven fetches, 20 times while a run reads; SEED=
+	$(BIN)/python -m tests.kill_broker --seed $(SEED)
+
 bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedcontainers; writes benchmarks/results.md
 	$(BIN)/python -m benchmarks.run
 
 bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in a minute
 	$(BIN)/python -m benchmarks.run --quick
+
+soak: $(VENV)/.stamp-demo-test  ## an hour of posts at 20,000 events a second; MINUTES= for another time
+	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60)
 
 fuzz: $(VENV)/.stamp-demo-test  ## random operations and random files, for a few minutes
 	$(BIN)/python -m tests.fuzz_native_index --operations 3000000 --seed $(SEED)

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import streameval as se
-from benchmarks import batches, events, files, native, windows
+from benchmarks import batches, events, files, native, service, windows
 from benchmarks.timing import Row
 from streameval.states.portable_index import PortableScoreIndex
 
 HERE = Path(__file__).parent
-PEERS = ("river", "scikit-learn", "sortedcontainers", "numpy")
+PEERS = ("river", "scikit-learn", "sortedcontainers", "numpy", "confluent-kafka")
 
 
 def indices() -> list[tuple[str, type]]:
@@ -62,6 +62,7 @@ def sections(quick: bool) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
     yield "The compiled index", lambda: native.rows(quick)
     yield "Windows", lambda: windows.rows(quick)
     yield "Files", lambda: files.evaluate_file(many, 1 if quick else 3)
+    yield "The service", lambda: service.rows(quick)
 
 
 def main() -> None:

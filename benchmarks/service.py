@@ -24,7 +24,7 @@ from streameval.command_line.service import run_service
 from streameval.stream.config import settings_from_text
 from tests.brokers import Broker, free_port, running_broker
 
-__all__ = ["rows"]
+__all__ = ["asked", "rows", "run", "until"]
 
 _KAFKA = """
 store = "{store}"
@@ -136,7 +136,7 @@ def with_join(broker: Broker, pairs: int, repeats: int) -> Row:
 
 
 @contextmanager
-def _run(folder: Path, text: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+def run(folder: Path, text: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     config = folder / "run.toml"
     config.write_text(text)
     with (folder / "run.log").open("wb") as log:
@@ -153,7 +153,7 @@ def _run(folder: Path, text: str, *options: str) -> Iterator[subprocess.Popen[by
             process.wait(60)
 
 
-def _asked(port: int, path: str) -> Any:
+def asked(port: int, path: str) -> Any:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
         connection.request("GET", path)
@@ -166,7 +166,7 @@ def _asked(port: int, path: str) -> Any:
         connection.close()
 
 
-def _until(done: Callable[[], bool], seconds: float = 600) -> float:
+def until(done: Callable[[], bool], seconds: float = 600) -> float:
     begun = time.perf_counter()
     while not done():
         if time.perf_counter() - begun > seconds:
@@ -198,7 +198,7 @@ enabled = false
             (folder / "labels.jsonl").touch()
             with (folder / "predictions.jsonl").open("wb") as file:
                 file.writelines(line + b"\n" for line in _records(size, labels=False))
-            with _run(folder, text) as process:
+            with run(folder, text) as process:
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
             assert process.returncode == 0, (folder / "run.log").read_text()
@@ -225,9 +225,9 @@ def _restart(folder: Path, text: str) -> Row:
     port = free_port()
     serving = text.replace("enabled = false", f'listen = "127.0.0.1:{port}"')
     serving = serving.replace("follow = false", "follow = true")
-    with _run(folder, serving):
-        seconds = _until(lambda: _asked(port, "/readyz") is not None)
-        told = _asked(port, "/api/join")
+    with run(folder, serving):
+        seconds = until(lambda: asked(port, "/readyz") is not None)
+        told = asked(port, "/api/join")
         assert told["join"]["predictions"] == 1_000_000
     return Row(
         "from start to ready with 1,000,000 predictions waiting",
@@ -264,15 +264,15 @@ listen = "127.0.0.1:{port}"
 
     def look() -> None:
         while not done.is_set():
-            told = _asked(port, "/api/join")
+            told = asked(port, "/api/join")
             if told is not None and told["join"] is not None:
                 seen.append((time.perf_counter(), told["join"]["joined"]))
             time.sleep(0.02)
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with _run(folder, text):
-            _until(lambda: _asked(port, "/api/status") is not None)
+        with run(folder, text):
+            until(lambda: asked(port, "/api/status") is not None)
             watcher = threading.Thread(target=look)
             watcher.start()
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
@@ -296,7 +296,7 @@ listen = "127.0.0.1:{port}"
                     answer.read()
                     assert answer.status == 202
             reached = 2 * size * posts / (time.perf_counter() - begun)
-            _until(lambda: bool(seen) and seen[-1][1] >= posts * size, 60)
+            until(lambda: bool(seen) and seen[-1][1] >= posts * size, 60)
             done.set()
             watcher.join()
             connection.close()

@@ -33,6 +33,7 @@ class Broker:
         self.bootstrap = bootstrap
         self.keeps_data = keeps_data
         """Whether it is Apache Kafka: Tansu in memory forgets all, and knows less."""
+        self._producer: Any = None
         self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def answers(self) -> bool:
@@ -48,9 +49,18 @@ class Broker:
 
     def send(self, topic: str, messages: Iterable[tuple[bytes | None, bytes | None, int]]) -> None:
         """Produce (key, value, partition; -1 by key) and wait until all are there."""
-        producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": False}
-        )
+        if self._producer is None:
+            self._producer = Producer(
+                {
+                    "bootstrap.servers": self.bootstrap,
+                    "linger.ms": 5,
+                    # So that a broker that is killed gets each message once. Tansu cannot.
+                    "enable.idempotence": self.keeps_data,
+                    "reconnect.backoff.max.ms": 500,
+                    "log_level": 0,
+                }
+            )
+        producer = self._producer
         failed: list[Any] = []
         for key, value, partition in messages:
             while True:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import settings
+
+# How long an example takes says something about the machine, and nothing about the code.
+settings.register_profile("streameval", deadline=None)
+settings.load_profile("streameval")
+
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Repeat the reasons of skips that mean: this machine lacks what the test needs."""

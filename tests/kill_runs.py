@@ -76,19 +76,19 @@ listen = "127.0.0.1:0"
 
 _STEPS = {
     "opened": 2,
-    "decode": 16,
-    "join": 16,
-    "join written": 8,
-    "states written": 16,
-    "states merged": 3,
-    "positions written": 8,
+    "decode": 10,
+    "join": 10,
+    "join written": 5,
+    "states written": 10,
+    "states merged": 2,
+    "positions written": 5,
     "checkpoint": 10,
 }
 """Step -> up to which of its calls is chosen; then those that only one source has."""
 
 _STEPS_OF = {
     "files": {"rotation": 2},
-    "http": {"inbox": 12, "inbox segment": 1, "inbox dropped": 8},
+    "http": {"inbox": 10, "inbox segment": 1, "inbox dropped": 5},
     "kafka": {},
 }
 _PATIENCE = 240
@@ -144,7 +144,8 @@ def living(directory: Path, *command: str) -> Iterator[Life]:
             life.process.wait()
 
 
-def _wait(life: Life, condition: Callable[[], bool]) -> None:
+def wait_for(life: Life, condition: Callable[[], bool]) -> None:
+    """Wait until something has come to pass in a life that goes on."""
     until = time.monotonic() + _PATIENCE
     while not condition():
         assert not life.ended(), f"a run has ended by itself:\n{life.said()}"
@@ -204,16 +205,16 @@ def finish(directory: Path, feed: Feed, source: str, records: int) -> None:
         return
     with living(directory, "-m", "streameval.cli", "run", "run.toml") as life:
         if source == "http":
-            _wait(life, lambda: life.url() is not None)
+            wait_for(life, lambda: life.url() is not None)
         url = life.url()
         while feed.left:
             if not feed.step(url):
                 assert not life.ended(), life.said()
                 time.sleep(0.01)
         if url is not None:
-            _wait(life, lambda: _is_read(url))
+            wait_for(life, lambda: _is_read(url))
         else:
-            _wait(life, lambda: _read(directory / "run.db") == records)
+            wait_for(life, lambda: read_so_far(directory) == records)
         life.process.terminate()
         life.expect(0)
 
@@ -224,10 +225,10 @@ def _is_read(url: str) -> bool:
     return bool(rows) and all(row["lag"] == 0 for row in rows)
 
 
-def _read(store: Path) -> int:
+def read_so_far(directory: Path) -> int:
     """How many records have been counted or refused, for certain."""
     try:
-        opened = read_store(str(store))
+        opened = read_store(str(directory / "run.db"))
     except StoreError:
         return 0
     try:
@@ -237,7 +238,8 @@ def _read(store: Path) -> int:
         opened.close()
 
 
-def _begin(directory: Path, table: str, source: str) -> None:
+def begin(directory: Path, table: str, source: str) -> None:
+    """Write the configuration."""
     text = CONFIG.format(
         store=json.dumps("run.db"), serve="true" if source == "http" else "false", table=table
     )
@@ -252,68 +254,75 @@ def kill_runs(
     predictions: int,
     seed: int,
     broker: Any = None,
+    topic: str = "killed",
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[str]:
-    """The whole comparison; a line for every difference."""
+    """The whole comparison; a line for every difference.
+
+    Args:
+        source: One of ``SOURCES``.
+        directory: Empty; for both runs.
+        kills: How many lives.
+        predictions: How long the stream is.
+        seed: Decides the stream and the kills, but for what time decides.
+        broker: For ``kafka``.
+        topic: How the names of its topics begin.
+        tell: Is told how it goes.
+    """
     lines = stream(seed, predictions)
     count = kills * _PIECES
     rng = random.Random(seed)
     killed, whole = directory / "killed", directory / "whole"
+    endings: Counter[str] = Counter()
     feeds: list[Feed] = []
     for place in (killed, whole):
         place.mkdir()
-        feeds.append(_feed(source, place, lines, count, seed, broker, feeds))
-        _begin(place, feeds[-1].table, source)
-    endings: Counter[str] = Counter()
+        if source == "files":
+            feeds.append(FilesFeed(place, place / "run.db", lines, count, seed))
+        elif source == "http":
+            feeds.append(PostsFeed(lines, count, seed))
+        elif not feeds:
+            feeds.append(TopicsFeed(broker, topic, lines, count, seed))
+        else:
+            feeds.append(feeds[0])  # the same messages in the same topics, all there
+        begin(place, feeds[-1].table, source)
     for number in range(1, kills + 1):
         endings[kill_once(killed, feeds[0], source, rng)] += 1
         if number % 20 == 0:
             tell(f"{source}: {number} kills, {feeds[0].left} of {count} pieces left")
-    finish(killed, feeds[0], source, len(lines))
-    if source == "kafka":
-        whole_feed: Feed = _Nothing()  # the same messages in the same topics
-    else:
-        whole_feed = feeds[1]
-    finish(whole, whole_feed, source, len(lines))
-    retried = source == "http"
-    expected = outcome(whole, retried=retried)
-    found = differences(expected, outcome(killed, retried=retried))
-    truth = true_states(killed / "run.toml", lines)
-    for name, state in truth.items():
-        if state != expected[f"state {name}"]:
-            found.append(f"state {name}: the run that was not killed differs from the stream")
+    for place, feed in zip((killed, whole), feeds, strict=True):
+        finish(place, feed, source, len(lines))
+    found, told = compare(whole, killed, lines, retried=source == "http")
     tell(f"{source}: ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items())))
-    tell(
-        f"{source}: {len(lines):,} records, {expected['events']:,} events counted, "
-        f"{sum(endings.values())} kills, {feeds[0].repeats} posts repeated, "
-        f"{len(expected)} values compared"
-    )
+    tell(f"{source}: {kills} kills, {feeds[0].repeats} posts repeated, {told}")
     return found
 
 
-class _Nothing:
-    table = ""
-    left = 0
-    repeats = 0
+def compare(
+    whole: Path, broken: Path, lines: list[Line], *, retried: bool
+) -> tuple[list[str], str]:
+    """A line for each difference between two runs, and with the stream itself; and what it was.
 
-    def step(self, url: str | None) -> bool:
-        return False
+    Args:
+        whole: The directory of the run that nothing happened to.
+        broken: Of the other.
+        lines: What both have been fed.
+        retried: As :func:`outcome` takes it.
+    """
+    expected = outcome(whole, retried=retried)
+    found = differences(expected, outcome(broken, retried=retried))
+    for name, state in true_states(whole / "run.toml", lines).items():
+        if state != expected[f"state {name}"]:
+            found.append(f"state {name}: the run that was not broken differs from the stream")
+    told = f"{len(lines):,} records, {expected['events']:,} events counted, "
+    return found, told + f"{len(expected)} values compared"
 
 
-def _feed(
-    source: str,
-    directory: Path,
-    lines: list[Line],
-    count: int,
-    seed: int,
-    broker: Any,
-    before: list[Feed],
-) -> Feed:
-    if source == "files":
-        return FilesFeed(directory, directory / "run.db", lines, count, seed)
-    if source == "http":
-        return PostsFeed(lines, count, seed)
-    return before[0] if before else TopicsFeed(broker, f"killed-{seed}-{count}", lines, count, seed)
+def verdict(found: list[str]) -> str:
+    """Print differences; in a few words how it went."""
+    for line in found[:50]:
+        print(line)
+    return f"NOT EQUAL: {len(found)} differences" if found else "equal: nothing lost or doubled"
 
 
 def main() -> int:
@@ -338,12 +347,10 @@ def main() -> int:
             predictions=given.events or 60 * given.kills,
             seed=given.seed,
             broker=broker,
+            topic=f"killed-{time.time_ns()}",
             tell=lambda text: print(text, flush=True),
         )
-    for line in found[:50]:
-        print(line)
-    verdict = f"NOT EQUAL: {len(found)} differences" if found else "equal: nothing lost or doubled"
-    print(f"{given.source}, seed {given.seed}, {given.kills} kills: {verdict}")
+    print(f"{given.source}, seed {given.seed}, {given.kills} kills: {verdict(found)}")
     return 1 if found else 0
 
 

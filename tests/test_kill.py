@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.brokers import running_broker
+from tests.kill_outcome import differences
 from tests.kill_runs import SOURCES, kill_runs
 
 
@@ -17,5 +19,20 @@ def test_a_run_that_is_killed_loses_nothing_and_counts_nothing_twice(
 ) -> None:
     with ExitStack() as stack:
         broker = stack.enter_context(running_broker()) if source == "kafka" else None
-        found = kill_runs(source, tmp_path, kills=5, predictions=400, seed=7, broker=broker)
+        topic = f"killed-{time.time_ns()}"
+        found = kill_runs(
+            source, tmp_path, kills=6, predictions=400, seed=7, broker=broker, topic=topic
+        )
     assert found == []
+
+
+def test_differences_are_told() -> None:
+    one = {"events": 5, "join": {"joined": 3}, "state all": b"ab", "refused": [(1, b"x")]}
+    other = {"events": 6, "join": {"joined": 2}, "state all": b"ac", "refused": []}
+    assert differences(one, one) == []
+    assert differences(one, other) == [
+        "events: expected 5, got 6",
+        "join: joined: expected 3, got 2",
+        "refused: missing [(1, b'x')], too many []",
+        "state all: 2 and 2 bytes that are not the same",
+    ]

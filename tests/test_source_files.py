@@ -16,6 +16,7 @@ from streameval.errors import ConfigError
 from streameval.stream.batch import Position
 from streameval.stream.settings import FilesSettings
 from streameval.stream.sources.files import FilesSource
+from streameval.stream.sources.followed_file import FollowedFile
 from streameval.stream.sources.lines import next_lines
 
 
@@ -142,6 +143,64 @@ def test_rotation_by_rename_loses_nothing(tmp_path: Path, restart: bool, rotatio
         reading, _ = source(path, positions=positions)
     assert drain(reading, positions) == [*expected, b"new"]
     assert drain(source(path, positions=positions)[0]) == []
+
+
+def rotate(path: Path, count: int) -> None:
+    """As logrotate does it: every number goes up by one."""
+    for number in range(count - 1, 0, -1):
+        os.rename(f"{path}.{number}", f"{path}.{number + 1}")
+    path.rename(f"{path}.1")
+
+
+def test_a_reader_that_is_behind_while_numbers_go_up(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"0\n")
+    reading, _ = source(path)
+    found = drain(reading)
+    for n in range(1, 4):  # three files behind ...
+        rotate(path, n)
+        append(path, b"%d\n" % n)
+    for n in range(4, 9):  # ... and each read is followed by one more
+        found += [line for batch in reading.read(1, 0.0) for line in batch.messages]
+        rotate(path, n)
+        append(path, b"%d\n" % n)
+    assert reading.status()[0].lag == 6
+    assert found + drain(reading) == [b"%d" % n for n in range(9)]
+    assert reading.status()[0].lag == 0
+
+
+def test_files_of_one_moment_are_told_by_their_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"0\n")
+    reading, _ = source(path)
+    found = drain(reading)
+    for n in range(1, 13):
+        rotate(path, n)
+        append(path, b"%d\n" % n)
+    for file in tmp_path.iterdir():
+        os.utime(file, ns=(0, 0))
+    assert found + drain(reading) == [b"%d" % n for n in range(13)]
+
+
+def test_written_and_moved_away_at_the_moment_of_looking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"1\n")
+    reading, _ = source(path)
+    found = drain(reading)
+    original = FollowedFile._replaced
+    moments = iter([True])
+
+    def replaced(file: FollowedFile) -> bool:
+        if next(moments, False):
+            append(path, b"2\n")
+            rotate(path, 1)
+            append(path, b"3\n")
+        return original(file)
+
+    monkeypatch.setattr(FollowedFile, "_replaced", replaced)
+    assert found + drain(reading) == [b"1", b"2", b"3"]
 
 
 def test_moved_away_and_not_yet_replaced(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from streameval.errors import shown
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
@@ -45,8 +45,6 @@ class FollowedFile:
         self._offset = 0
         self._file: BinaryIO | None = None
         self._head = ""
-        self._waiting: list[Path] = []
-        """Rotated files that are younger than the one being read, oldest first."""
         self._problem = ""
         if position is not None and int(position["offset"]):
             self._offset = int(position["offset"])
@@ -59,11 +57,20 @@ class FollowedFile:
     # Finding the file again
 
     def _resume(self, position: Position) -> None:
-        for candidate in (self.path, *_rotated(self.path)):
-            if _is_same(candidate, position):
-                self._file = candidate.open("rb")
-                self._waiting = _younger(self.path, self.inode)
-                return
+        while True:
+            before = _rotated(self.path)
+            for candidate in (self.path, *(sibling.path for sibling in before)):
+                try:
+                    file = candidate.open("rb")
+                except OSError:
+                    continue
+                if _is_same(file, position):
+                    self._file = file
+                    return
+                file.close()
+            # A rotation in the meantime may have given it a name that was not looked at.
+            if _rotated(self.path) == before:
+                break
         self._lost(f"the file read up to byte {self._offset} is not there any more")
         self._offset = 0
         self._head = ""
@@ -76,10 +83,7 @@ class FollowedFile:
     @property
     def inode(self) -> tuple[int, int] | None:
         """Device and inode of the file that is being read."""
-        if self._file is None:
-            return None
-        found = os.fstat(self._file.fileno())
-        return found.st_dev, found.st_ino
+        return None if self._file is None else _inode(os.fstat(self._file.fileno()))
 
     # Reading
 
@@ -89,13 +93,14 @@ class FollowedFile:
             if self._file is None and not self._open_next():
                 return None
             assert self._file is not None
+            # Asked first: nobody appends to a file after it was moved away and replaced, so
+            # the size that is told after that is its last.
+            replaced = self._replaced()
             size = os.fstat(self._file.fileno()).st_size
             if size < self._offset:
                 self._lost(f"the file was cut to {size} bytes when {self._offset} had been read")
                 self._offset = 0
                 self._head = ""
-            # Asked before reading: nobody appends to a file after it was moved away and replaced.
-            replaced = self._replaced()
             if size > self._offset:
                 last = not self._follow or replaced
                 lines = next_lines(self._file, self._offset, size, last=last)
@@ -105,20 +110,18 @@ class FollowedFile:
                     return None
             if not replaced:
                 return None
-            if not self._waiting:
-                # It may have been rotated more than once since it was looked at.
-                self._waiting = _younger(self.path, self.inode)
-            self._file.close()
-            self._file = None
-            self._offset = 0
-            self._head = ""
+            if not self._open_next():
+                return None
 
     def _open_next(self) -> bool:
-        """Open what comes after the file that was read to its end."""
+        """Open what comes after the file that was read to its end; False: not there yet.
+
+        Names are not kept: the next rotation gives them to other files.
+        """
         while True:
-            path = self._waiting.pop(0) if self._waiting else self.path
+            path = self._next()
             try:
-                self._file = path.open("rb")
+                file = path.open("rb")
             except FileNotFoundError:
                 if path != self.path:
                     continue
@@ -126,19 +129,35 @@ class FollowedFile:
             except OSError as error:
                 self._problem = f"cannot be opened: {error.strerror}"
                 return False
-            if self._problem.startswith("cannot"):
-                self._problem = ""
-            return True
+            opened = _inode(os.fstat(file.fileno()))
+            # If a rotation came in between, this is some later one.
+            if self._file is None or _stat_inode(self._next()) == opened:
+                break
+            file.close()
+        if self._file is not None:
+            if opened == self.inode:
+                file.close()
+                return False
+            self._file.close()
+        self._file = file
+        self._offset = 0
+        self._head = ""
+        if self._problem.startswith("cannot"):
+            self._problem = ""
+        return True
+
+    def _next(self) -> Path:
+        """What comes after the file that is being read, as names are now."""
+        younger = _younger(self.path, self._file)
+        return younger[0] if younger else self.path
 
     def _replaced(self) -> bool:
         """Whether another file has taken the name of the one being read."""
-        if self._waiting:
-            return True
-        try:
-            found = os.stat(self.path)
-        except OSError:
-            return False  # moved away, and its successor is not there yet
-        return (found.st_dev, found.st_ino) != self.inode
+        live = _stat_inode(self.path)
+        if live is None:
+            # Moved away, and its successor is not there yet; but it may be further behind.
+            return bool(_younger(self.path, self._file))
+        return live != self.inode
 
     def _batch(self, lines: Lines) -> Batch:
         assert self._file is not None
@@ -168,7 +187,7 @@ class FollowedFile:
     @property
     def finished(self) -> bool:
         """Whether all was read of a file that is not followed."""
-        if self._follow or self._waiting:
+        if self._follow:
             return False
         if self._file is None:
             return not self.path.exists()
@@ -177,14 +196,12 @@ class FollowedFile:
     def status(self) -> PartitionStatus:
         """How far it has been read; the lag is in bytes."""
         lag = 0
-        for path in self._waiting:
-            lag += _size(path)
-        if self._file is not None:
-            lag += max(0, os.fstat(self._file.fileno()).st_size - self._offset)
-            if self._replaced():
-                lag += _size(self.path)
+        if self._file is None:
+            lag = _size(self.path)
         else:
-            lag += _size(self.path)
+            lag = max(0, os.fstat(self._file.fileno()).st_size - self._offset)
+            if self._replaced():
+                lag += sum(map(_size, [*_younger(self.path, self._file), self.path]))
         return PartitionStatus(self.partition, self._position(), lag, self._problem)
 
     def close(self) -> None:
@@ -200,15 +217,47 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _rotated(path: Path) -> list[Path]:
+def _inode(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
+
+
+def _stat_inode(path: Path) -> tuple[int, int] | None:
+    try:
+        return _inode(path.stat())
+    except OSError:
+        return None
+
+
+class _Rotated(NamedTuple):
+    """A file as it was when it was looked at; they sort by age, the youngest last."""
+
+    changed: int
+    number: int
+    """Of ``.1``, ``.2``, ... the first is the youngest; a date tells by its name."""
+    path: Path
+    inode: tuple[int, int]
+
+
+def _rotated(path: Path) -> list[_Rotated]:
     """What rotation made of the path's files, youngest first."""
+    found = _looked_at(path)
+    # A file that was renamed during the look may have been missed.
+    while (again := _looked_at(path)) != found:
+        found = again
+    return found
+
+
+def _looked_at(path: Path) -> list[_Rotated]:
     found = []
     for sibling in _siblings(path):
         try:
-            found.append((sibling.stat().st_mtime_ns, sibling.name, sibling))
+            stat = sibling.stat()
         except OSError:
             continue
-    return [sibling for _, _, sibling in sorted(found, reverse=True)]
+        suffix = sibling.name[len(path.name) + 1 :]
+        number = int(suffix) if suffix.isdecimal() and len(suffix) <= 5 else 0
+        found.append(_Rotated(stat.st_mtime_ns, -number, sibling, _inode(stat)))
+    return sorted(found, reverse=True)
 
 
 def _siblings(path: Path) -> Iterator[Path]:
@@ -223,30 +272,28 @@ def _siblings(path: Path) -> Iterator[Path]:
             yield path.parent / name
 
 
-def _younger(path: Path, inode: tuple[int, int] | None) -> list[Path]:
-    """The rotated files that came after the one of this inode, oldest first."""
+def _younger(path: Path, file: BinaryIO | None) -> list[Path]:
+    """The rotated files that came after an open one, oldest first."""
+    if file is None:
+        return []
+    inode = _inode(os.fstat(file.fileno()))
     younger: list[Path] = []
     for sibling in _rotated(path):
-        try:
-            found = sibling.stat()
-        except OSError:
-            continue
-        if (found.st_dev, found.st_ino) == inode:
+        if sibling.inode == inode:
             return list(reversed(younger))
-        younger.append(sibling)
+        younger.append(sibling.path)
     # It is the live one, or it is gone and nobody knows what came after it.
     return []
 
 
-def _is_same(path: Path, position: Position) -> bool:
+def _is_same(file: BinaryIO, position: Position) -> bool:
     offset = int(position["offset"])
     try:
-        with path.open("rb") as file:
-            return (
-                os.fstat(file.fileno()).st_size >= offset
-                and _head(file) == position["head"]
-                and _digest(file, max(0, offset - _TAIL), offset) == position["tail"]
-            )
+        return (
+            os.fstat(file.fileno()).st_size >= offset
+            and _head(file) == position["head"]
+            and _digest(file, max(0, offset - _TAIL), offset) == position["tail"]
+        )
     except OSError:
         return False
 
