@@ -342,6 +342,22 @@ def test_a_duplicate_after_everything_else_was_dropped_counts_nothing(
     assert join.coverage()["joined"] == 1
 
 
+def test_labels_that_met_a_prediction_do_not_wait_again(connection: sqlite3.Connection) -> None:
+    # The label is younger than its prediction, and so is the version in which it waits alone.
+    join = opened(connection, hot=0)
+    join.add(labels(Label("l", "a", 12 * MINUTE, 1)))
+    write(join, connection)
+    join.add(predictions(Prediction("p", "a", 0, 0.5)))
+    assert join.coverage()["too_late"] == 1
+    write(join, connection)
+    join.add(predictions(Prediction("p", "b", 20 * MINUTE, 0.5)))
+    join.add(labels(Label("l", "c", 20 * MINUTE, 1)))
+    write(join, connection)
+    join.add(predictions(Prediction("p", "a", 0, 0.5)))
+    told = join.coverage()
+    assert (told["duplicate_predictions"], told["labels_waiting"], told["too_late"]) == (1, 1, 1)
+
+
 def test_a_correction_stands_whether_its_record_was_read_before_it_or_not(
     connection: sqlite3.Connection,
 ) -> None:

@@ -88,6 +88,14 @@ def test_entries_in_memory_are_bounded(connection: sqlite3.Connection) -> None:
     assert None not in store.find([f"{n}/3" for n in range(20)] + ["many/7"])
 
 
+def test_what_is_in_memory_is_not_read_from_disk(connection: sqlite3.Connection) -> None:
+    store = WaitingStore(connection, 50, 100)
+    store.write(connection, {"a": entry(1), "old": entry(1)})
+    store.write(connection, {"b": entry(2), "a": entry(3)})
+    connection.execute("UPDATE join_segments SET data = 'x'")
+    assert store.find(["a", "b", "c", "old"]) == [entry(3), entry(2), None, entry(1)]
+
+
 def test_what_is_dropped_is_given_back(connection: sqlite3.Connection) -> None:
     store = WaitingStore(connection, 50, 10)
     for n in range(300):
