@@ -69,7 +69,10 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="smaller sizes, in a minute")
-    parser.add_argument("--only", help="sections whose title has this in it")
+    parser.add_argument("--only", help="sections whose title has this in it; nothing is written")
+    parser.add_argument(
+        "--renew", action="store_true", help="with --only: write these among the earlier results"
+    )
     options = parser.parse_args()
     measured: dict[str, list[Row]] = {}
     for title, measure in sections(options.quick):
@@ -79,10 +82,16 @@ def main() -> None:
         measured[title] = measure()
         for row in measured[title]:
             print(f"  {line(row)}", file=sys.stderr)
-    if options.only:
+    if options.only and not options.renew:
         return
-    curve = native.growth(quick=options.quick)
     name = "results-quick" if options.quick else "results"
+    if options.only:
+        earlier = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
+        found = {t: [Row(**row) for row in rows] for t, rows in earlier["sections"].items()}
+        measured = {**found, **measured}
+        curve = earlier["growth"]
+    else:
+        curve = native.growth(quick=options.quick)
     (HERE / f"{name}.json").write_text(
         json.dumps(
             {
@@ -130,7 +139,7 @@ def document(measured: dict[str, list[Row]], name: str) -> str:
         "",
         "Written by `make bench" + ("-quick" if "quick" in name else "") + "`: every row and its "
         "peer in one run, in turn, medians of repeats. Ratios carry over to other machines "
-        "better than times do.",
+        "better than times do. A section may be younger than another (`--renew`).",
         "",
         f"Machine: {facts}.",
         "",
