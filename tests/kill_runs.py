@@ -215,6 +215,8 @@ def finish(directory: Path, feed: Feed, source: str, records: int) -> None:
             wait_for(life, lambda: _is_read(url))
         else:
             wait_for(life, lambda: read_so_far(directory) == records)
+        # All may have been read by the lives before it: only from here on does it hear a signal.
+        wait_for(life, lambda: "events counted so far" in life.said())
         life.process.terminate()
         life.expect(0)
 

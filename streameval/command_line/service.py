@@ -59,7 +59,10 @@ def run_service(
     token = settings.serve.token
     if token is not None:
         token = secret(token, "serve.token")
+    stop = _Stop()
     with ExitStack() as stack:
+        # From the start: a stop while it opens its store is a stop like any other.
+        stack.enter_context(_signals(stop))
         stack.enter_context(_rare_collections())
         store = open_store(settings.store, fingerprint(settings))
         stack.callback(store.close)
@@ -76,6 +79,7 @@ def run_service(
             stack.callback(webhook.close)
         join = open_join(settings, store, time.monotonic)
         runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
+        stop.reaches(runner)
         log.info(
             "%s: %s events counted so far, in %d partitions",
             settings.store,
@@ -91,7 +95,6 @@ def run_service(
         for source in sources:
             stack.callback(source.close)
         url = None
-        stack.enter_context(_signals(runner.stop))
         if settings.serve.enabled:
             # Imported only where it is wanted: the server is an extra.
             from streameval.serve.server import start
@@ -103,6 +106,25 @@ def run_service(
         started(runner, url)
         runner.run(sources, until_end=until_end)
         log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
+
+
+class _Stop:
+    """Asks a run to end, even before it has begun."""
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._runner: Runner | None = None
+
+    def __call__(self) -> None:
+        self._asked = True
+        if self._runner is not None:
+            self._runner.stop()
+
+    def reaches(self, runner: Runner) -> None:
+        """From now on it is this runner that is asked."""
+        self._runner = runner
+        if self._asked:
+            runner.stop()
 
 
 def _ending(settings: RunSettings) -> RunSettings:
