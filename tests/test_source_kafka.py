@@ -224,6 +224,10 @@ def test_partitions_that_are_added_are_found(broker: Broker) -> None:
     if not broker.keeps_data:
         pytest.skip("NOT TESTED: Tansu adds no partitions; `make test-kafka` tests it")
     broker.admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    # The answer comes before every part of the broker knows of it.
+    for _ in range(1_000):
+        if len(broker.admin.list_topics(topic, timeout=10).topics[topic].partitions) == 2:
+            break
     broker.send(topic, numbered(5, 10, 1))
     found = read_until(source, having(5))
     assert {batch.partition for batch in found} == {f"kafka:{topic}/1"}
