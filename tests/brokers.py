@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 _START_SECONDS = 30
@@ -62,6 +62,7 @@ class Broker:
             )
         producer = self._producer
         failed: list[Any] = []
+        tries = 100
         for key, value, partition in messages:
             while True:
                 try:
@@ -74,6 +75,13 @@ class Broker:
                     )
                     break
                 except BufferError:
+                    producer.poll(0.1)
+                except KafkaException as error:
+                    # A partition that has just been added: the client asks for it by and by.
+                    if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or tries == 0:
+                        raise
+                    tries -= 1
+                    producer.list_topics(topic, timeout=10)
                     producer.poll(0.1)
             producer.poll(0)
         assert producer.flush(60) == 0
