@@ -229,16 +229,57 @@ class LabelJoin:
             self._fresh.update(zip(ids, entries, strict=True))
             new = times
         else:
-            plain = [e is None and key not in repeated for e, key in zip(known, ids, strict=True)]
             listed = list(entries)
-            self._fresh.update(zip(compress(ids, plain), compress(listed, plain), strict=True))
-            new = times[np.array(plain, dtype=bool)]
-            for key, entry, old, done in zip(ids, listed, known, plain, strict=True):
-                if not done:
-                    # What the first of an id does, the second has to see.
-                    self._predict(partition, key, entry, self._fresh.get(key, old))
+            plain, early, others = self._sorted_out(ids, moments, known, repeated)
+            self._fresh.update((ids[n], listed[n]) for n in plain)
+            new = times[plain + early]
+            self._meet_early([(ids[n], listed[n], known[n]) for n in early])  # type: ignore[misc]
+            for n in others:
+                # What the first of an id does, the second has to see.
+                self._predict(partition, ids[n], listed[n], self._fresh.get(ids[n], known[n]))
         self._coverage.count(partition, "predictions", len(new))
         self._coverage.predicted(new)
+
+    def _sorted_out(
+        self,
+        ids: list[str],
+        moments: list[int],
+        known: list[Entry | None],
+        repeated: frozenset[str],
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Predictions of unknown ids; those that one label in time waits for; all others."""
+        plain: list[int] = []
+        early: list[int] = []
+        others: list[int] = []
+        wait = self._wait
+        for n, (key, old) in enumerate(zip(ids, known, strict=True)):
+            if key in repeated:
+                others.append(n)
+            elif old is None:
+                plain.append(n)
+            elif (
+                old[0] == LABELS
+                and len(old[4]) == 1
+                and -wait <= old[4][0][1] - moments[n] <= wait
+            ):
+                early.append(n)
+            else:
+                others.append(n)
+        return plain, early, others
+
+    def _meet_early(self, found: list[tuple[str, Entry, Entry]]) -> None:
+        """Predictions that one label each has waited for: what _predict does, by columns."""
+        by_partition: dict[int, list[tuple[str, Entry, Entry]]] = {}
+        for one in found:
+            by_partition.setdefault(one[2][4][0][2], []).append(one)
+        for number, group in by_partition.items():
+            labels, times, _ = zip(*(old[4][0] for _, _, old in group), strict=True)
+            came = np.array(times, dtype=np.int64)
+            entries = [(*new[:5], max(new[5], old[5])) for _, new, old in group]
+            begun = np.array([new[1] for _, new, _ in group], dtype=np.int64)
+            self._coverage.label_waits(came, -1)
+            keys = [key for key, _, _ in group]
+            self._meet(self._names[number], keys, list(labels), came, entries, begun)
 
     def _predict(
         self, partition: str, key: str, entry: Entry, old: Entry | None, *, label: Any = None
@@ -330,9 +371,10 @@ class LabelJoin:
         if len(set(numbers)) == 1:
             self._events.add(numbers[0], labels, moments, payloads)
         else:
-            events = zip(numbers, labels, moments, payloads, strict=True)
-            for number, label, moment, payload in events:
-                self._events.add(number, (label,), (moment,), (payload,))
+            for number in set(numbers):
+                mine = [one == number for one in numbers]
+                columns = (list(compress(column, mine)) for column in (labels, moments, payloads))
+                self._events.add(number, *columns)
         self._coverage.delays.add(times - begun)
         self._coverage.labelled(begun)
         self._coverage.count(partition, "joined", len(ids))
