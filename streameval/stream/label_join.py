@@ -34,7 +34,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, islice, repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -74,6 +74,22 @@ class _Saved(msgspec.Struct):
 
     coverage: SavedCoverage
     watermark: SavedWatermark
+
+
+class _Met(NamedTuple):
+    """Labels and predictions that meet, by columns."""
+
+    ids: Sequence[str]
+    labels: Sequence[Any]
+    times: IntArray
+    """Of the labels."""
+    begun: IntArray
+    """Times of the predictions."""
+    numbers: Sequence[int]
+    """Of the predictions' partitions."""
+    payloads: Sequence[Sequence[Any]]
+    newest: IntArray
+    """Up to when what is known of the id was kept."""
 
 
 class LabelJoin:
@@ -213,32 +229,83 @@ class LabelJoin:
         columns = [_values(records.columns.get(name)) for name in self._layout]
         return zip(*columns) if columns else repeat(())  # noqa: B905 - repeat() has no end
 
-    def _entries(self, records: Records, moments: list[int], number: int) -> Iterable[Entry]:
-        """Of predictions that have just come."""
-        kinds, numbers, none = repeat(WAITS, len(moments)), repeat(number), repeat(None)
-        return zip(kinds, moments, numbers, self._payloads(records), none, moments, strict=False)
-
     def _add_predictions(self, partition: str, records: Records, times: IntArray) -> None:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         moments = times.tolist()
+        payloads = list(islice(self._payloads(records), len(ids)))
         number = self._number(partition)
         known = self._known(ids)
         repeated = _repeated(ids)
-        entries = self._entries(records, moments, number)
         if not repeated and not any(known):
+            kinds, numbers, none = repeat(WAITS, len(ids)), repeat(number), repeat(None)
+            entries = zip(kinds, moments, numbers, payloads, none, moments, strict=False)
             self._fresh.update(zip(ids, entries, strict=True))
             new = times
         else:
-            plain = [e is None and key not in repeated for e, key in zip(known, ids, strict=True)]
-            listed = list(entries)
-            self._fresh.update(zip(compress(ids, plain), compress(listed, plain), strict=True))
-            new = times[np.array(plain, dtype=bool)]
-            for key, entry, old, done in zip(ids, listed, known, plain, strict=True):
-                if not done:
-                    # What the first of an id does, the second has to see.
-                    self._predict(partition, key, entry, self._fresh.get(key, old))
+            plain, early, others = self._sorted_out(ids, moments, known, repeated)
+            self._fresh.update(
+                (ids[n], (WAITS, moments[n], number, payloads[n], None, moments[n])) for n in plain
+            )
+            new = times[plain + early]
+            if early:
+                self._meet_early(number, early, ids, times, payloads, known)  # type: ignore[arg-type]
+            for n in others:
+                # What the first of an id does, the second has to see.
+                entry = (WAITS, moments[n], number, payloads[n], None, moments[n])
+                self._predict(partition, ids[n], entry, self._fresh.get(ids[n], known[n]))
         self._coverage.count(partition, "predictions", len(new))
         self._coverage.predicted(new)
+
+    def _sorted_out(
+        self,
+        ids: list[str],
+        moments: list[int],
+        known: list[Entry | None],
+        repeated: frozenset[str],
+    ) -> tuple[list[int], list[int], list[int]]:
+        """Predictions of unknown ids; those that one label in time waits for; all others."""
+        plain: list[int] = []
+        early: list[int] = []
+        others: list[int] = []
+        wait = self._wait
+        for n, (key, old, begun) in enumerate(zip(ids, known, moments, strict=True)):
+            if key in repeated:
+                others.append(n)
+            elif old is None:
+                plain.append(n)
+            elif old[0] == LABELS and len(old[4]) == 1 and -wait <= old[4][0][1] - begun <= wait:
+                early.append(n)
+            else:
+                others.append(n)
+        return plain, early, others
+
+    def _meet_early(
+        self,
+        number: int,
+        places: list[int],
+        ids: list[str],
+        times: IntArray,
+        payloads: list[Sequence[Any]],
+        known: list[Entry],
+    ) -> None:
+        """Predictions that one label each has waited for: what _predict does, by columns."""
+        by_partition: dict[int, list[int]] = {}
+        for n in places:
+            by_partition.setdefault(known[n][4][0][2], []).append(n)
+        for label_number, rows in by_partition.items():
+            old = [known[n] for n in rows]
+            labels, came, _ = zip(*[entry[4][0] for entry in old], strict=True)
+            met = _Met(
+                [ids[n] for n in rows],
+                list(labels),
+                np.array(came, dtype=np.int64),
+                times[rows],
+                (number,) * len(rows),
+                [payloads[n] for n in rows],
+                np.array([entry[5] for entry in old], dtype=np.int64),
+            )
+            self._coverage.label_waits(met.times, -1)
+            self._meet(self._names[label_number], met)
 
     def _predict(
         self, partition: str, key: str, entry: Entry, old: Entry | None, *, label: Any = None
@@ -285,7 +352,9 @@ class LabelJoin:
             times = times[places]
             known = [known[n] for n in places]
         if ids:
-            self._meet(partition, ids, labels, times, known, begun)  # type: ignore[arg-type]
+            _, _, numbers, payloads, _, newest = zip(*known, strict=True)
+            latest = np.array(newest, dtype=np.int64)
+            self._meet(partition, _Met(ids, labels, times, begun, numbers, payloads, latest))
 
     def _add_other_labels(
         self,
@@ -312,27 +381,21 @@ class LabelJoin:
                 old = self._fresh.get(ids[n], known[n])
                 self._label(partition, ids[n], labels[n], moments[n], old)
 
-    def _meet(
-        self,
-        partition: str,
-        ids: list[str],
-        labels: list[Any],
-        times: IntArray,
-        known: list[Entry],
-        begun: IntArray,
-    ) -> None:
-        """Labels in time for predictions that wait: what judged() says, by columns."""
-        _, moments, numbers, payloads, _, newest = zip(*known, strict=True)
-        newest = np.maximum(times, newest).tolist()
+    def _meet(self, partition: str, met: _Met) -> None:
+        """Labels in time for predictions without one: what judged() says, by columns."""
+        ids, labels, times, begun, numbers, payloads, newest = met
+        moments = begun.tolist()
+        newest = np.maximum(np.maximum(times, begun), newest).tolist()
         kinds = repeat(MET, len(ids))
         entries = zip(kinds, moments, numbers, payloads, labels, newest, strict=True)
         self._fresh.update(zip(ids, entries, strict=True))
-        if len(set(numbers)) == 1:
-            self._events.add(numbers[0], labels, moments, payloads)
-        else:
-            events = zip(numbers, labels, moments, payloads, strict=True)
-            for number, label, moment, payload in events:
-                self._events.add(number, (label,), (moment,), (payload,))
+        different = set(numbers)
+        for number in different:
+            columns: Iterable[Iterable[Any]] = (labels, moments, payloads)
+            if len(different) > 1:
+                mine = [one == number for one in numbers]
+                columns = (compress(column, mine) for column in columns)
+            self._events.add(number, *columns)
         self._coverage.delays.add(times - begun)
         self._coverage.labelled(begun)
         self._coverage.count(partition, "joined", len(ids))

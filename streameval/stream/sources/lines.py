@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+from operator import add
 from typing import BinaryIO, NamedTuple
 
 from streameval.stream.batch import BadEvent
@@ -63,13 +65,11 @@ def next_lines(
     lines = data[:whole].split(b"\n")
     if not lines[-1]:
         lines.pop()
-    places = []
-    place = start
-    for line in lines:
-        places.append(place)
-        place += len(line) + 1
+    lengths = list(map(len, lines))
+    # Where each begins: behind all before it and their line breaks.
+    places = list(map(add, accumulate(lengths, initial=start), range(len(lines))))
     bad: list[BadEvent] = []
-    if max(map(len, lines), default=0) > limit or not all(map(bytes.strip, lines)):
+    if max(lengths, default=0) > limit or not all(map(bytes.strip, lines)):
         good = []
         for place, line in zip(places, lines, strict=True):
             if len(line) > limit:
