@@ -51,6 +51,7 @@ def rows(quick: bool) -> list[Row]:
     with running_broker() as broker:
         found.append(without_join(broker, 300_000 if quick else 2_000_000, 1 if quick else 3))
         found.append(with_join(broker, 100_000 if quick else 1_000_000, 1 if quick else 3))
+    found.append(joined_from_files(100_000 if quick else 1_000_000, 1 if quick else 3))
     found += waiting(1_000_000 if quick else 10_000_000)
     found.append(posted_to_visible(5 if quick else 20))
     found += painted()
@@ -122,9 +123,45 @@ def with_join(broker: Broker, pairs: int, repeats: int) -> Row:
                 store=f"{folder}/run.db", topics=topics, bootstrap=broker.bootstrap
             )
             rates.append(pairs / _seconds(text + _JOIN))
+    return _pairs_row("Kafka", rates)
+
+
+_FILES = """
+store = "{store}"
+[serve]
+enabled = false
+[evaluator]
+metrics = ["accuracy", "f1", "roc_auc"]
+[fields]
+id = "id"
+score = "score"
+[files]
+predictions = ["{folder}/predictions.jsonl"]
+labels = ["{folder}/labels.jsonl"]
+follow = false
+"""
+
+
+def joined_from_files(pairs: int, repeats: int) -> Row:
+    """The same pairs out of two files, which are read in turn: most labels come first."""
+    rates = []
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, records in (
+            ("predictions", _records(pairs, labels=False)),
+            ("labels", _labels(pairs)),
+        ):
+            with Path(folder, f"{kind}.jsonl").open("wb") as file:
+                file.writelines(line + b"\n" for line in records)
+        for n in range(repeats):
+            text = _FILES.format(store=f"{folder}/{n}.db", folder=folder)
+            rates.append(pairs / _seconds(text + _JOIN))
+    return _pairs_row("files", rates)
+
+
+def _pairs_row(source: str, rates: list[float]) -> Row:
     rate = statistics.median(rates)
     return Row(
-        "Kafka, predictions and labels joined, checkpoints each second",
+        f"{source}, predictions and labels joined, checkpoints each second",
         rate,
         150_000,
         rate / 150_000,
