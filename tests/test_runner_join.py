@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.config import settings_from_text
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.open_join import open_join
+from streameval.stream.open_sources import open_sources
 from streameval.stream.published import Publisher
 from streameval.stream.records import RecordDecoder
 from streameval.stream.runner import Runner
@@ -26,6 +28,7 @@ from streameval.stream.settings import (
     WindowSettings,
 )
 from streameval.stream.store import open_store
+from tests.brokers import free_port
 from tests.kill_stream import stream
 
 COUNTS = (
@@ -200,3 +203,23 @@ def test_an_alert_fires_once_and_is_remembered(
     told = [record.getMessage() for record in caplog.records if "alert" in record.getMessage()]
     assert len(told) == 1
     assert told[0].startswith("alert firing: low: accuracy is 0.")
+
+
+def test_topics_of_predictions_and_labels_are_read_in_turn(tmp_path: Path) -> None:
+    settings = settings_from_text(
+        f"""
+        store = "{tmp_path}/run.db"
+        fields = {{ id = "id", score = "score" }}
+        join = {{ wait = "1h" }}
+        [kafka]
+        predictions = "p"
+        labels = "l"
+        [kafka.properties]
+        "bootstrap.servers" = "127.0.0.1:{free_port()}"
+        """
+    )
+    sources = open_sources(settings, {}, None)
+    told = [[status.partition for status in source.status()] for source in sources]
+    for source in sources:
+        source.close()
+    assert told == [["kafka:p"], ["kafka:l"]]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from streameval.errors import StoreError
 from streameval.stream.label_rules import Entry
+from streameval.stream.segment_store import SegmentStore
 from streameval.stream.segments import MOST_ENTRIES, cuts
 from streameval.stream.waiting import WaitingStore
 
@@ -26,6 +27,13 @@ def connection() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as opened:
         WaitingStore.create(opened)
         yield opened
+
+
+def write(store: WaitingStore, connection: sqlite3.Connection, entries: dict[str, Entry]) -> None:
+    if entries:
+        oldest = min(one[5] for one in entries.values())
+        store.put(list(entries), list(entries.values()), oldest)
+    store.write(connection)
 
 
 def entry(newest: int, payload: Any = ("x", 0.5)) -> Entry:
@@ -46,7 +54,7 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
     dropped = 0
     with pytest.MonkeyPatch.context() as patch:
         if collide:
-            patch.setattr("streameval.stream.waiting.key_hashes", colliding)
+            patch.setattr("streameval.stream.segment_store.key_hashes", colliding)
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
             WaitingStore.create(connection)
             store = WaitingStore(connection, 50, hot)
@@ -58,7 +66,7 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
                         for key in rng.sample(keys, rng.randrange(len(keys)))
                     }
                     newest.update((key, one[5]) for key, one in changed.items())
-                    store.write(connection, changed)
+                    write(store, connection, changed)
                     expected.update(changed)
                 if rng.random() < 0.3:
                     dropped = max(dropped, step * 10 - rng.randrange(100))
@@ -77,21 +85,56 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
                         assert one is None or one[5] < dropped
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0, 5, 10_000]))
+def test_only_what_is_not_known_is_put_in(seed: int, hot: int) -> None:
+    rng = random.Random(seed)
+    names = [f"k{n}" for n in range(rng.choice([3, 40, 300]))]
+    expected: dict[str, Entry] = {}
+    border = -1_000
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        WaitingStore.create(connection)
+        store = WaitingStore(connection, 50, hot)
+        for step in range(30):
+            keys = rng.choices(names, k=rng.randrange(1, 20))
+            entries = [entry(step * 10 + rng.randrange(-60, 9), (n,)) for n in range(len(keys))]
+            known: dict[int, Entry] = {}
+            for n, (key, one) in enumerate(zip(keys, entries, strict=True)):
+                there = expected.get(key)
+                if there is not None and there[5] >= border:
+                    known[n] = there
+                else:
+                    expected[key] = one
+            assert store.add(keys, entries, min(one[5] for one in entries)) == known
+            for key in rng.sample(names, 3):
+                (found,) = store.find([key])
+                there = expected.get(key)
+                assert found == (None if there is None or there[5] < border else there)
+                assert store.latest(key, found) == found
+            if rng.random() < 0.7:
+                store.write(connection)
+                border = max(border, step * 10 - rng.randrange(40, 200))
+                store.drop(connection, border)
+                if rng.random() < 0.3:
+                    store = WaitingStore(connection, 50, hot)
+                    store.forget_before(border)
+
+
 def test_entries_in_memory_are_bounded(connection: sqlite3.Connection) -> None:
     store = WaitingStore(connection, 50, 100)
     for n in range(20):
-        store.write(connection, {f"{n}/{k}": entry(n) for k in range(30)})
+        write(store, connection, {f"{n}/{k}": entry(n) for k in range(30)})
         assert store.held <= 100
-    assert store.held > 60
-    store.write(connection, {f"many/{k}": entry(30) for k in range(101)})
+    assert store.held >= 50
+    write(store, connection, {f"many/{k}": entry(30) for k in range(101)})
     assert store.held == 0
     assert None not in store.find([f"{n}/3" for n in range(20)] + ["many/7"])
 
 
 def test_what_is_in_memory_is_not_read_from_disk(connection: sqlite3.Connection) -> None:
     store = WaitingStore(connection, 50, 100)
-    store.write(connection, {"a": entry(1), "old": entry(1)})
-    store.write(connection, {"b": entry(2), "a": entry(3)})
+    write(store, connection, {"a": entry(1), "old": entry(1)})
+    write(store, connection, {"b": entry(2), "a": entry(3)})
     connection.execute("UPDATE join_segments SET data = 'x'")
     assert store.find(["a", "b", "c", "old"]) == [entry(3), entry(2), None, entry(1)]
 
@@ -99,17 +142,17 @@ def test_what_is_in_memory_is_not_read_from_disk(connection: sqlite3.Connection)
 def test_what_is_dropped_is_given_back(connection: sqlite3.Connection) -> None:
     store = WaitingStore(connection, 50, 10)
     for n in range(300):
-        store.write(connection, {f"{n}/{k}": entry(n) for k in range(20)})
+        write(store, connection, {f"{n}/{k}": entry(n) for k in range(20)})
         store.drop(connection, n - 5)
     (rows,) = connection.execute("SELECT count(*) FROM join_segments").fetchone()
     assert rows <= 6
     # Runs lose the dead when they are merged.
-    assert len(store) <= 20 * 6 * 5
+    assert len(SegmentStore(connection)) <= 20 * 6
 
 
 def test_large_payloads_make_small_segments(connection: sqlite3.Connection) -> None:
     store = WaitingStore(connection)
-    store.write(connection, {f"k{n}": entry(n, ("x" * 20_000,)) for n in range(10)})
+    write(store, connection, {f"k{n}": entry(n, ("x" * 20_000,)) for n in range(10)})
     sizes = connection.execute("SELECT length(data) FROM join_segments").fetchall()
     assert len(sizes) == 4
     assert max(sizes)[0] < 70_000
@@ -138,7 +181,7 @@ def filled(connection: sqlite3.Connection, count: int = 6) -> list[str]:
     keys = [f"k{n}" for n in range(count)]
     store = WaitingStore(connection)
     for half in (keys[: count // 2], keys[count // 2 :]):
-        store.write(connection, {key: entry(n, ("ü", 0.25)) for n, key in enumerate(half)})
+        write(store, connection, {key: entry(n, ("ü", 0.25)) for n, key in enumerate(half)})
     return keys
 
 

@@ -20,9 +20,9 @@ from streameval.evaluator import Evaluator
 from streameval.report import text_table
 from streameval.stream.progress import read_progress
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
+from streameval.stream.segment_store import SegmentStore
 from streameval.stream.state_rows import merged_windows
 from streameval.stream.store import open_store, read_store
-from streameval.stream.waiting import WaitingStore
 
 __all__ = ["store_app"]
 
@@ -98,7 +98,7 @@ def _waiting(connection: sqlite3.Connection) -> int | None:
     query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_segments'"
     if not connection.execute(query).fetchone()[0]:
         return None
-    return len(WaitingStore(connection))
+    return len(SegmentStore(connection))
 
 
 @store_app.command()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from streameval.stream.batch import Position, Source
 from streameval.stream.secret_values import secret
-from streameval.stream.settings import RunSettings
+from streameval.stream.settings import KafkaSettings, RunSettings
 from streameval.stream.sources.files import FilesSource
 from streameval.stream.sources.inbox import Inbox, InboxSource
 
@@ -38,12 +40,24 @@ def open_sources(
             from streameval.stream.sources.kafka import KafkaSource
 
             stamps = settings.fields.time is None and _needs_time(settings)
-            opened.append(KafkaSource(settings.kafka, positions, secret=secret, stamps=stamps))
+            for one in _topics(settings.kafka):
+                opened.append(KafkaSource(one, positions, secret=secret, stamps=stamps))
     except BaseException:
         for source in opened:
             source.close()
         raise
     return opened
+
+
+def _topics(settings: KafkaSettings) -> list[KafkaSettings]:
+    """A source for each topic.
+
+    A consumer of two hands out what the broker sends first, which may be all of one topic before
+    any of the other: far more would wait to be joined than has to.
+    """
+    if settings.predictions is None or settings.labels is None:
+        return [settings]
+    return [replace(settings, labels=None), replace(settings, predictions=None)]
 
 
 def _needs_time(settings: RunSettings) -> bool:
