@@ -92,7 +92,7 @@ def test_the_fields_tell_what_a_record_is() -> None:
     assert decoded.predictions.columns["score"].tolist() == [0.5, 0.25]
     assert decoded.labels is not None
     assert decoded.labels.columns["id"] == ["7"]
-    assert decoded.labels.columns["y_true"] == [1]
+    assert list(decoded.labels.columns["y_true"]) == [1]
     assert decoded.complete is not None
     assert decoded.complete.columns["id"] == ["b", "5"]
     # Without its id nobody could tell whether a record comes twice.

@@ -104,7 +104,7 @@ class Records:
     ``columns`` has those of ``id`` (list of str), ``y_true``, ``y_pred``,
     ``score``, ``proba`` (list of dicts), ``weight``, ``time`` (int64 microseconds) and, for each
     slice key, ``slice:KEY``, that the settings name. Numbers are numpy
-    arrays, labels lists.
+    arrays; labels are a list, or an array of 0 and 1.
     """
 
     columns: dict[str, Column]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from streameval.errors import InputError, shown
 from streameval.events import MAX_CLASSES, Label, canonical_label
+from streameval.files.chunk import Column
 from streameval.files.json_faults import Fault
 from streameval.stream.settings import EvaluatorSettings
 
@@ -115,11 +118,14 @@ class RecordLabels:
         more = f" and {len(known) - 8} more" if len(known) > 8 else ""
         self._expected = f"one of the labels {listed}{more}" if self._closed else "a label"
 
-    def column(self, values: list[Any], short: bool) -> tuple[list[Any], dict[int, Fault]]:
-        """The labels as str or int, and those that are none, by their place."""
+    def column(self, values: list[Any], short: bool) -> tuple[Column, dict[int, Fault]]:
+        """The labels as str or int, and those that are none, by their place.
+
+        Booleans come as an array of 0 and 1: the most common labels by far need no list.
+        """
         kinds = set(map(type, values))
         if kinds == {bool} and {0, 1} <= self._known:
-            return list(map(int, values)), {}
+            return np.asarray(values).astype(np.int64), {}
         # Equal is not enough: 1.0 and true are equal to the label 1.
         if kinds <= {str, int} and self._known.issuperset(values):
             return values, {}

@@ -71,7 +71,7 @@ class RecordDecoder:
     >>> lines = [b'{"id": 7, "score": 0.5}', b'{"id": "7", "y_true": true}', b'{"id": 7}']
     >>> decoded = decoder.decode(Batch("files:a", "records", lines, [0, 24, 53], {"offset": 63}))
     >>> decoded.predictions.columns["id"], decoded.labels.columns["y_true"]
-    (['7'], [1])
+    (['7'], array([1]))
     >>> decoded.bad[0].detail
     'record: expected a prediction (score) or a label (y_true), got neither; the record has id'
     """
