@@ -57,7 +57,9 @@ def test_report(command: Command, store: str) -> None:
     whole = se.Evaluator()
     whole.update_many([1, 0, 1], score=[0.9, 0.7, 0.2])
     result = command("store", "report", store, "--format", "json")
-    assert json.loads(result.out)["all"] == whole.report().to_dict()
+    reports = json.loads(result.out)
+    assert reports["all"] == whole.report().to_dict()
+    assert reports["fading"]["window"] == {"kind": "fading", "half_life": "1h"}
     result = command("store", "report", store, "--window", "all", "--metrics", "accuracy,roc_auc")
     assert result.out.splitlines()[0] == "window all"
     assert result.out.splitlines()[2].split() == ["accuracy", "0.3333333333", "3"]
