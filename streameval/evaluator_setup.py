@@ -13,7 +13,7 @@ from streameval.metrics.registry import find
 from streameval.slices import Slicer
 from streameval.tally import Plan, Task
 from streameval.view import Question
-from streameval.windows.cumulative import Cumulative
+from streameval.windows import Cumulative, window_note
 from streameval.windows.window import WindowSpec
 
 __all__ = ["Setup", "set_up"]
@@ -87,6 +87,8 @@ def set_up(
         options["labels"] = list(intake.classes) if intake.closed else None
     if time_unit is not None and time_unit not in clock.TIME_UNITS:
         raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
+    if not isinstance(spec, Cumulative):
+        notes["window"] = window_note(spec)
     slicer = Slicer(slices, max_slices)
     options["time_unit"] = time_unit
     options["slices"] = [list(names) for names in slicer.dimensions]

@@ -80,7 +80,8 @@ class Report:
     task: str
     rows: tuple[ReportRow, ...]
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What the numbers rest on: labels, positive, threshold, window, …"""
+    """What the numbers rest on: positive label and threshold of a binary task, and the window
+    where it is not all events."""
 
     def __iter__(self) -> Iterator[ReportRow]:
         return iter(self.rows)

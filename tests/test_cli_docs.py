@@ -63,10 +63,10 @@ def test_the_page_prints_what_the_commands_print(tmp_path: Path) -> None:
 def test_the_page_names_every_option() -> None:
     from typer.main import get_command
 
-    from streameval.command_line.app import app
+    from streameval.command_line.app import COMMANDS, app_of
 
     text = PAGE.read_text("utf-8")
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = get_command(app_of(COMMANDS)).commands  # type: ignore[attr-defined]
     for name, command in commands.items():
         assert f"streameval {name}" in text
         for parameter in command.params:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,7 +57,9 @@ def test_report(command: Command, store: str) -> None:
     whole = se.Evaluator()
     whole.update_many([1, 0, 1], score=[0.9, 0.7, 0.2])
     result = command("store", "report", store, "--format", "json")
-    assert json.loads(result.out)["all"] == whole.report().to_dict()
+    reports = json.loads(result.out)
+    assert reports["all"] == whole.report().to_dict()
+    assert reports["fading"]["window"] == {"kind": "fading", "half_life": "1h"}
     result = command("store", "report", store, "--window", "all", "--metrics", "accuracy,roc_auc")
     assert result.out.splitlines()[0] == "window all"
     assert result.out.splitlines()[2].split() == ["accuracy", "0.3333333333", "3"]
@@ -66,6 +70,52 @@ def test_report(command: Command, store: str) -> None:
         assert support == {"a": 2, "b": 1}[name]
     result = command("store", "report", store, "--format", "markdown")
     assert result.out.startswith("## window all\n\n| metric")
+
+
+WINDOWS = """
+[[window]]
+name = "week"
+length = "7d"
+[[window]]
+name = "all"
+[[window]]
+name = "hour"
+length = "1h"
+"""
+
+
+def test_windows_come_in_the_order_of_the_settings(command: Command, tmp_path: Path) -> None:
+    Path("t.jsonl").write_text('{"y_true": 1, "score": 0.9, "t": "2026-03-01T09:00:00Z"}\n')
+    head = CONFIG.partition("[[window]]")[0].replace('"a.jsonl", "b.jsonl"', '"t.jsonl"')
+    head = head.replace("[files]", 'time = "t"\n[files]')
+    parts = ["[[window]]" + part for part in WINDOWS.split("[[window]]")[1:]]
+
+    def run_with(settings: str) -> None:
+        Path("order.toml").write_text(settings)
+        result = command("run", "order.toml", "--until-end", "--store", "order.db")
+        assert result.code == 0, result.err
+
+    def windows() -> list[str]:
+        text = command("store", "report", "order.db").out
+        return [line.split()[1] for line in text.splitlines() if line.startswith("window ")]
+
+    run_with(head + WINDOWS)
+    assert windows() == ["week", "all", "hour"]
+    reported = command("store", "report", "order.db", "--format", "json").out
+    assert list(json.loads(reported)) == ["week", "all", "hour"]
+    exported = command("store", "export", "order.db").out.split()
+    assert [Path(path).stem for path in exported] == ["week", "all", "hour"]
+    # Another order is another order of the same counts, also where nothing comes to be counted.
+    run_with(head + "".join(reversed(parts)))
+    assert windows() == ["hour", "all", "week"]
+    # A store of a run that did not note it: by name, and every one.
+    for noted in (
+        "DELETE FROM meta WHERE key = 'windows'",
+        "INSERT INTO meta VALUES ('windows', '[')",
+    ):
+        with closing(sqlite3.connect("order.db")) as connection, connection:
+            connection.execute(noted)
+        assert windows() == ["all", "hour", "week"]
 
 
 def test_export(command: Command, store: str) -> None:

@@ -246,6 +246,43 @@ def test_bad_times_in_csv(run: Command, tmp_path: Path, cell: str, message: str)
     assert message in result.err
 
 
+WINDOW_NOTES = [
+    ("last:50", {"kind": "last", "n": 50}),
+    (
+        "panes:1h/5m,lateness=10m,retain=7d",
+        {"kind": "panes", "length": "1h", "pane": "5m", "lateness": "10m", "retain": "7d"},
+    ),
+    ("fading:6h", {"kind": "fading", "half_life": "6h"}),
+    ("fading:1000", {"kind": "fading", "half_life": 1000}),
+]
+
+
+@pytest.mark.parametrize(("text", "note"), WINDOW_NOTES)
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_json_names_the_window(
+    run: Command, tmp_path: Path, text: str, note: dict[str, object], task: str
+) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream(20))
+    state = tmp_path / "a.state"
+    fields = ["--y-true", "label", "--task", task]
+    fields += [] if "n" in note or note.get("half_life") == 1000 else ["--time", "at"]
+    fields += ["--score", "score"] if task == "binary" else ["--y-pred", "label"]
+    asked = ["--window", text, "--save", state, "--format", "json"]
+    values = json.loads(run("evaluate", path, *fields, *asked).out)
+    assert values["window"] == note
+    assert values["task"] == task
+    for command in ("report", "merge"):
+        again = json.loads(run(command, state, "--format", "json").out)
+        assert again["window"] == note
+
+
+def test_json_of_all_events_names_no_window(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream(20))
+    asked = ["--y-true", "label", "--score", "score", "--format", "json"]
+    values = json.loads(run("evaluate", path, *asked).out)
+    assert list(values) == ["task", "positive", "threshold", "metrics"]
+
+
 def test_gaps_of_parquet(run: Command, tmp_path: Path) -> None:
     events = stream(20)
     gaps = [{**events[3], "at": None}, {**events[3], "country": None}]

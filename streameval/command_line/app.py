@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 
 from streameval import __version__
-from streameval.command_line.catalogue import metrics
-from streameval.command_line.demo import demo
-from streameval.command_line.evaluate import evaluate
-from streameval.command_line.init import init
 from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
-from streameval.command_line.run import run as run_command
-from streameval.command_line.states import merge, report
 from streameval.command_line.stdout import write
-from streameval.command_line.store import store_app
 from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
 from streameval.states.score_index import backend
 
-__all__ = ["run"]
+__all__ = ["COMMANDS", "app_of", "run"]
+
+# Where each command is. A module is imported when its command is chosen: the others
+# may take longer to load than the command to run.
+COMMANDS = {
+    "evaluate": ("evaluate", "evaluate"),
+    "merge": ("states", "merge"),
+    "report": ("states", "report"),
+    "metrics": ("catalogue", "metrics"),
+    "run": ("run", "run"),
+    "store": ("store", "store_app"),
+    "init": ("init", "init"),
+    "demo": ("demo", "demo"),
+}
 
 # Typer carries its own copy of click or uses the installed one, by its version.
 # Both have this class, and bad usage of every kind is one.
@@ -27,22 +35,26 @@ _UsageError: Any = typer.BadParameter.__bases__[0]
 
 _INTERRUPTED = 130  # typer's answer to Ctrl-C; no command here exits with it
 
-app = typer.Typer(
-    name="streameval",
-    help="Exact evaluation of classifiers from the stream of their predictions.",
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command()(evaluate)
-app.command()(merge)
-app.command()(report)
-app.command()(metrics)
-app.command("run")(run_command)
-app.add_typer(store_app, name="store")
-app.command()(init)
-app.command()(demo)
+
+def app_of(names: Iterable[str]) -> typer.Typer:
+    """The command line with these of its commands, whose modules it imports."""
+    app = typer.Typer(
+        name="streameval",
+        help="Exact evaluation of classifiers from the stream of their predictions.",
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_streameval)
+    for name in names:
+        place, member = COMMANDS[name]
+        found = getattr(importlib.import_module(f"streameval.command_line.{place}"), member)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
 
 
 def _print_version(wanted: bool) -> None:
@@ -51,7 +63,6 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _streameval(
     version: Annotated[
         bool,
@@ -68,8 +79,10 @@ def _streameval(
 
 def run(arguments: list[str]) -> int:
     """Run a command line; errors become one line and an exit code."""
+    # Where the first word is no command, --help lists all, and an error tells of one like it.
+    chosen = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
     try:
-        code = app(arguments, prog_name="streameval", standalone_mode=False) or 0
+        code = app_of(chosen)(arguments, prog_name="streameval", standalone_mode=False) or 0
         if code == _INTERRUPTED:
             raise KeyboardInterrupt
         return code

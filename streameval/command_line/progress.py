@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import TYPE_CHECKING
 
 from streameval.files.sources import Source
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = ["ByteBar", "byte_bar"]
 
@@ -49,6 +50,10 @@ def byte_bar(sources: Sequence[Source], *, wanted: bool) -> Iterator[ByteBar]:
     if not wanted or sys.stderr is None or not sys.stderr.isatty():
         yield ByteBar(None, sources)
         return
+    # Imported only where somebody sees it: most runs of the command are in scripts.
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),

@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from streameval.command_line.check import check_text
-from streameval.command_line.service import run_service
 from streameval.command_line.stdout import write
 from streameval.stream.config import load_settings
 from streameval.stream.one_line_log import log_to_stderr
@@ -51,5 +50,8 @@ def run(
     if check:
         write(check_text(settings).rstrip("\n"))
         return
+    # Imported here: what runs for days may load what a look at --check need not.
+    from streameval.command_line.service import run_service
+
     with log_to_stderr():
         run_service(settings, until_end=until_end)

@@ -26,6 +26,7 @@ from streameval.stream.settings import RunSettings
 from streameval.stream.sources.inbox import Inbox
 from streameval.stream.store import open_store
 from streameval.stream.webhook import Webhook
+from streameval.stream.window_order import keep_window_order
 
 __all__ = ["run_service"]
 
@@ -66,6 +67,7 @@ def run_service(
         stack.enter_context(_rare_collections())
         store = open_store(settings.store, fingerprint(settings))
         stack.callback(store.close)
+        keep_window_order(store, settings)
         longest = _LONGEST_RECORD
         if settings.http is not None:
             longest = max(longest, settings.http.max_line_bytes)

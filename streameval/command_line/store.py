@@ -22,7 +22,8 @@ from streameval.stream.progress import read_progress
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
 from streameval.stream.segment_store import SegmentStore
 from streameval.stream.state_rows import merged_windows
-from streameval.stream.store import open_store, read_store
+from streameval.stream.store import Store, open_store, read_store
+from streameval.stream.window_order import in_window_order
 
 __all__ = ["store_app"]
 
@@ -45,14 +46,24 @@ class _ListFormat(StrEnum):
     JSON = "json"
 
 
-def _windows(
-    connection: sqlite3.Connection, partition: str | None, window: str | None
+def _windows(path: str, partition: str | None, window: str | None) -> dict[str, Evaluator]:
+    """The windows of a store in their order, or one of them."""
+    opened = read_store(path)
+    try:
+        with opened.reading() as connection:
+            return _found(opened, connection, partition, window)
+    finally:
+        opened.close()
+
+
+def _found(
+    store: Store, connection: sqlite3.Connection, partition: str | None, window: str | None
 ) -> dict[str, Evaluator]:
     if partition is not None:
         known = [name for (name,) in connection.execute("SELECT DISTINCT partition FROM states")]
         if partition not in known:
             raise InputError("--partition", expected=_one_of(known), got=shown(partition))
-    found = merged_windows(connection, partition)
+    found = in_window_order(merged_windows(connection, partition), store)
     if window is not None and window not in found:
         raise InputError("--window", expected=_one_of(list(found)), got=shown(window))
     return found if window is None else {window: found[window]}
@@ -110,12 +121,7 @@ def report(
     format: Annotated[Format, typer.Option(help="How it is written.")] = Format.TABLE,
 ) -> None:
     """Report on everything counted, for each window; also while a run goes on."""
-    opened = read_store(store)
-    try:
-        with opened.reading() as connection:
-            found = _windows(connection, partition, window)
-    finally:
-        opened.close()
+    found = _windows(store, partition, window)
     names = metric_names(metrics)
     results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
     if format is Format.JSON:
@@ -142,12 +148,7 @@ def export(
     """Write a state file for each window, for `streameval merge` and `report`."""
     if not os.path.isdir(to):
         raise TargetError(f"{to}: there is no such directory")
-    opened = read_store(store)
-    try:
-        with opened.reading() as connection:
-            found = _windows(connection, partition, window)
-    finally:
-        opened.close()
+    found = _windows(store, partition, window)
     for name, evaluator in found.items():
         path = os.path.join(to, quote(name, safe=" +,=@") + ".state")
         try:

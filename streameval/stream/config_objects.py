@@ -11,7 +11,15 @@ from streameval.windows import Fading, Panes
 from streameval.windows.cumulative import Cumulative
 from streameval.windows.window import WindowSpec
 
-__all__ = ["evaluator_of", "has_scores", "kept_metrics", "main_metrics", "window_spec_of"]
+__all__ = [
+    "evaluator_of",
+    "has_scores",
+    "kept_metrics",
+    "main_metrics",
+    "needs_scores",
+    "slice_fields",
+    "window_spec_of",
+]
 
 _MAIN_LABELS = {
     "binary": ["accuracy", "precision", "recall", "f1"],
@@ -91,6 +99,11 @@ def main_metrics(settings: RunSettings) -> list[str]:
         names = _MAIN_LABELS[task] + (_MAIN_SCORES[task] if has_scores(settings.fields) else [])
     watched = [alert.metric for alert in settings.alert if alert.slice]
     return list(dict.fromkeys([*names[:_MOST_MAIN], *watched]))
+
+
+def slice_fields(part: str | list[str]) -> list[str]:
+    """The keys of one of ``evaluator.slices``: a key, or those of a combination."""
+    return [part] if isinstance(part, str) else part
 
 
 def has_scores(fields: FieldSettings) -> bool:

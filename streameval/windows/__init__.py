@@ -10,13 +10,14 @@ from datetime import timedelta
 from typing import Any
 
 from streameval.errors import InputError, StateError, shown
+from streameval.event_time import duration_text
 from streameval.windows.cumulative import Cumulative
 from streameval.windows.fading import Fading
 from streameval.windows.last import Last
 from streameval.windows.panes import Panes
 from streameval.windows.window import WindowSpec
 
-__all__ = ["Cumulative", "Fading", "Last", "Panes", "window_spec"]
+__all__ = ["Cumulative", "Fading", "Last", "Panes", "window_note", "window_spec"]
 
 
 def window_spec(options: dict[str, Any]) -> WindowSpec:
@@ -51,3 +52,22 @@ def window_spec(options: dict[str, Any]) -> WindowSpec:
 
 def _microseconds(value: int) -> timedelta:
     return timedelta(microseconds=value)
+
+
+def window_note(spec: WindowSpec) -> dict[str, str | int]:
+    """The specification as reports tell it: durations as text, numbers of events as numbers.
+
+    >>> window_note(Panes("4h", pane="1h", lateness="30m"))
+    {'kind': 'panes', 'length': '4h', 'pane': '1h', 'lateness': '30m', 'retain': '270m'}
+    >>> window_note(Fading("6h")), window_note(Fading(1000))
+    ({'kind': 'fading', 'half_life': '6h'}, {'kind': 'fading', 'half_life': 1000})
+    >>> window_note(Last(10_000))
+    {'kind': 'last', 'n': 10000}
+    """
+    options = spec.to_options()
+    kind = options.pop("kind")
+    by_count = kind == "last" or options.pop("clock", "") == "events"
+    return {
+        "kind": kind,
+        **{key: value if by_count else duration_text(value) for key, value in options.items()},
+    }
