@@ -569,3 +569,24 @@ def test_a_run_at_a_quiet_end_goes_on_there(broker: Broker, tmp_path: Path) -> N
             events.append(runner.events)
         broker.send(topic, [record] * 3)
     assert events == [0, 3, 6]
+
+
+def test_what_was_missed_is_published_when_all_is_well_again(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = topic_of(broker)
+    broker.send(topic, [(None, b'{"score": 0.7, "y_true": 1}', 0)])
+    settings = RunSettings(store=str(tmp_path / "run.db"), fields=FieldSettings(score="score"))
+    publisher = Publisher()
+    with closing(open_store(settings.store, fingerprint(settings))) as store:
+        decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
+        runner = Runner(settings, store, decoder, publisher)
+        stored: dict[str, Position] = {f"kafka:{topic}/0": {"offset": 70}}
+        options = {"records": topic, "out_of_range": "earliest", "stop_at_end": True}
+        runner.run([opened(broker.bootstrap, stored, **options)])
+    assert runner.events == 1
+    snapshot = publisher.current()
+    assert snapshot is not None
+    (row,) = snapshot.data["partitions"]
+    assert (row["position"], row["lag"], row["problem"]) == ({"offset": 1}, 0, "")
+    assert "expected to read on at offset 70" in row["missed"]
