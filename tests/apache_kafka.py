@@ -135,6 +135,11 @@ transaction.state.log.min.isr=1
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
+    def restart(self) -> None:
+        """Kill it, and start it again on its data."""
+        self.kill()
+        self.start()
+
     def stop(self) -> None:
         """End it."""
         self._process.terminate()

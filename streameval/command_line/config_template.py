@@ -128,7 +128,7 @@ score = "score"
 #labels = "labels"
 # Off, all of them, new ones as they are added.
 #partitions = [0, 1]
-# Where a partition is begun that the store does not know: "earliest", "latest".
+# Where a topic is begun that the store does not know: "earliest", "latest".
 #start = "earliest"
 # Where the position is gone from the broker: "stop", or go on at "earliest" or
 # "latest".

@@ -42,7 +42,7 @@ class BadEvent(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """Raw records of one partition, in its order.
+    """Raw records of one partition, in its order; one without any only moves the position.
 
     Attributes:
         partition: Unique in the run: ``"kafka:clicks/3"``, ``"files:/data/a.jsonl"``,
@@ -71,9 +71,11 @@ class PartitionStatus(NamedTuple):
     partition: str
     position: Position | None
     lag: int | None
-    """Records (Kafka) or bytes (files, inbox) that are there and not yet read."""
+    """Records (Kafka) or bytes (files, inbox) that are there and not yet read; None: unknown."""
     problem: str = ""
     """In words, while something keeps it from being read."""
+    missed: str = ""
+    """In words, what was left out because it could not be read; as long as the run goes on."""
 
 
 class Source(Protocol):

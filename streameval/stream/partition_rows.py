@@ -31,6 +31,7 @@ class PartitionRows:
             row = found.setdefault(status.partition, _row(status.partition, None, 0, None))
             row["lag"] = status.lag
             row["problem"] = status.problem
+            row["missed"] = status.missed
             self._tell(status.partition, status.problem)
         # What no source knows of any more has nothing left to read.
         known = {status.partition for status in statuses}
@@ -57,6 +58,7 @@ def _row(
         "position": position,
         "lag": None,
         "problem": "",
+        "missed": "",
         "records": records,
         "newest": newest,
     }

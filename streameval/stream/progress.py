@@ -54,6 +54,11 @@ class Progress:
         times = [p.newest for p in self.partitions.values() if p.newest is not None]
         return max(times, default=None)
 
+    @property
+    def changed(self) -> bool:
+        """Whether a position is not written yet; it may move though no record has come."""
+        return bool(self._changed)
+
     def write(self) -> dict[str, Position]:
         """Write what has changed, inside a transaction; the positions that did."""
         changed = {name: self.partitions[name] for name in sorted(self._changed)}

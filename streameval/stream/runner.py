@@ -227,7 +227,8 @@ class Runner:
 
     def _checkpoint(self) -> None:
         begun = self._clock()
-        quiet = not (self._read or self._quarantine.pending or self._alarms.changed)
+        pending = self._quarantine.pending or self._progress.changed or self._alarms.changed
+        quiet = not (self._read or pending)
         if quiet and (self._join is None or begun - self._quiet_since < _QUIET_SECONDS):
             # Everything that was read is in the store already.
             self._begun = begun

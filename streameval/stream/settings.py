@@ -115,6 +115,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     partitions: list[int] | None = None
     """None: all, new ones as they are added."""
     start: Literal["earliest", "latest"] = "earliest"
+    """Of a topic that the store does not know; partitions added later begin at their beginning."""
     out_of_range: Literal["stop", "earliest", "latest"] = "stop"
     stop_at_end: bool = False
     properties: dict[str, str | int | float | bool] = {}

@@ -11,6 +11,11 @@ function position(given) {
     `${text.visible(key, 40)} ${typeof one === "number" ? text.whole(one) : text.visible(typeof one === "string" ? one : JSON.stringify(one), 80)}`).join(", ");
 }
 
+// What keeps it from being read, and what was left out; nothing while all is well.
+function state(row) {
+  return [row.problem, row.missed].filter(Boolean).join("; ");
+}
+
 const table = sortable({
   caption: "Partitions of the source",
   columns: [
@@ -19,7 +24,7 @@ const table = sortable({
     { key: "lag", name: "Lag", number: true, title: "What is there and not read yet: records of Kafka, bytes of files and posts", value: (row) => row.lag, cell: (row) => text.lag(row.partition, row.lag), reason: () => "how much is left to read is not known yet" },
     { key: "records", name: "Records", number: true, title: "Records read", value: (row) => row.records, cell: (row) => text.whole(row.records) },
     { key: "newest", name: "Newest event", title: "The newest event's own time", value: (row) => row.newest, cell: (row) => text.time(row.newest), reason: () => "no event yet" },
-    { key: "problem", name: "State", value: (row) => row.problem, cell: (row) => (row.problem ? text.visible(row.problem, 300) : "reading"), class: "wide" },
+    { key: "problem", name: "State", value: state, cell: (row) => text.visible(state(row) || "reading", 600), class: "wide" },
   ],
   keyOf: (row) => row.partition,
   empty: "No partitions yet.",
@@ -30,7 +35,7 @@ byId("source-table").append(table.node);
 export function show(partitions) {
   const broken = partitions.filter((partition) => partition.problem).length;
   setText(byId("source-about"),
-    text.plural(partitions.length, "partition") + (broken ? `, ${whole(broken)} with a problem` : ""));
+    text.plural(partitions.length, "partition") + (broken ? `, ${text.whole(broken)} with a problem` : ""));
   table.show(partitions);
 }
 

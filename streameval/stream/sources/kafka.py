@@ -10,18 +10,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from streameval.errors import ConfigError, MissingExtraError, SourceError, shown
+from streameval.errors import ConfigError, MissingExtraError, SourceError
 from streameval.stream.batch import BadEvent, Batch, Kind, PartitionStatus, Position
 from streameval.stream.settings import KafkaSettings
+from streameval.stream.sources.kafka_partitions import Partition, is_known, partition_name
+from streameval.stream.sources.kafka_properties import KafkaProperties
 
 try:
     from confluent_kafka import (
         OFFSET_BEGINNING,
-        OFFSET_END,
         Consumer,
         KafkaError,
         KafkaException,
@@ -42,46 +42,16 @@ _CONSUME_SECONDS = 0.05
 """librdkafka waits to fill a call's number, so near a topic's end its time is the delay."""
 
 _METADATA_SECONDS = 0.5
-_RECOVERY_SECONDS = 3.0
-"""For so long a broker may have less than was read already, before that is taken for true."""
+_RANGE_SECONDS = 5.0
+"""How long a broker may take to answer."""
+
+_NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+
+_LOSS_SECONDS = 0.2
+"""Between two looks at what the broker has: each that finds a loss ends a fetch."""
 
 _LOOK_SECONDS = 10.0
 """Between two looks for new partitions; while one is missing it is looked for each second."""
-
-# What is ours to decide: the rest of librdkafka's properties pass through.
-_DEFAULTS: dict[str, Any] = {
-    "group.id": "streameval",
-    # Its default, a second, throttles a consumer that is faster than the broker.
-    "fetch.queue.backoff.ms": 5,
-    "fetch.wait.max.ms": 50,
-    "queued.max.messages.kbytes": 64 * 1024,
-    "client.id": "streameval",
-    "log.connection.close": False,
-}
-_OURS: dict[str, Any] = {
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": True,
-    "auto.offset.reset": "error",
-}
-
-
-@dataclass(slots=True)
-class _Partition:
-    """One that has been assigned."""
-
-    topic: str
-    number: int
-    kind: Kind
-    next: int | None = None
-    at_end: bool = False
-    problem: str = ""
-    beyond_since: float | None = None
-    """Since when its position has been beyond what the broker has."""
-
-    @property
-    def name(self) -> str:
-        return f"kafka:{self.topic}/{self.number}"
 
 
 class KafkaSource:
@@ -92,6 +62,8 @@ class KafkaSource:
     - A topic is not there, or no broker answers: it waits, and says so in :meth:`status`.
     - A broker goes and comes back: reading goes on where it was.
     - Partitions are added: they are found within ten seconds, and read from their beginning.
+      With ``start = "latest"`` only what is there when a store's first run opens the topic
+      begins at its end, and these positions are brought as batches without messages.
     - A position is out of the broker's range, because retention has passed it
       or the broker lost its data: ``out_of_range`` decides. ``stop`` raises
       SourceError; ``earliest`` and ``latest`` go on there, and say what was missed.
@@ -124,40 +96,21 @@ class KafkaSource:
         chosen = {"records": settings.records, "predictions": settings.predictions}
         kinds: dict[Kind, str | None] = {**chosen, "labels": settings.labels}  # type: ignore[dict-item]
         self._topics = {topic: kind for kind, topic in kinds.items() if topic is not None}
-        self._hidden: list[str] = []
-        properties = {
-            **_DEFAULTS,
-            **{
-                key: self._resolved(key, value, secret)
-                for key, value in settings.properties.items()
-            },
-            **_OURS,
-        }
+        self._properties = KafkaProperties(settings.properties, secret)
+        self._scrubbed = self._properties.scrubbed
         self._informs_group = "group.id" in settings.properties
         self._trouble = ""
         self._missing: dict[str, str] = dict.fromkeys(self._topics, "has not been looked for yet")
-        self._partitions: dict[tuple[str, int], _Partition] = {}
-        self._look_at = clock()
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._moves: list[Batch] = []
+        """Positions that are to be stored though no message has come."""
+        self._look_at = self._loss_at = clock()
         try:
-            self._consumer = Consumer({**properties, "error_cb": self._on_error}, logger=_quiet())
+            self._consumer = Consumer(
+                {**self._properties.values, "error_cb": self._on_error}, logger=_quiet()
+            )
         except (KafkaException, ValueError, TypeError) as error:
             raise ConfigError(f"kafka.properties: {self._scrubbed(str(error))}") from None
-
-    def _resolved(self, key: str, value: Any, secret: Callable[[str, str], str]) -> Any:
-        if not isinstance(value, str) or not value.startswith(("env:", "file:")):
-            if isinstance(value, str) and "password" in key.lower():
-                self._hidden.append(value)
-            return value
-        found = secret(value, f"kafka.properties.{key}")
-        self._hidden.append(found)
-        return found
-
-    def _scrubbed(self, text: str) -> str:
-        """librdkafka's words without any secret."""
-        for hidden in self._hidden:
-            if hidden:
-                text = text.replace(hidden, "***")
-        return shown(text)[1:-1]
 
     def _on_error(self, error: KafkaError) -> None:
         self._trouble = self._scrubbed(error.str())
@@ -182,14 +135,45 @@ class KafkaSource:
             if found.error is not None or not found.partitions:
                 words = "" if found.error is None else self._scrubbed(found.error.str())
                 self._missing[topic] = f"waiting for the topic to be made: {words}"
+                if found.error is not None and found.error.code() in _NO_TOPIC:
+                    self._begin(topic, kind, ())
+                continue
+            if not self._begin(topic, kind, found.partitions):
                 continue
             self._missing.pop(topic, None)
             self._trouble = ""
             for number in self._wanted(topic, found.partitions):
                 if (topic, number) not in self._partitions:
-                    new.append(self._opened(_Partition(topic, number, kind)))
+                    new.append(self._opened(Partition(topic, number, kind)))
         if new:
             self._consumer.incremental_assign(new)
+
+    def _begin(self, topic: str, kind: Kind, there: Iterable[int]) -> bool:
+        """Fix where a topic begins that no run has opened; False if the broker does not say.
+
+        All its partitions at once, and so that they are stored together: after
+        that a partition without a position is one that has been added. One that
+        is not there yet has nothing before its beginning, and neither has a
+        topic's first partition.
+        """
+        if self._settings.start == "earliest" or is_known(topic, self._positions):
+            return True
+        there = set(there)
+        ends: dict[str, Position] = {}
+        chosen = self._settings.partitions
+        for number in (sorted(there) or [0]) if chosen is None else chosen:
+            end = 0
+            if number in there:
+                try:
+                    _, end = self._range(topic, number)
+                except KafkaException as error:
+                    words = self._scrubbed(error.args[0].str())
+                    self._missing[topic] = f"waiting to be told where it ends: {words}"
+                    return False
+            ends[partition_name(topic, number)] = {"offset": end}
+        self._positions.update(ends)
+        self._moves += [Batch(name, kind, [], [], position) for name, position in ends.items()]
+        return True
 
     def _wanted(self, topic: str, there: Iterable[int]) -> list[int]:
         chosen = self._settings.partitions
@@ -200,43 +184,49 @@ class KafkaSource:
             self._missing[topic] = f"waiting for partitions {absent} to be made"
         return sorted(set(chosen) & set(there))
 
-    def _opened(self, partition: _Partition) -> Any:
+    def _opened(self, partition: Partition) -> Any:
         self._partitions[partition.topic, partition.number] = partition
-        position = self._positions.get(partition.name)
-        start = OFFSET_BEGINNING if self._settings.start == "earliest" else OFFSET_END
-        if position is not None:
-            partition.next = start = int(position["offset"])
+        partition.restore(self._positions)
+        return self._place(partition)
+
+    def _place(self, partition: Partition) -> Any:
+        start = OFFSET_BEGINNING if partition.next is None else partition.next
         return TopicPartition(partition.topic, partition.number, start)
 
     # Reading
 
     def read(self, most: int, timeout: float) -> list[Batch]:
-        """What has come, a batch for each partition.
+        """What has come, by partition; a batch without messages only moves a position.
 
         Raises:
             SourceError: A position is out of range, and ``out_of_range`` is ``stop``.
         """
         self._look()
+        found = self._moved()
         wait = min(timeout, _CONSUME_SECONDS)
         messages = self._consumer.consume(min(most, _CONSUME), wait)
-        if not messages:
-            self._look_for_loss()
-            return []
         # map() over methods: a call of each in a comprehension takes three times as long.
         told = []
         if any(map(Message.error, messages)):
             told = [message for message in messages if message.error() is not None]
             messages = [message for message in messages if message.error() is None]
-        batches = self._batches(messages)
+        found += self._batches(messages)
         for message in told:
             self._on_partition_error(message)
-        return batches
+        self._look_for_loss()
+        return found + self._moved()
+
+    def _moved(self) -> list[Batch]:
+        moves, self._moves = self._moves, []
+        return moves
 
     def _batches(self, messages: list[Any]) -> list[Batch]:
         """A batch for each run of messages of one partition."""
+        if not messages:
+            return []
         if len(self._partitions) == 1:
             (partition,) = self._partitions.values()
-            return [self._batch(partition, messages)] if messages else []
+            return [self._batch(partition, messages)]
         places: list[Any] = list(
             zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
         )
@@ -248,7 +238,7 @@ class KafkaSource:
             start = stop
         return batches
 
-    def _batch(self, partition: _Partition, messages: list[Any]) -> Batch:
+    def _batch(self, partition: Partition, messages: list[Any]) -> Batch:
         values: list[Any] = list(map(Message.value, messages))
         places: list[Any] = list(map(Message.offset, messages))
         times = None
@@ -262,12 +252,10 @@ class KafkaSource:
             for column in (values, places, times or []):
                 for n in reversed(empty) if column else ():
                     del column[n]
-        partition.next = messages[-1].offset() + 1
-        partition.at_end = False
-        partition.beyond_since = None
-        partition.problem = ""
+        after = messages[-1].offset() + 1
+        partition.read_to(after)
         self._trouble = ""
-        position = {"offset": partition.next}
+        position = {"offset": after}
         return Batch(partition.name, partition.kind, values, places, position, times, bad)
 
     def _on_partition_error(self, message: Any) -> None:
@@ -278,12 +266,11 @@ class KafkaSource:
             return
         code = error.code()
         if code == KafkaError._PARTITION_EOF:
-            # More may have come behind the end that this one tells of.
-            partition.at_end = partition.next is None or message.offset() >= partition.next
-            partition.problem = ""
-            self._trouble = ""
             if partition.next is None:
                 partition.next = message.offset()
+                self._store(partition)
+            partition.ended(message.offset(), self._known_end(partition))
+            self._trouble = ""
         elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             self._out_of_range(partition)
         else:
@@ -291,68 +278,60 @@ class KafkaSource:
 
     def _look_for_loss(self) -> None:
         """Not every broker that has lost its data says that a position is out of range."""
+        now = self._clock()
+        if now < self._loss_at:
+            return
+        self._loss_at = now + _LOSS_SECONDS
         for partition in self._partitions.values():
-            high = self._known_end(partition)
-            if partition.next is not None and high is not None and high < partition.next:
+            if partition.is_beyond(self._known_end(partition)):
                 self._out_of_range(partition)
 
-    def _known_end(self, partition: _Partition) -> int | None:
+    def _known_end(self, partition: Partition) -> int | None:
         """Where the partition ended at the last fetch; to ask would take a round trip."""
         place = TopicPartition(partition.topic, partition.number)
         known = self._consumer.get_watermark_offsets(place, cached=True)
         return None if known is None or known[1] < 0 else int(known[1])
 
-    def _out_of_range(self, partition: _Partition) -> None:
-        wanted = TopicPartition(partition.topic, partition.number)
+    def _range(self, topic: str, number: int) -> tuple[int, int]:
+        """The first offset there is, and the one after the last."""
+        place = TopicPartition(topic, number)
+        found = self._consumer.get_watermark_offsets(place, timeout=_RANGE_SECONDS)
+        if found is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return int(found[0]), int(found[1])
+
+    def _out_of_range(self, partition: Partition) -> None:
         try:
-            low, high = self._consumer.get_watermark_offsets(wanted, timeout=5.0)
+            low, high = self._range(partition.topic, partition.number)
         except KafkaException as error:
             # The error comes again with the next fetch.
             partition.problem = self._scrubbed(error.args[0].str())
-            self._restart(partition, partition.next)
+            self._restart(partition)
             return
-        if self._may_be_recovering(partition, low, high):
-            self._restart(partition, partition.next)
-            return
-        told = (
-            f"{partition.name}: expected to read on at offset {partition.next}, "
-            f"the broker has {low} to {high}"
-        )
-        policy = self._settings.out_of_range
-        if policy == "stop":
-            raise SourceError(
-                f'{told}; set kafka.out_of_range to "earliest" or "latest" to go on without '
-                "what is missing"
-            )
-        start = low if policy == "earliest" else high
-        _log.warning("%s; goes on at %s, as kafka.out_of_range says", told, start)
-        partition.next = start
-        partition.problem = f"went on at offset {start}: {told}"
-        self._restart(partition, start)
+        if not partition.may_be_recovering(low, high, self._clock()):
+            told = partition.told(low, high)
+            policy = self._settings.out_of_range
+            if policy == "stop":
+                raise SourceError(
+                    f'{told}; set kafka.out_of_range to "earliest" or "latest" to go on without '
+                    "what is missing"
+                )
+            start = low if policy == "earliest" else high
+            _log.warning("%s; goes on at %s, as kafka.out_of_range says", told, start)
+            partition.go_on_at(start, told)
+            # At once: a crash now, and the next run would begin at another newest offset.
+            self._store(partition)
+        self._restart(partition)
 
-    def _may_be_recovering(self, partition: _Partition, low: int, high: int) -> bool:
-        """Whether the range may only look wrong for a moment.
+    def _store(self, partition: Partition) -> None:
+        if partition.next is not None:
+            position = {"offset": partition.next}
+            self._moves.append(Batch(partition.name, partition.kind, [], [], position))
 
-        A broker that comes back from a crash knows its high watermark from
-        some seconds before, until it has looked through its log.
-        """
-        if partition.next is None or partition.next < low:
-            return False
-        if partition.next <= high:
-            partition.beyond_since = None
-            return True
-        now = self._clock()
-        if partition.beyond_since is None:
-            partition.beyond_since = now
-        partition.problem = f"waiting for offset {partition.next}, the broker has {low} to {high}"
-        return now - partition.beyond_since < _RECOVERY_SECONDS
-
-    def _restart(self, partition: _Partition, offset: int | None) -> None:
-        """Fetch on from an offset, after an error that has ended it."""
-        place = TopicPartition(partition.topic, partition.number)
-        self._consumer.incremental_unassign([place])
-        place.offset = offset or 0
-        self._consumer.incremental_assign([place])
+    def _restart(self, partition: Partition) -> None:
+        """Fetch on from its position, after an error that has ended it."""
+        self._consumer.incremental_unassign([TopicPartition(partition.topic, partition.number)])
+        self._consumer.incremental_assign([self._place(partition)])
 
     # What others ask
 
@@ -380,16 +359,8 @@ class KafkaSource:
             for topic, problem in self._missing.items()
         ]
         for partition in self._partitions.values():
-            position = None if partition.next is None else {"offset": partition.next}
-            problem = partition.problem or self._trouble
-            found.append(PartitionStatus(partition.name, position, self._lag(partition), problem))
+            found.append(partition.status(self._known_end(partition), self._trouble))
         return found
-
-    def _lag(self, partition: _Partition) -> int | None:
-        if partition.at_end:
-            return 0
-        end = self._known_end(partition)
-        return None if end is None or partition.next is None else max(0, end - partition.next)
 
     @property
     def finished(self) -> bool:
