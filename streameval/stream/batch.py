@@ -61,7 +61,7 @@ class Batch:
     messages: list[bytes]
     places: Sequence[int]
     next: Position
-    times: Sequence[int] | None = None
+    times: Sequence[int] | IntArray | None = None
     bad: list[BadEvent] = field(default_factory=list)
 
 

@@ -217,7 +217,7 @@ class Counting:
         at = bisect_left(origin.batch.places, place)
         times = origin.batch.times
         bad = BadEvent(place, reason, detail, origin.batch.messages[at])
-        time = None if times is None else times[at]
+        time = None if times is None else int(times[at])
         return Refused(partition, origin.batch.kind, time, bad, False)
 
 

@@ -95,7 +95,8 @@ class Quarantine:
         # What a source gives up on it has not read to its end.
         cut = {id(event) for event in batch.bad}
         for event in bad:
-            time = at.get(event.place)
+            at_place = at.get(event.place)
+            time = None if at_place is None else int(at_place)
             self.note(batch.partition, batch.kind, event, time, cut=id(event) in cut)
 
     def to_replay(self, most: int = 1000) -> Iterator[Batch]:

@@ -166,7 +166,11 @@ class _Reading:
         self._labels = labels
         self._now = now
         self._latest = latest
-        self._places = np.asarray(batch.places, dtype=np.int64)
+        places = batch.places
+        if isinstance(places, range):  # numpy would take it for a list
+            self._places = np.arange(places.start, places.stop, places.step)
+        else:
+            self._places = np.asarray(places, dtype=np.int64)
         self._short = False
         self.bad = list(batch.bad)
 

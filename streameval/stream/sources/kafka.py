@@ -10,10 +10,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
+from itertools import compress, groupby
+from operator import itemgetter
 from typing import Any
 
+import numpy as np
+
 from streameval.errors import ConfigError, MissingExtraError, SourceError
+from streameval.events import IntArray
 from streameval.stream.batch import BadEvent, Batch, Kind, PartitionStatus, Position
 from streameval.stream.settings import KafkaSettings
 from streameval.stream.sources.kafka_partitions import Partition, is_known, partition_name
@@ -36,6 +40,9 @@ except ImportError:
 __all__ = ["KafkaSource"]
 
 _log = logging.getLogger(__name__)
+
+_MOMENT = itemgetter(1)
+"""Of a message's time stamp; before it stands which clock it was."""
 
 _CONSUME = 5_000
 _CONSUME_SECONDS = 0.05
@@ -240,19 +247,25 @@ class KafkaSource:
 
     def _batch(self, partition: Partition, messages: list[Any]) -> Batch:
         values: list[Any] = list(map(Message.value, messages))
-        places: list[Any] = list(map(Message.offset, messages))
-        times = None
+        first, after = messages[0].offset(), messages[-1].offset() + 1
+        places: Any = range(first, after)
+        if len(places) != len(messages):  # transactions and compaction leave gaps
+            places = list(map(Message.offset, messages))
+        times: IntArray | None = None
         if self._stamps:
-            times = [moment * 1_000 for _, moment in map(Message.timestamp, messages)]
+            moments = map(_MOMENT, map(Message.timestamp, messages))
+            times = np.fromiter(moments, np.int64, len(messages)) * 1_000
         bad: list[BadEvent] = []
         if None in values:
             detail = "record: expected a JSON object, got a message without a value"
-            empty = [n for n, value in enumerate(values) if value is None]
-            bad = [BadEvent(places[n], "record", detail, b"") for n in empty]
-            for column in (values, places, times or []):
-                for n in reversed(empty) if column else ():
-                    del column[n]
-        after = messages[-1].offset() + 1
+            there = [value is not None for value in values]
+            bad = [
+                BadEvent(place, "record", detail, b"")
+                for place, value in zip(places, values, strict=True)
+                if value is None
+            ]
+            values, places = list(compress(values, there)), list(compress(places, there))
+            times = None if times is None else times[there]
         partition.read_to(after)
         self._trouble = ""
         position = {"offset": after}
