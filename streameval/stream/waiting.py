@@ -17,6 +17,7 @@ from operator import is_
 import numpy as np
 
 from streameval.events import IntArray
+from streameval.stream.key_table import key_table
 from streameval.stream.label_rules import Entry
 from streameval.stream.segment_store import SegmentStore
 
@@ -31,7 +32,7 @@ class _Generation:
     __slots__ = ("entries", "oldest", "written")
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries = key_table()
         self.oldest = _NEVER
         """No entry's newest time is before this one."""
         self.written: list[tuple[list[str], IntArray]] = []
@@ -59,7 +60,6 @@ class WaitingStore:
         self._hot = hot
         self._young = _Generation()
         self._old = _Generation()
-        self._changed: list[str] = []
         self._border: int | None = None
         self._disk = SegmentStore(connection, spread_us)
 
@@ -89,7 +89,7 @@ class WaitingStore:
 
     def find(self, keys: Sequence[str]) -> list[Entry | None]:
         """The entry of each key; None where nothing is known."""
-        found: list[Entry | None] = list(map(self._young.entries.get, keys))
+        found: list[Entry | None] = self._young.entries.find(keys)
         if not all(found):
             missing = [place for place, entry in enumerate(found) if entry is None]
             for n, entry in self._older([keys[place] for place in missing]).items():
@@ -102,8 +102,8 @@ class WaitingStore:
         """What is known of keys that the young generation does not have, by their places."""
         found: dict[int, Entry] = {}
         places: Sequence[int] = range(len(keys))
-        if self._old.entries:
-            hits = list(map(self._old.entries.get, keys))
+        if len(self._old.entries):
+            hits = self._old.entries.find(keys)
             if any(hits):
                 found = {n: entry for n, entry in enumerate(hits) if entry is not None}
                 places = [n for n, entry in enumerate(hits) if entry is None]
@@ -119,9 +119,8 @@ class WaitingStore:
 
     def put(self, keys: Sequence[str], entries: Iterable[Entry], oldest: int) -> None:
         """Replace the entries of these keys; none has a newest time before ``oldest``."""
-        self._young.entries.update(zip(keys, entries, strict=True))
+        self._young.entries.put(keys, entries)
         self._young.oldest = min(self._young.oldest, oldest)
-        self._changed += keys
 
     def add(self, keys: Sequence[str], entries: Sequence[Entry], oldest: int) -> dict[int, Entry]:
         """Put in the entries of keys of which nothing is known.
@@ -131,35 +130,31 @@ class WaitingStore:
             first may be put in; it is what is known of the second.
         """
         young = self._young.entries
-        got = list(map(young.setdefault, keys, entries))
+        got = young.add(keys, entries)
         self._young.oldest = min(self._young.oldest, oldest)
         known = self._older(keys)
         if not known and all(map(is_, got, entries)):
-            self._changed += keys
             return known
         for n, (key, entry, there) in enumerate(zip(keys, entries, got, strict=True)):
-            now = young[key]
+            now = young.get(key)
             if there is entry and n in known:
-                young[key] = known[n]
+                young.put((key,), (known[n],))
                 self._young.oldest = min(self._young.oldest, known[n][5])
             elif there is not entry and self._is_known(now):
                 known[n] = now
-            else:
-                young[key] = entry
-                self._changed.append(key)
+            elif now is not entry:
+                young.put((key,), (entry,))
         return known
 
     # Writing
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Append what has changed to the segments, inside the caller's transaction."""
-        if not self._changed:
-            return
         young = self._young
-        keys = list(dict.fromkeys(self._changed))
-        entries = list(map(young.entries.__getitem__, keys))
+        keys, entries = young.entries.changes()
+        if not keys:
+            return
         young.written.append((keys, self._disk.append(connection, keys, entries)))
-        self._changed = []
         if self.held > self._hot or 2 * len(young.entries) > self._hot:
             self._let_go()
         if self.held > self._hot:

@@ -1,0 +1,167 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: binding=True, embedsignature=False
+"""The compiled table of what a label join knows of each id."""
+
+cimport cython
+from cpython.object cimport PyObject, PyObject_Hash
+from cpython.unicode cimport PyUnicode_CheckExact
+from libcpp cimport bool as cbool
+
+__all__ = ["NativeKeyTable"]
+
+
+cdef extern from "key_slots.hpp" namespace "streameval":
+    cdef cppclass KeySlot:
+        Py_hash_t hash
+        PyObject* key
+        PyObject* value
+        cbool changed
+
+    cdef cppclass KeySlots:
+        size_t size()
+        size_t bytes()
+        void reserve(size_t more) except +
+        void prefetch(const Py_hash_t* hashes, size_t count)
+        KeySlot* find(PyObject* key, Py_hash_t hash)
+        void take(KeySlot* slot, PyObject* key, Py_hash_t hash, PyObject* value)
+        void replace(KeySlot* slot, PyObject* value)
+        void clear()
+
+
+cdef enum:
+    BATCH = 128  # KeySlots::batch
+
+
+cdef list _texts(object keys):
+    """The keys as a list; each has to be a str and nothing that only is like one."""
+    cdef list names = keys if type(keys) is list else list(keys)
+    for key in names:
+        if not PyUnicode_CheckExact(key):
+            raise TypeError(f"expected keys of type str, got {type(key).__name__}")
+    return names
+
+
+@cython.final
+cdef class NativeKeyTable:
+    """Values by key, a batch at a time: what PortableKeyTable does, and several times as fast.
+
+    Nothing is taken out again. The garbage collector does not look into it:
+    values must not refer to the table.
+    """
+
+    cdef KeySlots _slots
+    cdef list _changed
+    cdef Py_hash_t _hashes[BATCH]
+
+    def __cinit__(self):
+        self._changed = []
+
+    def __dealloc__(self):
+        self._slots.clear()
+
+    def __len__(self):
+        return self._slots.size()
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self._slots.bytes()
+
+    def __reduce__(self):
+        raise TypeError("a table of keys is a part of a running join and is not pickled")
+
+    cdef int _look(self, list names, Py_ssize_t start, Py_ssize_t count) except -1:
+        """Have what is needed of some keys on its way."""
+        cdef Py_ssize_t n
+        for n in range(count):
+            self._hashes[n] = PyObject_Hash(names[start + n])
+        self._slots.prefetch(self._hashes, count)
+        return 0
+
+    def find(self, keys):
+        """The value of each key, None where there is none."""
+        cdef list names = _texts(keys)
+        cdef Py_ssize_t total = len(names), start, count, n
+        cdef KeySlot* slot
+        cdef list found = [None] * total
+        if self._slots.size() == 0:
+            return found
+        for start in range(0, total, BATCH):
+            count = min(BATCH, total - start)
+            self._look(names, start, count)
+            for n in range(count):
+                slot = self._slots.find(<PyObject*>names[start + n], self._hashes[n])
+                if slot.key is not NULL:
+                    found[start + n] = <object>slot.value
+        return found
+
+    def get(self, key):
+        """The value of one key, None where there is none."""
+        cdef KeySlot* slot
+        _texts((key,))
+        slot = self._slots.find(<PyObject*>key, PyObject_Hash(key))
+        return None if slot is NULL or slot.key is NULL else <object>slot.value
+
+    def add(self, keys, values):
+        """Put in the values of keys that have none; the value that each key has then."""
+        cdef list names = _texts(keys)
+        cdef list given = values if type(values) is list else list(values)
+        cdef Py_ssize_t total = len(names), start, count, n
+        cdef KeySlot* slot
+        cdef list found = [None] * total
+        if len(given) != total:
+            raise ValueError(f"expected a value for each of {total} keys, got {len(given)}")
+        self._slots.reserve(total)
+        for start in range(0, total, BATCH):
+            count = min(BATCH, total - start)
+            self._look(names, start, count)
+            for n in range(count):
+                key = names[start + n]
+                slot = self._slots.find(<PyObject*>key, self._hashes[n])
+                if slot.key is NULL:
+                    self._slots.take(
+                        slot, <PyObject*>key, self._hashes[n], <PyObject*>given[start + n]
+                    )
+                    slot.changed = True
+                    self._changed.append(key)
+                found[start + n] = <object>slot.value
+        return found
+
+    def put(self, keys, values):
+        """Give keys their values, whatever they had."""
+        cdef list names = _texts(keys)
+        cdef list given = values if type(values) is list else list(values)
+        cdef Py_ssize_t total = len(names), start, count, n
+        cdef KeySlot* slot
+        if len(given) != total:
+            raise ValueError(f"expected a value for each of {total} keys, got {len(given)}")
+        self._slots.reserve(total)
+        for start in range(0, total, BATCH):
+            count = min(BATCH, total - start)
+            self._look(names, start, count)
+            for n in range(count):
+                key = names[start + n]
+                slot = self._slots.find(<PyObject*>key, self._hashes[n])
+                if slot.key is NULL:
+                    self._slots.take(
+                        slot, <PyObject*>key, self._hashes[n], <PyObject*>given[start + n]
+                    )
+                else:
+                    self._slots.replace(slot, <PyObject*>given[start + n])
+                if not slot.changed:
+                    slot.changed = True
+                    self._changed.append(key)
+
+    def changes(self):
+        """Keys and values of what :meth:`add` and :meth:`put` have changed since this was asked."""
+        cdef list names = self._changed
+        cdef Py_ssize_t total = len(names), start, count, n
+        cdef KeySlot* slot
+        cdef list found = [None] * total
+        for start in range(0, total, BATCH):
+            count = min(BATCH, total - start)
+            self._look(names, start, count)
+            for n in range(count):
+                slot = self._slots.find(<PyObject*>names[start + n], self._hashes[n])
+                slot.changed = False
+                found[start + n] = <object>slot.value
+        self._changed = []
+        return names, found
