@@ -11,6 +11,7 @@ from urllib.parse import quote
 import typer
 
 from streameval.command_line.details import Details
+from streameval.command_line.join_text import join_text, join_values
 from streameval.command_line.options import MetricsOption, metric_names
 from streameval.command_line.output import FAILURE, Format, TargetError, say, to_json
 from streameval.command_line.result import result_of
@@ -18,6 +19,7 @@ from streameval.command_line.stdout import write
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator import Evaluator
 from streameval.report import text_table
+from streameval.stream.join_report import read_join
 from streameval.stream.progress import read_progress
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
 from streameval.stream.state_rows import merged_windows
@@ -114,12 +116,15 @@ def report(
     try:
         with opened.reading() as connection:
             found = _windows(connection, partition, window)
+            # Labels and predictions meet over partitions: of one alone there is nothing to tell.
+            join = read_join(connection) if partition is None else None
     finally:
         opened.close()
     names = metric_names(metrics)
     results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
     if format is Format.JSON:
-        write(to_json({name: result.to_dict() for name, result in results.items()}))
+        told = {} if join is None else {"labels": join_values(join)}
+        write(to_json({name: {**result.to_dict(), **told} for name, result in results.items()}))
         return
     if not results:
         write("nothing was counted yet")
@@ -127,6 +132,8 @@ def report(
         title = f"window {shown(name)[1:-1]}"
         write(("\n" if place else "") + (f"## {title}\n" if format is Format.MARKDOWN else title))
         result.write(format)
+    if join is not None:
+        write("\n" + join_text(join, markdown=format is Format.MARKDOWN))
 
 
 @store_app.command()
