@@ -172,3 +172,51 @@ def test_a_damaged_store(command: Command, store: str) -> None:
     result = command("store", "check", store)
     assert result.code == 1
     assert "is damaged" in result.err
+
+
+def test_a_report_tells_of_labels_that_are_missing(command: Command) -> None:
+    Path("join.toml").write_text(
+        """
+        store = "join.db"
+        [fields]
+        id = "id"
+        score = "score"
+        time = "time"
+        [files]
+        predictions = ["p.jsonl"]
+        labels = ["l.jsonl"]
+        [join]
+        wait = "1h"
+        [serve]
+        enabled = false
+        """
+    )
+    times = [f"2026-01-01T{hour:02}:00:00Z" for hour in range(4)]
+    Path("p.jsonl").write_text(
+        "".join(f'{{"id": {n}, "score": 0.9, "time": "{time}"}}\n' for n, time in enumerate(times))
+    )
+    labels = [(3, "true"), (3, "true"), (2, "true"), (2, "false"), (9, "true")]
+    Path("l.jsonl").write_text(
+        "".join(f'{{"id": {n}, "y_true": {y}, "time": "{times[3]}"}}\n' for n, y in labels)
+    )
+    assert command("run", "join.toml", "--until-end").code == 0
+    result = command("store", "report", "join.db", "--format", "json")
+    told = json.loads(result.out)["all"]["labels"]
+    counts = ("predictions", "joined", "waiting", "expired", "corrected", "duplicate_labels")
+    assert [told[name] for name in counts] == [4, 2, 0, 2, 1, 1]
+    assert (told["labels_waiting"], told["coverage"], told["immature"]) == (1, 0.5, False)
+    assert told["delay"]["p50"] is not None
+    table = command("store", "report", "join.db").out
+    lines = [line.rsplit(None, 1) for line in table.partition("\n\nlabels ")[2].splitlines()]
+    assert ["never labelled", "2"] in lines
+    assert "immature" not in table
+    assert "| coverage | 0.5 |" in command("store", "report", "join.db", "--format", "markdown").out
+    partition = f"files:{Path('p.jsonl').absolute()}"
+    part = command("store", "report", "join.db", "--partition", partition, "--format", "json")
+    assert "labels" not in json.loads(part.out)["all"]
+
+    with Path("p.jsonl").open("a") as file:
+        file.write(f'{{"id": 5, "score": 0.1, "time": "{times[3]}"}}\n')
+    assert command("run", "join.toml", "--until-end").code == 0
+    table = command("store", "report", "join.db").out
+    assert table.endswith("\nimmature: 1 prediction waits for its label; numbers will change\n")

@@ -504,6 +504,24 @@ def test_before_the_first_event_it_says_how_to_send_some(show: Show) -> None:
     assert shown.complaints == []
 
 
+def test_a_single_pane_is_drawn_as_wide_as_it_is(show: Show) -> None:
+    data = sample()
+    series = data["series"]["1h"]
+    for name in ("start", "end", "immature", "support"):
+        series[name] = series[name][-1:]
+    series["metrics"] = {name: values[-1:] for name, values in series["metrics"].items()}
+    shown = show(data, charts=True).open().drawn()
+    layout = shown.page.evaluate(
+        "() => { const { xaxis, yaxis } = document.querySelector('#over-time .js-plotly-plot,"
+        " #time-chart.js-plotly-plot').layout; return [xaxis.range, yaxis.range]; }"
+    )
+    ((first, last), values) = layout
+    length = datetime.fromisoformat(series["end"][0]) - datetime.fromisoformat(series["start"][0])
+    assert datetime.fromisoformat(last) - datetime.fromisoformat(first) == 2 * length
+    assert values == [0, 1]
+    assert shown.complaints == []
+
+
 def test_a_run_without_join_panes_and_alerts(show: Show) -> None:
     data = sample(join=False)
     data.update(series={}, alerts=[], windows=data["windows"][:1])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -135,6 +138,32 @@ def test_the_whole_path(tmp_path: Path) -> None:
     assert '"roc_auc"' in text
     log = (tmp_path / "run.log").read_text()
     assert "ended after a checkpoint" in log
+
+
+def test_a_terminated_demo_takes_its_run_with_it(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "streameval.cli", "demo", "--days", "2"),
+            *("--speed", "60", "--directory", str(tmp_path)),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                if "dashboard: " in line:
+                    break
+            process.terminate()
+            # Ends only when nobody holds the pipes any more, the run included.
+            process.communicate(timeout=60)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode in (0, 130)
+    assert "ended after a checkpoint" in (tmp_path / "run.log").read_text()
 
 
 @pytest.mark.parametrize("speed", ["0", "-1", "fast", "nan"])

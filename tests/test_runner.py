@@ -179,6 +179,8 @@ def test_what_is_published(bench: Make) -> None:
     assert series["support"] == [5] * len(series["start"])
     assert series["immature"] == [False] * (len(series["start"]) - 1) + [True]
     assert len(series["metrics"]["accuracy"]) == len(series["start"])
+    # Whatever has a tile can be drawn over time.
+    assert set(series["metrics"]) == set(data["reports"]["recent"]["metrics"])
     assert sum(map(sum, data["confusion"]["all"]["matrix"])) == 300
     assert set(data["curves"]["all"]) == {"roc", "precision_recall", "calibration"}
     assert data["join"] is None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -190,6 +192,26 @@ def test_a_run_without_http_takes_no_posts() -> None:
         response = running.client.post("/v1/labels", content=b"{}")
         assert response.status_code == 404
         assert "[http]" in response.json()["error"]["remedy"]
+
+
+@pytest.mark.parametrize(("token", "status"), [(None, 413), ("a-token-of-twenty-two", 401)])
+def test_a_client_that_sends_much_is_told_why_it_is_refused(token: str | None, status: int) -> None:
+    # More than sockets buffer: the client is still sending when it is refused.
+    body = b'{"id": 1}\n' * 2_000_000
+    with serving(http=SMALL, token=token) as running:
+        place = urlsplit(running.server.url)
+        for chunked in (False, True):
+            # As Python's urllib sends it; the server closes with its answer.
+            headers = {"Connection": "close"}
+            if chunked:
+                headers["Transfer-Encoding"] = "chunked"
+            connection = http.client.HTTPConnection(place.netloc, timeout=20)
+            sent = iter([body]) if chunked else body
+            connection.request("POST", "/v1/labels", sent, headers, encode_chunked=chunked)
+            response = connection.getresponse()
+            assert (response.status, "error" in json.load(response)) == (status, True)
+            connection.close()
+        assert running.inbox.posts == []
 
 
 def test_only_posts_are_taken() -> None:

@@ -226,6 +226,38 @@ def test_a_pattern_that_matches_rotated_names_counts_once(tmp_path: Path) -> Non
     assert drain(reading) == []
 
 
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("renamed", ["a.1.jsonl", "a.jsonl.1", "0-a.jsonl"])
+def test_a_rotated_file_is_not_read_again_under_a_name_that_matches(
+    tmp_path: Path, renamed: str, restart: bool
+) -> None:
+    path = tmp_path / "a.jsonl"
+    positions: dict[str, Position] = {}
+    append(path, b"1\n2\n")
+    reading, clock = source(tmp_path / "*a*", positions=positions)
+    assert drain(reading, positions) == [b"1", b"2"]
+    append(path, b"3\n")
+    path.rename(tmp_path / renamed)
+    append(path, b"4\n")
+    if restart:
+        reading, clock = source(tmp_path / "*a*", positions=dict(positions))
+    found = drain(reading, positions)
+    assert found == [b"3", b"4"]
+    for n in range(3):
+        # Neither while it runs on nor after a restart.
+        if n == 2:
+            reading, clock = source(tmp_path / "*a*", positions=dict(positions))
+        clock.now += 2
+        assert drain(reading, positions) == []
+    # A new file of that name is new.
+    (tmp_path / renamed).unlink()
+    append(tmp_path / "b", b"5\n6\n")
+    (tmp_path / "b").rename(tmp_path / "b-a.jsonl")
+    clock.now += 2
+    assert drain(reading, positions) == [b"5", b"6"]
+    assert all(not status.problem for status in reading.status())
+
+
 def test_a_file_that_was_cut_is_read_from_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     append(path, b"1\n2\n3\n")

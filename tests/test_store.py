@@ -13,9 +13,15 @@ import pytest
 
 from streameval.errors import ConfigError, StoreError
 from streameval.stream.batch import BadEvent, Batch
+from streameval.stream.evaluators import fingerprint
 from streameval.stream.progress import Progress
 from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
-from streameval.stream.settings import QuarantineSettings
+from streameval.stream.settings import (
+    JoinSettings,
+    QuarantineSettings,
+    RunSettings,
+    WindowSettings,
+)
 from streameval.stream.store import open_store, read_store
 
 SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
@@ -79,6 +85,32 @@ def test_a_changed_set_up_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match=r"evaluator.threshold: .* was begun with '0.5', .*'0.7'"):
         open_store(path, {**SETUP, "evaluator.threshold": "0.7"})
     open_store(path, SETUP).close()  # the lock was let go
+
+
+def test_of_changed_windows_the_place_is_told_where_they_differ(tmp_path: Path) -> None:
+    def windows(wait: str) -> dict[str, str]:
+        return fingerprint(
+            RunSettings(
+                window=[
+                    WindowSettings(name="all"),
+                    WindowSettings(name="hour", length="1h", pane="5m"),
+                ],
+                join=JoinSettings(wait=wait),
+            )
+        )
+
+    path = str(tmp_path / "windows.db")
+    open_store(path, windows("24h")).close()
+    with pytest.raises(
+        ConfigError, match=r"^window.hour.lateness \(join.wait .*with 86400 s, .*got 3600 s; put it"
+    ):
+        open_store(path, windows("1h"))
+    with pytest.raises(ConfigError, match=r"^window.all: .* got nothing; put it"):
+        open_store(path, {**windows("24h"), "window": "{}"})
+
+
+def test_a_store_is_opened_with_any_set_up_where_none_is_asked_for(path: str) -> None:
+    open_store(path, SETUP).close()
     open_store(path).close()
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,6 +56,8 @@ def demo(
     rate = _rate(speed)
     flights, stream, session, posting = _parts()
     with ExitStack() as stack:
+        # The run is a process of its own and would outlive this one.
+        stack.enter_context(_terminated_as_interrupted())
         if directory is None:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streameval-")))
         else:
@@ -76,6 +81,19 @@ def demo(
         run.stop()
         command = [sys.executable, "-m", "streameval.cli", "store", "report", str(run.store)]
         subprocess.run(command, check=True)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM does what Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _rate(speed: str) -> float | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Annotated
 from urllib.parse import quote
@@ -11,6 +13,7 @@ from urllib.parse import quote
 import typer
 
 from streameval.command_line.details import Details
+from streameval.command_line.join_text import join_text, join_values
 from streameval.command_line.options import MetricsOption, metric_names
 from streameval.command_line.output import FAILURE, Format, TargetError, say, to_json
 from streameval.command_line.result import result_of
@@ -18,6 +21,7 @@ from streameval.command_line.stdout import write
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator import Evaluator
 from streameval.report import text_table
+from streameval.stream.join_report import read_join
 from streameval.stream.progress import read_progress
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
 from streameval.stream.segment_store import SegmentStore
@@ -46,19 +50,21 @@ class _ListFormat(StrEnum):
     JSON = "json"
 
 
-def _windows(path: str, partition: str | None, window: str | None) -> dict[str, Evaluator]:
-    """The windows of a store in their order, or one of them."""
-    opened = read_store(path)
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[Store, sqlite3.Connection]]:
+    """One unchanging view of a store."""
+    store = read_store(path)
     try:
-        with opened.reading() as connection:
-            return _found(opened, connection, partition, window)
+        with store.reading() as connection:
+            yield store, connection
     finally:
-        opened.close()
+        store.close()
 
 
-def _found(
+def _windows(
     store: Store, connection: sqlite3.Connection, partition: str | None, window: str | None
 ) -> dict[str, Evaluator]:
+    """The windows of a store in their order, or one of them."""
     if partition is not None:
         known = [name for (name,) in connection.execute("SELECT DISTINCT partition FROM states")]
         if partition not in known:
@@ -121,11 +127,15 @@ def report(
     format: Annotated[Format, typer.Option(help="How it is written.")] = Format.TABLE,
 ) -> None:
     """Report on everything counted, for each window; also while a run goes on."""
-    found = _windows(store, partition, window)
+    with _opened(store) as (opened, connection):
+        found = _windows(opened, connection, partition, window)
+        # Labels and predictions meet over partitions: of one alone there is nothing to tell.
+        join = read_join(connection) if partition is None else None
     names = metric_names(metrics)
     results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
     if format is Format.JSON:
-        write(to_json({name: result.to_dict() for name, result in results.items()}))
+        told = {} if join is None else {"labels": join_values(join)}
+        write(to_json({name: {**result.to_dict(), **told} for name, result in results.items()}))
         return
     if not results:
         write("nothing was counted yet")
@@ -133,6 +143,8 @@ def report(
         title = f"window {shown(name)[1:-1]}"
         write(("\n" if place else "") + (f"## {title}\n" if format is Format.MARKDOWN else title))
         result.write(format)
+    if join is not None:
+        write("\n" + join_text(join, markdown=format is Format.MARKDOWN))
 
 
 @store_app.command()
@@ -148,7 +160,8 @@ def export(
     """Write a state file for each window, for `streameval merge` and `report`."""
     if not os.path.isdir(to):
         raise TargetError(f"{to}: there is no such directory")
-    found = _windows(store, partition, window)
+    with _opened(store) as (opened, connection):
+        found = _windows(opened, connection, partition, window)
     for name, evaluator in found.items():
         path = os.path.join(to, quote(name, safe=" +,=@") + ".state")
         try:
@@ -180,13 +193,9 @@ def quarantine(
     if replay:
         _replay(store, reason)
         return
-    opened = read_store(store)
-    try:
-        with opened.reading() as connection:
-            rows = listed(connection, reason=reason, most=limit)
-            counts = reasons(connection)
-    finally:
-        opened.close()
+    with _opened(store) as (_, connection):
+        rows = listed(connection, reason=reason, most=limit)
+        counts = reasons(connection)
     if format is _ListFormat.JSON:
         write(to_json({"reasons": counts, "records": rows}))
         return

@@ -107,7 +107,11 @@ class DemoRun:
         )
         log.close()
         self.poster = Poster("127.0.0.1", self.port, sleep=sleep)
-        self._wait_until(self._answers, _START_SECONDS, "does not start")
+        try:
+            self._wait_until(self._answers, _START_SECONDS, "does not start")
+        except BaseException:
+            self.stop()
+            raise
 
     def __enter__(self) -> Self:
         return self

@@ -20,6 +20,8 @@ _MOST_HEADER_BYTES = 16 * 1024
 _MOST_HEADERS = 100
 _MOST_TARGET_BYTES = 8 * 1024
 _MOST_SECONDS = 300
+_MOST_DISCARDED_BYTES = 64 * 1024 * 1024
+_DISCARDED_SILENCE_SECONDS = 0.5
 _OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login"})
 """Asked by probes and by those who have not yet logged in; they tell no more than yes or no."""
 _HTML = "text/html; charset=utf-8"
@@ -70,11 +72,15 @@ class Guard:
         if scope["type"] != "http":
             raise RuntimeError(f"cannot speak {scope['type']}")
         started = False
+        body = _Body(scope, receive)
+        receive = body.receive
 
         async def with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
+                if message["status"] >= 400:
+                    await body.discard()
                 message["headers"] = [*message.get("headers", ()), *_ENCODED]
             await send(message)
 
@@ -164,6 +170,40 @@ class Guard:
                 where="the header Host",
                 remedy="to be reached under other names, set serve.token",
             )
+
+
+class _Body:
+    """Reads a request's body, and knows how much of it is left.
+
+    Where the connection is kept, uvicorn reads the rest of a refused body. Where the
+    client wants it closed (as Python's urllib does), it is closed with the answer, and a
+    client that is still sending is told "connection reset", and not why it was refused;
+    so what is left is taken and thrown away before, within bounds.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._receive = receive
+        comes = header(scope, "content-length") or header(scope, "transfer-encoding")
+        closes = (header(scope, "connection") or "").lower() == "close"
+        # Who waits for "100 Continue" has not sent anything, and need not.
+        waits = header(scope, "expect") is not None
+        self._more = bool(comes) and (closes or scope["http_version"] == "1.0") and not waits
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if not message.get("more_body", False):
+            self._more = False
+        return message
+
+    async def discard(self) -> None:
+        """Take what is left, as long as it flows."""
+        size = 0
+        try:
+            while self._more and size < _MOST_DISCARDED_BYTES:
+                async with asyncio.timeout(_DISCARDED_SILENCE_SECONDS):
+                    size += len((await self.receive()).get("body", b""))
+        except TimeoutError:
+            self._more = False
 
 
 def _name_of(host: str) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from streameval.event_time import duration
+from streameval.stream.join_report import JOIN_SPANS, JoinSpans
 from streameval.stream.label_join import LabelJoin
 from streameval.stream.record_fields import record_fields
 from streameval.stream.settings import RunSettings
@@ -31,14 +34,17 @@ def open_join(settings: RunSettings, store: Store, clock: Callable[[], float]) -
     """
     if settings.join is None:
         return None
-    with store.transaction() as connection:
-        query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_counts'"
-        if not connection.execute(query).fetchone()[0]:
-            LabelJoin.create(connection)
     wait = duration(settings.join.wait, "join.wait")
     remember = settings.join.remember
     panes = [window.pane or window.length for window in settings.window if window.length]
     cohorts = [duration(pane, "pane") for pane in panes] or [duration(_COHORT)]
+    spans = JoinSpans(wait, min(cohorts))
+    with store.transaction() as connection:
+        query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_counts'"
+        if not connection.execute(query).fetchone()[0]:
+            LabelJoin.create(connection)
+        # For those who read the counts without the settings.
+        store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
     fields = record_fields(settings.fields, settings.evaluator, join=True).prediction
     with store.reading() as connection:
         return LabelJoin(
@@ -47,6 +53,6 @@ def open_join(settings: RunSettings, store: Store, clock: Callable[[], float]) -
             wait_us=wait,
             remember_us=wait if remember is None else duration(remember, "remember", zero=True),
             hot=settings.join.hot,
-            cohort_us=min(cohorts),
+            cohort_us=spans.cohort,
             clock=clock,
         )

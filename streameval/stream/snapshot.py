@@ -162,7 +162,9 @@ class Snapshots:
         return names
 
     def _series(self, window: str, evaluator: Evaluator) -> dict[str, Any]:
-        names = self._names(evaluator.total)
+        # All that has a tile, so that each can be drawn over time; the report is made first.
+        reported = self._parts["reports"][window].value["metrics"]
+        names = list(dict.fromkeys([*reported, *self._names(evaluator.total)]))
         known = self._panes.get(window, {})
         if any(len(rows) != len(names) for _, rows in known.values()):
             known = {}  # what is fed has changed: scores came beside labels

@@ -8,10 +8,12 @@ power cut loses what a source has been told is done with.
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from streameval.errors import ConfigError, StoreError, shown
 from streameval.stream.lock import StoreLock
@@ -248,11 +250,49 @@ def _settle(
     for key, value in fingerprint.items():
         before = known.get(f"config.{key}")
         if before != value:
+            name, was, got = _difference(key, _decoded(before), _decoded(value))
             raise ConfigError(
-                f"{key}: {path} was begun with {shown(before) if before else 'nothing'}, and its "
-                f"counts rest on that; got {shown(value)}; put it back, or begin a new store "
-                "with --store"
+                f"{name}: {path} was begun with {was}, and its counts rest on that; got {got}; "
+                "put it back, or begin a new store with --store"
             )
+
+
+def _decoded(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return text
+
+
+def _difference(key: str, was: Any, got: Any) -> tuple[str, str, str]:
+    """The first place where two settings differ, and what stands there, in words.
+
+    >>> was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
+    >>> _difference("window", was, {"hour": {"kind": "panes", "lateness": 3_600_000_000}})
+    ('window.hour.lateness (join.wait unless it is set)', '86400 s', '3600 s')
+    >>> _difference("window", {"all": {}}, {"all": {}, "day": {"length": 3}})
+    ('window.day', 'nothing', '\\'{"length": 3}\\'')
+    """
+    if isinstance(was, dict) and isinstance(got, dict):
+        for name in [*was, *(name for name in got if name not in was)]:
+            if was.get(name) != got.get(name):
+                return _difference(f"{key}.{name}", was.get(name), got.get(name))
+    return key + _DEFAULTS.get(key.rpartition(".")[2], ""), _worded(key, was), _worded(key, got)
+
+
+_DEFAULTS = {
+    # What changes with them stands nowhere in the settings under its own name.
+    "lateness": " (join.wait unless it is set)",
+    "retain": " (length and lateness unless it is set)",
+}
+
+
+def _worded(key: str, value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if key.startswith("window.") and isinstance(value, int):
+        return f"{value / 1_000_000:.15g} s"
+    return shown(json.dumps(value))
 
 
 def _q(text: str) -> str:

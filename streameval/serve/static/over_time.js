@@ -79,12 +79,19 @@ function picture(metric, panes, meaning, theme) {
     type: "bar", x: times, y: panes.map((pane) => pane.support), yaxis: "y2",
     marker: { color: theme.quiet }, hoverinfo: "skip",
   };
+  // One pane has no width of its own to draw it at: a pane's length to both sides.
+  const alone = panes.length === 1;
+  const length = alone ? Date.parse(panes[0].end) - Date.parse(panes[0].start) : 0;
+  const around = alone ? [-1, 1].map((side) => new Date(Date.parse(panes[0].end) + side * length).toISOString().slice(0, -1)) : undefined;
+  if (alone) bars.width = length;
+  const low = meaning?.low, high = meaning?.high;
+  const whole = alone && typeof low === "number" && typeof high === "number" ? [low, high] : undefined;
   const ends = meaning ? (meaning.direction === "none" ? "" : meaning.direction === "up" ? " (more is better)" : " (less is better)") : "";
   return {
     data: [bars, line((pane) => !pane.immature, "solid"), dashed, points],
     layout: {
-      xaxis: { type: "date", showgrid: false, anchor: "y2", tickangle: 0 },
-      yaxis: { title: text.plain(metric + ends), domain: [0.26, 1] },
+      xaxis: { type: "date", showgrid: false, anchor: "y2", tickangle: 0, ...(around && { range: around }) },
+      yaxis: { title: text.plain(metric + ends), domain: [0.26, 1], ...(whole && { range: whole }) },
       yaxis2: { title: "events", domain: [0, 0.18], rangemode: "tozero", nticks: 3 },
       hovermode: "closest",
       // A zoom stays over updates, until another metric is chosen.

@@ -22,9 +22,9 @@ class FilesSource:
     """Follows files by name, each path a partition of its own.
 
     Patterns are looked at again every second, so that new files are found. A
-    path is followed through rotation by rename; patterns must not match the
-    names that rotation gives. A file that was cut to nothing is read from its
-    beginning.
+    path is followed through rotation by rename, and what it was renamed to is not
+    read again where a pattern matches that name too. A file that was cut to nothing
+    is read from its beginning.
 
     Args:
         settings: Which files.
@@ -49,6 +49,8 @@ class FilesSource:
         self._clock = clock
         self._sleep = sleep
         self._files: dict[Path, FollowedFile] = {}
+        self._past: dict[Path, tuple[int, int]] = {}
+        """Names of files that were read to their end under another name, and which these are."""
         self._turn = 0
         self._patterns: list[tuple[Kind, str]] = [
             *(("records", pattern) for pattern in settings.records),
@@ -64,22 +66,45 @@ class FilesSource:
 
     def _look(self) -> None:
         """Find files that match and are not followed yet."""
+        found: list[tuple[Path, Kind, bool]] = []
         for kind, pattern in self._patterns:
-            named = [pattern] if not glob.has_magic(pattern) else sorted(glob.glob(pattern))
-            for name in named:
+            magic = glob.has_magic(pattern)
+            for name in sorted(glob.glob(pattern)) if magic else [pattern]:
                 path = Path(name).absolute()
-                if path in self._files or path.is_dir() or self._is_known(path):
-                    continue
-                position = self._positions.get(f"files:{path}")
-                self._files[path] = FollowedFile(path, kind, position, follow=self._settings.follow)
+                if path not in self._files and not path.is_dir():
+                    found.append((path, kind, magic))
+        others = [path for path, _, magic in found if magic and not self._position(path)]
+        # Those first that were read before: what looks new may be one of them, renamed.
+        for path, kind, magic in sorted(found, key=lambda one: self._position(one[0]) is None):
+            position = self._position(path)
+            if path in self._files or self._is_known(path, new=position is None and magic):
+                continue
+            self._files[path] = FollowedFile(
+                path,
+                kind,
+                position,
+                follow=self._settings.follow,
+                others=others if magic else (),
+                keep_past=magic,
+            )
 
-    def _is_known(self, path: Path) -> bool:
-        """Whether it is a file that is being read already, under the name it had before."""
+    def _position(self, path: Path) -> Position | None:
+        return self._positions.get(f"files:{path}")
+
+    def _is_known(self, path: Path, *, new: bool) -> bool:
+        """Whether it is a file that is being read, or was, under the name it had before."""
         try:
             found = path.stat()
         except OSError:
             return False
-        return any(file.inode == (found.st_dev, found.st_ino) for file in self._files.values())
+        files = self._files.values()
+        inode = found.st_dev, found.st_ino
+        if self._past.get(path) == inode or any(file.inode == inode for file in files):
+            return True
+        if new and any(file.has_read(path) for file in files):
+            self._past[path] = inode
+            return True
+        return False
 
     def read(self, most: int, timeout: float) -> list[Batch]:
         """Some megabyte of lines of each file in turn, until there are ``most`` records."""

@@ -9,22 +9,20 @@ rotation gives (``a.jsonl.1``, ``a.jsonl-20260101``).
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from streameval.errors import shown
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.sources.file_marks import Mark, is_same, mark_of, past_of, past_text
 from streameval.stream.sources.lines import Lines, next_lines
 
 __all__ = ["FollowedFile"]
 
 _log = logging.getLogger(__name__)
-_HEAD = 1024
-_TAIL = 256
 
 
 class FollowedFile:
@@ -35,9 +33,21 @@ class FollowedFile:
         kind: What its records are.
         position: Next to read, or None for the beginning.
         follow: False: what the file holds now is all there is.
+        others: Other names that the file of the position may have been given by a
+            rotation whose names do not begin with the path's.
+        keep_past: Remember what was read under the name before, for :meth:`has_read`.
     """
 
-    def __init__(self, path: Path, kind: Kind, position: Position | None, *, follow: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        kind: Kind,
+        position: Position | None,
+        *,
+        follow: bool,
+        others: Sequence[Path] = (),
+        keep_past: bool = False,
+    ) -> None:
         self.path = path
         self.partition = f"files:{path}"
         self._kind = kind
@@ -46,25 +56,30 @@ class FollowedFile:
         self._file: BinaryIO | None = None
         self._head = ""
         self._problem = ""
+        self._keep_past = keep_past
+        self._past: list[Mark] = []
+        if position is not None and keep_past:
+            self._past = past_of(position)
         if position is not None and int(position["offset"]):
             self._offset = int(position["offset"])
             self._head = str(position["head"])
-            self._resume(position)
+            self._resume(position, others)
         else:
             # Held open from now on, so that a rotation before the first read loses nothing.
             self._open_next()
 
     # Finding the file again
 
-    def _resume(self, position: Position) -> None:
+    def _resume(self, position: Position, others: Sequence[Path]) -> None:
+        mark = Mark(self._offset, self._head, str(position["tail"]))
         while True:
             before = _rotated(self.path)
-            for candidate in (self.path, *(sibling.path for sibling in before)):
+            for candidate in (self.path, *(sibling.path for sibling in before), *others):
                 try:
                     file = candidate.open("rb")
                 except OSError:
                     continue
-                if _is_same(file, position):
+                if is_same(file, mark):
                     self._file = file
                     return
                 file.close()
@@ -79,6 +94,14 @@ class FollowedFile:
     def _lost(self, what: str) -> None:
         self._problem = f"{what}; what it held beyond that is not counted"
         _log.warning("%s: %s", shown(str(self.path)), self._problem)
+
+    def has_read(self, path: Path) -> bool:
+        """Whether a file is one that was read to its end, before its name went to another."""
+        try:
+            with path.open("rb") as file:
+                return any(is_same(file, mark) for mark in self._past)
+        except OSError:
+            return False
 
     @property
     def inode(self) -> tuple[int, int] | None:
@@ -138,6 +161,8 @@ class FollowedFile:
             if opened == self.inode:
                 file.close()
                 return False
+            if self._keep_past and self._offset:
+                self._past.append(mark_of(self._file, self._offset, self._head))
             self._file.close()
         self._file = file
         self._offset = 0
@@ -161,9 +186,8 @@ class FollowedFile:
 
     def _batch(self, lines: Lines) -> Batch:
         assert self._file is not None
-        if not self._head:
-            self._head = _head(self._file)
         self._offset = lines.end
+        self._head = self._head or mark_of(self._file, 0).head
         position = self._position()
         assert position is not None
         return Batch(
@@ -178,11 +202,10 @@ class FollowedFile:
     def _position(self) -> Position | None:
         if not self._offset or self._file is None:
             return None
-        return {
-            "offset": self._offset,
-            "head": self._head,
-            "tail": _digest(self._file, max(0, self._offset - _TAIL), self._offset),
-        }
+        position: dict[str, int | str] = mark_of(self._file, self._offset, self._head)._asdict()
+        if self._past:
+            position["past"] = past_text(self._past)
+        return position
 
     @property
     def finished(self) -> bool:
@@ -284,27 +307,3 @@ def _younger(path: Path, file: BinaryIO | None) -> list[Path]:
         younger.append(sibling.path)
     # It is the live one, or it is gone and nobody knows what came after it.
     return []
-
-
-def _is_same(file: BinaryIO, position: Position) -> bool:
-    offset = int(position["offset"])
-    try:
-        return (
-            os.fstat(file.fileno()).st_size >= offset
-            and _head(file) == position["head"]
-            and _digest(file, max(0, offset - _TAIL), offset) == position["tail"]
-        )
-    except OSError:
-        return False
-
-
-def _head(file: BinaryIO) -> str:
-    """A digest of the first line, or of its first kilobyte."""
-    file.seek(0)
-    line = file.read(_HEAD).partition(b"\n")[0]
-    return hashlib.blake2b(line, digest_size=8).hexdigest()
-
-
-def _digest(file: BinaryIO, start: int, end: int) -> str:
-    file.seek(start)
-    return hashlib.blake2b(file.read(end - start), digest_size=8).hexdigest()
