@@ -20,9 +20,9 @@ from streameval.cli import main
 
 # Name -> module, class, method; killed before it or after it.
 STEPS: dict[str, tuple[str, str, str]] = {
-    "decode": ("streameval.stream.records", "RecordDecoder", "decode"),
-    "join": ("streameval.stream.label_join", "LabelJoin", "add"),
-    "join written": ("streameval.stream.label_join", "LabelJoin", "write"),
+    "decode": ("streameval.stream.records.decoder", "RecordDecoder", "decode"),
+    "join": ("streameval.stream.join.label_join", "LabelJoin", "add"),
+    "join written": ("streameval.stream.join.label_join", "LabelJoin", "write"),
     "opened": ("streameval.stream.store", "Store", "reading"),
     "states written": ("streameval.stream.state_rows", "StateRows", "write"),
     "states merged": ("streameval.stream.state_rows", "StateRows", "_merge"),

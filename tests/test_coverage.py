@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.stream.coverage import Coverage, Delays, SavedCoverage
-from streameval.stream.watermark import SavedWatermark, Watermark
+from streameval.stream.join.coverage import Coverage, Delays, SavedCoverage
+from streameval.stream.join.watermark import SavedWatermark, Watermark
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.stream.key_table import KeyTable, PortableKeyTable, key_table
+from streameval.stream.join.key_table import KeyTable, PortableKeyTable, key_table
 
 try:
     from streameval.native.native_key_table import NativeKeyTable

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from streameval.errors import StoreError
 from streameval.stream.batch import Decoded, Records
-from streameval.stream.coverage import COUNTS
-from streameval.stream.label_join import LabelJoin
+from streameval.stream.join.coverage import COUNTS
+from streameval.stream.join.label_join import LabelJoin
 from tests.join_model import Label, Prediction, joined
 
 MINUTE = 60_000_000

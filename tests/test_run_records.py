@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from streameval import Evaluator
 from streameval.errors import InputError
 from streameval.stream.batch import BadEvent, Batch, Decoded, Kind
-from streameval.stream.record_labels import LONGEST_NAME
-from streameval.stream.records import RecordDecoder
+from streameval.stream.records.decoder import RecordDecoder
+from streameval.stream.records.labels import LONGEST_NAME
 from streameval.stream.settings import EvaluatorSettings, FieldSettings, LabelFieldSettings
 
 NOW = 1_800_000_000.0

@@ -18,7 +18,7 @@ from streameval.stream.batch import Batch, PartitionStatus, Position
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.published import Publisher
 from streameval.stream.quarantine import listed, mark_for_replay
-from streameval.stream.records import RecordDecoder
+from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.settings import (
     CheckpointSettings,

@@ -19,7 +19,7 @@ from streameval.errors import ConfigError, SourceError
 from streameval.stream.batch import Batch, Position
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.published import Publisher
-from streameval.stream.records import RecordDecoder
+from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.secret_values import secret as secret_value
 from streameval.stream.settings import FieldSettings, KafkaSettings, RunSettings

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StoreError
-from streameval.stream.label_rules import Entry
-from streameval.stream.segment_store import SegmentStore
-from streameval.stream.segments import MOST_ENTRIES, cuts
-from streameval.stream.waiting import WaitingStore
+from streameval.stream.join.label_rules import Entry
+from streameval.stream.join.segment_store import SegmentStore
+from streameval.stream.join.segments import MOST_ENTRIES, cuts
+from streameval.stream.join.waiting import WaitingStore
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
     dropped = 0
     with pytest.MonkeyPatch.context() as patch:
         if collide:
-            patch.setattr("streameval.stream.segment_store.key_hashes", colliding)
+            patch.setattr("streameval.stream.join.segment_store.key_hashes", colliding)
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
             WaitingStore.create(connection)
             store = WaitingStore(connection, 50, hot)

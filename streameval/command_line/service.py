@@ -17,10 +17,10 @@ import msgspec
 
 from streameval.stream.config import secret
 from streameval.stream.evaluators import fingerprint
-from streameval.stream.open_join import open_join
+from streameval.stream.join.open_join import open_join
 from streameval.stream.open_sources import open_sources
 from streameval.stream.published import Publisher
-from streameval.stream.records import RecordDecoder
+from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.settings import RunSettings
 from streameval.stream.sources.inbox import Inbox

@@ -21,10 +21,10 @@ from streameval.command_line.stdout import write
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator import Evaluator
 from streameval.report import text_table
-from streameval.stream.join_report import read_join
+from streameval.stream.join.join_report import read_join
+from streameval.stream.join.segment_store import SegmentStore
 from streameval.stream.progress import read_progress
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
-from streameval.stream.segment_store import SegmentStore
 from streameval.stream.state_rows import merged_windows
 from streameval.stream.store import Store, open_store, read_store
 from streameval.stream.window_order import in_window_order

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streameval.errors import InputError, shown
 from streameval.stream.config_faults import Places, near
 from streameval.stream.config_objects import has_scores, slice_fields
-from streameval.stream.record_fields import record_fields
+from streameval.stream.records.fields import record_fields
 from streameval.stream.settings import RunSettings
 
 __all__ = ["check_fields", "check_join", "check_sources"]

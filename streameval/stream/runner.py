@@ -14,7 +14,7 @@ from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
 from streameval.stream.counting import Counting
 from streameval.stream.evaluators import open_evaluators
-from streameval.stream.label_join import LabelJoin
+from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.partition_rows import PartitionRows
 from streameval.stream.progress import Progress
 from streameval.stream.published import Publisher

@@ -17,9 +17,9 @@ from operator import is_
 import numpy as np
 
 from streameval.events import IntArray
-from streameval.stream.key_table import key_table
-from streameval.stream.label_rules import Entry
-from streameval.stream.segment_store import SegmentStore
+from streameval.stream.join.key_table import key_table
+from streameval.stream.join.label_rules import Entry
+from streameval.stream.join.segment_store import SegmentStore
 
 __all__ = ["WaitingStore"]
 

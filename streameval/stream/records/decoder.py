@@ -14,16 +14,16 @@ from streameval.event_time import EARLIEST, LATEST, duration
 from streameval.events import BoolArray, IntArray
 from streameval.files.chunk import EXPECTED, Column, Wanted, taken
 from streameval.files.json_faults import Fault, read_object
-from streameval.stream import record_columns as checks
 from streameval.stream.batch import BadEvent, Batch, Decoded, Kind, Records
-from streameval.stream.record_fields import (
+from streameval.stream.records import columns as checks
+from streameval.stream.records.fields import (
     Field,
     RecordFields,
     RecordReader,
     fault_text,
     record_fields,
 )
-from streameval.stream.record_labels import (
+from streameval.stream.records.labels import (
     LONGEST_NAME,
     LabelKind,
     RecordLabels,

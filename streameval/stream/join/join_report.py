@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from streameval.errors import StoreError
-from streameval.stream.coverage import Coverage, SavedCoverage
-from streameval.stream.watermark import SavedWatermark
+from streameval.stream.join.coverage import Coverage, SavedCoverage
+from streameval.stream.join.watermark import SavedWatermark
 
 __all__ = ["JOIN_SPANS", "JoinSpans", "read_join"]
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from streameval.errors import StoreError
 from streameval.events import BoolArray, IntArray
-from streameval.stream.key_runs import KeyRuns, key_hashes
-from streameval.stream.label_rules import Entry
-from streameval.stream.segments import MOST_ENTRIES, Segment, cuts, damaged, packed
+from streameval.stream.join.key_runs import KeyRuns, key_hashes
+from streameval.stream.join.label_rules import Entry
+from streameval.stream.join.segments import MOST_ENTRIES, Segment, cuts, damaged, packed
 
 __all__ = ["SegmentStore"]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from streameval.errors import StoreError
 from streameval.events import IntArray
-from streameval.stream.label_rules import Entry
+from streameval.stream.join.label_rules import Entry
 
 __all__ = ["MOST_ENTRIES", "Segment", "cuts", "damaged", "packed"]
 

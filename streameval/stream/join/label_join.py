@@ -39,11 +39,11 @@ import numpy as np
 
 from streameval.errors import StoreError
 from streameval.stream.batch import Decoded
-from streameval.stream.coverage import Coverage, SavedCoverage
-from streameval.stream.joined_events import Outcome
-from streameval.stream.pairing import Pairing
-from streameval.stream.waiting import WaitingStore
-from streameval.stream.watermark import SavedWatermark, Watermark
+from streameval.stream.join.coverage import Coverage, SavedCoverage
+from streameval.stream.join.joined_events import Outcome
+from streameval.stream.join.pairing import Pairing
+from streameval.stream.join.waiting import WaitingStore
+from streameval.stream.join.watermark import SavedWatermark, Watermark
 
 __all__ = ["LabelJoin", "Outcome"]
 

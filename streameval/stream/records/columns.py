@@ -14,7 +14,7 @@ from streameval.files.columns import probability_columns
 from streameval.files.json_faults import Fault
 from streameval.files.times import time_column, time_fault
 from streameval.states.class_proba_input import check_probabilities
-from streameval.stream.record_labels import LONGEST_NAME, RecordLabels
+from streameval.stream.records.labels import LONGEST_NAME, RecordLabels
 
 __all__ = ["Checked", "ids", "moments", "numbers", "probabilities", "refuse_outside", "weights"]
 

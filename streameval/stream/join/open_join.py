@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 
 from streameval.event_time import duration
-from streameval.stream.join_report import JOIN_SPANS, JoinSpans
-from streameval.stream.label_join import LabelJoin
-from streameval.stream.record_fields import record_fields
+from streameval.stream.join.join_report import JOIN_SPANS, JoinSpans
+from streameval.stream.join.label_join import LabelJoin
+from streameval.stream.records.fields import record_fields
 from streameval.stream.settings import RunSettings
 from streameval.stream.store import Store
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from streameval.events import IntArray
 from streameval.stream.batch import Records
-from streameval.stream.coverage import Coverage
-from streameval.stream.joined_events import JoinedEvents
-from streameval.stream.label_rules import (
+from streameval.stream.join.coverage import Coverage
+from streameval.stream.join.joined_events import JoinedEvents
+from streameval.stream.join.label_rules import (
     INSIDE,
     LABELS,
     MET,
@@ -27,7 +27,7 @@ from streameval.stream.label_rules import (
     current_label,
     judged,
 )
-from streameval.stream.waiting import WaitingStore
+from streameval.stream.join.waiting import WaitingStore
 
 __all__ = ["Pairing"]
 

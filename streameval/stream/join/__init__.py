@@ -1,0 +1,1 @@
+"""Predictions and labels that come apart and meet by id."""
