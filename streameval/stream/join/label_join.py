@@ -42,6 +42,7 @@ from streameval.stream.batch import Decoded
 from streameval.stream.join.coverage import Coverage, SavedCoverage
 from streameval.stream.join.joined_events import Outcome
 from streameval.stream.join.pairing import Pairing
+from streameval.stream.join.partition_numbers import PartitionNumbers
 from streameval.stream.join.waiting import WaitingStore
 from streameval.stream.join.watermark import SavedWatermark, Watermark
 
@@ -97,13 +98,14 @@ class LabelJoin:
         self._entries = WaitingStore(connection, wait_us + remember_us, hot)
         self._coverage = Coverage(wait_us, cohort_us)
         self._watermark = Watermark(clock, wait_us + remember_us)
+        self._partitions = PartitionNumbers(self._load(connection))
         self._pairing = Pairing(
             self._entries,
             self._coverage,
             layout=layout,
             wait_us=wait_us,
             remember_us=remember_us,
-            partitions=self._load(connection),
+            partitions=self._partitions,
         )
 
     @staticmethod
@@ -181,7 +183,7 @@ class LabelJoin:
 
     def take(self) -> Outcome:
         """What is to be counted and taken back since this was last asked."""
-        return self._pairing.events.take(self._pairing.partitions)
+        return self._pairing.events.take(self._partitions.names)
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Make the store's tables what the join is now, inside the caller's transaction."""
@@ -193,7 +195,7 @@ class LabelJoin:
         self._coverage.settle(watermark, self._remember)
         connection.executemany(
             "INSERT OR IGNORE INTO join_partitions VALUES (?, ?)",
-            list(self._pairing.partitions.items()),
+            list(self._partitions.names.items()),
         )
         data = msgspec.json.encode(_Saved(self._coverage.saved(), self._watermark.saved()))
         connection.execute(

@@ -2,13 +2,13 @@
 
 What is common (a new prediction, the first label of one that waits, or the other way
 round) is done by columns. Whatever else there is (duplicates, corrections, an id
-twice in a batch) is done one by one, by the rules of label_rules; columns only save time.
+twice in a batch) is done one by one, in :mod:`singles`; columns only save time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
@@ -18,21 +18,12 @@ from streameval.events import IntArray
 from streameval.stream.batch import Records
 from streameval.stream.join.coverage import Coverage
 from streameval.stream.join.joined_events import JoinedEvents
-from streameval.stream.join.label_rules import (
-    INSIDE,
-    LABELS,
-    MET,
-    WAITS,
-    Entry,
-    current_label,
-    judged,
-)
+from streameval.stream.join.label_rules import INSIDE, LABELS, MET, WAITS, Entry
+from streameval.stream.join.partition_numbers import PartitionNumbers
+from streameval.stream.join.singles import Singles
 from streameval.stream.join.waiting import WaitingStore
 
 __all__ = ["Pairing"]
-
-_MOST_LABELS = 64
-"""Labels of one id that wait for its prediction; more are duplicates."""
 
 
 class _Met(NamedTuple):
@@ -60,7 +51,7 @@ class Pairing:
         layout: The prediction's columns, without ``id`` and ``time``.
         wait_us: Microseconds that a prediction waits for its label, and the other way round.
         remember_us: For how long after that duplicates and corrections are recognised.
-        partitions: Those that are known, and their numbers.
+        partitions: Their numbers.
     """
 
     def __init__(
@@ -71,28 +62,15 @@ class Pairing:
         layout: Sequence[str],
         wait_us: int,
         remember_us: int,
-        partitions: Mapping[str, int],
+        partitions: PartitionNumbers,
     ) -> None:
         self._entries = entries
         self._coverage = coverage
         self._layout = tuple(layout)
         self._wait = wait_us
-        self._remember = remember_us
-        self._numbers = dict(partitions)
-        self._names = {number: name for name, number in partitions.items()}
+        self._partitions = partitions
         self.events = JoinedEvents(self._layout)
-
-    @property
-    def partitions(self) -> dict[int, str]:
-        """Names of the partitions by their numbers."""
-        return self._names
-
-    def _number(self, partition: str) -> int:
-        number = self._numbers.get(partition)
-        if number is None:
-            number = self._numbers[partition] = len(self._numbers) + 1
-            self._names[number] = partition
-        return number
+        self._singles = Singles(entries, coverage, self.events, partitions, wait_us, remember_us)
 
     def _payloads(self, records: Records) -> list[Sequence[Any]]:
         columns = [_values(records.columns.get(name)) for name in self._layout]
@@ -106,7 +84,7 @@ class Pairing:
         """Predictions without labels."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         payloads = self._payloads(records)
-        number = self._number(partition)
+        number = self._partitions.number(partition)
         entries: list[Entry] = list(
             zip(
                 repeat(WAITS),
@@ -126,7 +104,7 @@ class Pairing:
             for n in others:
                 # What the first of an id does, the second has to see.
                 old = self._entries.latest(ids[n], known[n])
-                self._predict(partition, ids[n], entries[n], old)
+                self._singles.predict(partition, ids[n], entries[n], old)
             new = np.ones(len(ids), dtype=np.bool_)
             new[others] = False
             times = times[new]
@@ -155,7 +133,7 @@ class Pairing:
         return early, others
 
     def _meet_early(self, found: list[tuple[str, Entry, Entry]]) -> None:
-        """Ids, predictions and what waited for each, one label: what _predict does, by columns."""
+        """Ids, predictions and what waited for each, one label: by columns."""
         by_partition: dict[int, list[tuple[str, Entry, Entry]]] = {}
         for one in found:
             by_partition.setdefault(one[2][4][0][2], []).append(one)
@@ -167,35 +145,9 @@ class Pairing:
             newest = [entry[5] for entry in waited]
             self._coverage.label_waits(times, -1)
             self._meet(
-                self._names[number], _Met(ids, labels, times, moments, numbers, payloads, newest)
+                self._partitions.names[number],
+                _Met(ids, labels, times, moments, numbers, payloads, newest),
             )
-
-    def _predict(
-        self, partition: str, key: str, entry: Entry, old: Entry | None, *, label: Any = None
-    ) -> None:
-        """One prediction, with its label if it brings one, whatever is known of its id."""
-        begun = entry[1]
-        if old is not None and old[0] != LABELS:
-            self._coverage.count(partition, "duplicate_predictions")
-            if label is not None:
-                self._label(partition, key, label, begun, old, inside=True)
-            return
-        self._coverage.count(partition, "predictions")
-        self._coverage.predicted_one(begun)
-        waiting: Sequence[tuple[Any, int, int]] = ()
-        if old is not None:
-            # As long as the labels would have been kept, so that they are superseded for as long.
-            entry = (*entry[:5], max(begun, old[5]))
-            waiting = old[4]
-        self._put(key, entry)
-        if label is not None:
-            entry = self._label(partition, key, label, begun, entry, inside=True)
-        for one, time, number in waiting:
-            self._coverage.label_waits_one(time, -1)
-            entry = self._label(self._names[number], key, one, time, entry)
-
-    def _put(self, key: str, entry: Entry) -> None:
-        self._entries.put((key,), (entry,), entry[5])
 
     # Labels
 
@@ -235,7 +187,7 @@ class Pairing:
         others: np.ndarray[Any, np.dtype[np.bool_]],
     ) -> None:
         """All labels of a batch that do not simply meet a prediction."""
-        number = self._number(partition)
+        number = self._partitions.number(partition)
         moments = times.tolist()
         alone: list[int] = []
         single: list[int] = []
@@ -254,7 +206,7 @@ class Pairing:
             self._coverage.label_waits(came)
         for n in single:
             old = self._entries.latest(ids[n], known[n])
-            self._label(partition, ids[n], labels[n], moments[n], old)
+            self._singles.label(partition, ids[n], labels[n], moments[n], old)
 
     def _meet(self, partition: str, met: _Met) -> None:
         """Labels in time for predictions without one: what judged() says, by columns."""
@@ -277,66 +229,13 @@ class Pairing:
         self._coverage.count(partition, "joined", len(ids))
         self._coverage.count(partition, "labels", len(ids))
 
-    def _label(
-        self,
-        partition: str,
-        key: str,
-        label: Any,
-        time: int,
-        old: Entry | None,
-        *,
-        inside: bool = False,
-    ) -> Entry:
-        """One label, whatever is known of its id; what is known of it afterwards."""
-        if old is None or old[0] == LABELS:
-            return self._keep_label(partition, key, label, time, old)
-        count, entry = judged(
-            old, label, time, inside=inside, wait=self._wait, remember=self._remember
-        )
-        if count == "orphans":
-            self._coverage.label_waits_one(time)
-            return old
-        self._coverage.count(partition, "labels")
-        self._coverage.count(partition, count)
-        if entry is old:
-            return old
-        self._put(key, entry)
-        _, begun, number, payload, _, _ = entry
-        before, now = current_label(old), current_label(entry)
-        if before is None:
-            self._coverage.labelled_one(begun)
-            if not inside:
-                self._coverage.delays.add_one(time - begun)
-        elif before == now:
-            return entry
-        else:
-            self.events.revert(number, (before, begun, payload))
-        self.events.add(number, (now,), (begun,), (payload,))
-        return entry
-
-    def _keep_label(
-        self, partition: str, key: str, label: Any, time: int, old: Entry | None
-    ) -> Entry:
-        """A label whose prediction has not come."""
-        waiting = () if old is None else tuple(old[4])
-        if old is not None and len(waiting) >= _MOST_LABELS:
-            self._coverage.count(partition, "labels")
-            self._coverage.count(partition, "duplicate_labels")
-            return old
-        labels = (*waiting, (label, time, self._number(partition)))
-        newest = time if old is None else max(time, old[5])
-        entry: Entry = (LABELS, newest, 0, None, labels, newest)
-        self._put(key, entry)
-        self._coverage.label_waits_one(time)
-        return entry
-
     # Both at once
 
     def complete(self, partition: str, records: Records, times: IntArray) -> None:
         """Predictions that bring their label."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
-        number = self._number(partition)
+        number = self._partitions.number(partition)
         moments = times.tolist()
         payloads = self._payloads(records)
         entries: list[Entry] = list(
@@ -354,7 +253,7 @@ class Pairing:
         for n in sorted(known):
             old = self._entries.latest(ids[n], known[n])
             entry: Entry = (WAITS, moments[n], number, payloads[n], None, moments[n])
-            self._predict(partition, ids[n], entry, old, label=labels[n])
+            self._singles.predict(partition, ids[n], entry, old, label=labels[n])
         if known:
             new = np.ones(len(ids), dtype=np.bool_)
             new[list(known)] = False
