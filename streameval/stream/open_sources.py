@@ -11,6 +11,7 @@ from streameval.stream.secret_values import secret
 from streameval.stream.settings import KafkaSettings, RunSettings
 from streameval.stream.sources.files import FilesSource
 from streameval.stream.sources.inbox import Inbox, InboxSource
+from streameval.stream.sources.predictions_first import PredictionsFirst
 
 __all__ = ["open_sources"]
 
@@ -40,8 +41,12 @@ def open_sources(
             from streameval.stream.sources.kafka import KafkaSource
 
             stamps = settings.fields.time is None and _needs_time(settings)
+            topics = []
             for one in _topics(settings.kafka):
-                opened.append(KafkaSource(one, positions, secret=secret, stamps=stamps))
+                topics.append(KafkaSource(one, positions, secret=secret, stamps=stamps))
+                opened.append(topics[-1])
+            if len(topics) == 2:
+                opened[-2:] = [PredictionsFirst(*topics)]
     except BaseException:
         for source in opened:
             source.close()
@@ -50,11 +55,7 @@ def open_sources(
 
 
 def _topics(settings: KafkaSettings) -> list[KafkaSettings]:
-    """A source for each topic.
-
-    A consumer of two hands out what the broker sends first, which may be all of one topic before
-    any of the other: far more would wait to be joined than has to.
-    """
+    """One or two, each of one topic."""
     if settings.predictions is None or settings.labels is None:
         return [settings]
     return [replace(settings, labels=None), replace(settings, predictions=None)]

@@ -1,0 +1,78 @@
+"""Two sources read as one: labels do not run ahead of predictions that are there to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streameval.stream.batch import Batch, PartitionStatus, Position, Source
+
+__all__ = ["PredictionsFirst"]
+
+_BACKLOG = 1_000
+"""A source that gives so many records at once has more of them."""
+
+_MOST_BEHIND = 100_000
+"""Labels that were read ahead hold others back for no longer than so many predictions."""
+
+
+class PredictionsFirst:
+    """Reads a source of predictions and one of labels in turn.
+
+    A label that waits for its prediction costs more than a prediction that waits for its label,
+    and one consumer of both topics would hand out what the broker sends first, often all of one
+    before any of the other. So while predictions have a backlog, no more labels are
+    read than predictions; when they have none, all labels that there are.
+
+    Args:
+        predictions: Read first.
+        labels: Read when it is not ahead.
+    """
+
+    def __init__(self, predictions: Source, labels: Source) -> None:
+        self._predictions = predictions
+        self._labels = labels
+        self._ahead = 0
+        """Predictions read beyond the number of labels."""
+
+    def read(self, most: int, timeout: float) -> list[Batch]:
+        """As each of the two reads; the wait is shared out between them."""
+        found = self._read(most, 0.0)
+        if found or not timeout:
+            return found
+        return self._read(most, timeout / 2)
+
+    def _read(self, most: int, timeout: float) -> list[Batch]:
+        found = self._predictions.read(most, timeout)
+        came = _records(found)
+        self._ahead = max(self._ahead, -_MOST_BEHIND) + came
+        if came < _BACKLOG or self._ahead > 0:
+            labels = self._labels.read(most, timeout)
+            # What they did not use is not kept for later.
+            self._ahead = min(self._ahead, came) - _records(labels)
+            found += labels
+        return found
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        """To both."""
+        self._predictions.checkpointed(positions)
+        self._labels.checkpointed(positions)
+
+    def status(self) -> list[PartitionStatus]:
+        """Of both."""
+        return self._predictions.status() + self._labels.status()
+
+    def close(self) -> None:
+        """Close both, also when one fails."""
+        try:
+            self._predictions.close()
+        finally:
+            self._labels.close()
+
+    @property
+    def finished(self) -> bool:
+        """Whether both have finished."""
+        return self._predictions.finished and self._labels.finished
+
+
+def _records(batches: list[Batch]) -> int:
+    return sum(len(batch.messages) + len(batch.bad) for batch in batches)
