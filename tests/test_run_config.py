@@ -25,6 +25,7 @@ from streameval.stream.config import (
     settings_from_text,
     window_spec_of,
 )
+from streameval.stream.outside import resolved_secrets
 from streameval.stream.settings import (
     HttpSettings,
     JoinSettings,
@@ -354,7 +355,7 @@ SECRETS = """
 [fields]
 score = "s"
 [serve]
-token = "hunter2-serve"
+token = "hunter2-serve-0123"
 [kafka]
 records = "a"
 [kafka.properties]
@@ -371,10 +372,8 @@ token = "hunter2-webhook"
 
 
 def test_secrets_are_not_shown() -> None:
-    for text in (resolved(read(SECRETS)), check_text(read(SECRETS), {})):
-        assert "hunter2" not in text.replace("in the environment", "").replace(
-            "the variable hunter2-named", ""
-        )
+    for text in (resolved(read(SECRETS)), check_text(read(SECRETS), {"hunter2-named": "hunter2"})):
+        assert "hunter2" not in text
         assert text.count("***") >= 7
         assert "https://***@hooks.example/***" in text
         assert "broker:9092" in text
@@ -384,7 +383,7 @@ def test_secrets_are_not_shown() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('token = "hunter2-serve"', "token = 77777"),
+        ('token = "hunter2-serve-0123"', "token = 77777"),
         ('"sasl.password" = "hunter2-sasl"', '"sasl.password" = ["hunter2"]'),
         ("https://me", "hunter2://me"),
         ("hooks.example", "hooks.example:hunter2"),
@@ -445,12 +444,74 @@ def test_an_evaluator_keeps_what_is_published_and_what_alerts_watch() -> None:
 
 
 def test_the_check_says_what_follows() -> None:
-    text = check_text(
-        read(JOINED + "[[window]]\nname = 'h'\nlength = '1h'\n[serve]\ntoken = 'env:T'"), {}
-    )
+    settings = read(JOINED + "[[window]]\nname = 'h'\nlength = '1h'\n[serve]\ntoken = 'env:T'")
+    text = check_text(settings, {"T": "hunter2-hunter2-hunter2"})
+    assert "hunter2" not in text
     assert "# window h: the last 1h in panes of 1h, each taking events until 1d after" in text
-    assert "# not here: serve.token: expected the variable T in the environment, got none" in text
     assert tomllib.loads(text)["join"] == {"wait": "24h", "hot": 500_000}
+
+
+HOOK = "[webhook]\nurl = 'env:URL'\ntoken = 'env:T'\n"
+GOOD = {"T": "hunter2-hunter2-hunter2", "URL": "http://hooks.example/hunter2"}
+BROKER = "[kafka]\nrecords = 'r'\n[kafka.properties]\n'bootstrap.servers' = 'b:1'\n"
+LOGIN = BROKER + "'sasl.password' = 'env:NONE'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "message"),
+    [
+        ("[serve]\ntoken = 'env:T'", {}, "serve.token: expected the variable T in the environment"),
+        ("[serve]\ntoken = 'env:T'", {}, "got none; set it, or name another"),
+        ("[serve]\ntoken = 'env:T'", {"T": "hunter2"}, "serve.token: expected at least 16 charact"),
+        ("[serve]\ntoken = 'hunter2'", {}, "serve.token: expected at least 16 characters, got 7; "),
+        (
+            "[serve]\ntoken = 'file:/no/t'",
+            {},
+            "serve.token: expected a readable file /no/t, got",
+        ),
+        ("[serve]\ntoken = 'file:/no/t'", {}, "directory; put the value there, or name another"),
+        (
+            HOOK,
+            GOOD | {"URL": ""},
+            "webhook.url: expected the variable URL in the environment",
+        ),
+        (HOOK, GOOD | {"URL": "hunter2"}, "webhook.url: expected an address http://"),
+        (HOOK, GOOD | {"T": "hunter2-\u00e9"}, "webhook.token: expected printable ASCII text"),
+        (LOGIN, {}, "kafka.properties.sasl.password: expected the variable NONE in the envi"),
+        (
+            "store = '/no such/run.db'\n",
+            {},
+            "store: expected a file in a directory that is there",
+        ),
+        ("store = '/no such/run.db'\n", {}, "got /no such/run.db; make /no such first, or name"),
+        ("store = '/'\n", {}, "store: expected the path of a file, got the directory /"),
+    ],
+)
+def test_the_check_looks_for_what_is_named(
+    text: str, environment: dict[str, str], message: str
+) -> None:
+    settings = read(text + SCORE if text.startswith("store") else SCORE + text)
+    with pytest.raises(ConfigError) as caught:
+        check_text(settings, environment)
+    assert message in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_check_is_content_with_what_is_there() -> None:
+    text = check_text(read(SCORE + HOOK + "[serve]\ntoken = 'env:T'"), GOOD)
+    assert text.startswith("# This can be run.")
+    assert "hunter2" not in text
+    # Nobody is asked for the token of a server that there is not.
+    check_text(read(SCORE + "[files]\nrecords = ['a']\n[serve]\nenabled = false\ntoken = 'short'"))
+
+
+def test_a_secret_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(GOOD["T"])
+    resolve = resolved_secrets(read(SCORE + f"[serve]\ntoken = 'file:{path}'"))
+    path.unlink()  # as from a pipe
+    assert resolve(f"file:{path}", "serve.token") == GOOD["T"]
 
 
 # Any text at all, and any values under the keys there are.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -16,7 +16,10 @@ __all__ = ["open_sources"]
 
 
 def open_sources(
-    settings: RunSettings, positions: Mapping[str, Position], inbox: Inbox | None
+    settings: RunSettings,
+    positions: Mapping[str, Position],
+    inbox: Inbox | None,
+    resolve: Callable[[str, str], str] = secret,
 ) -> list[Source]:
     """Every source of a run; to be closed by the caller.
 
@@ -24,6 +27,7 @@ def open_sources(
         settings: The run's.
         positions: Where each partition is to be read on.
         inbox: Where posts arrive; None without ``[http]``.
+        resolve: What ``env:`` and ``file:`` stand for, by value and key.
 
     Raises:
         ConfigError, SourceError: One of them cannot be opened; none is open then.
@@ -41,7 +45,7 @@ def open_sources(
 
             stamps = settings.fields.time is None and _needs_time(settings)
             for one in _topics(settings.kafka):
-                opened.append(KafkaSource(one, positions, secret=secret, stamps=stamps))
+                opened.append(KafkaSource(one, positions, secret=resolve, stamps=stamps))
     except BaseException:
         for source in opened:
             source.close()
