@@ -106,6 +106,10 @@ REFUSED = [
         "fields.slices.land: expected a key that evaluator.sli",
     ),
     # The evaluator.
+    (
+        SCORE + "[evaluator]\nslices = [['a', 'b'], ['b', 'a']]",
+        "evaluator.slices: expected each combination once, in whichever order, got ('b', 'a')",
+    ),
     (SCORE + "[evaluator]\npositive = 'spam'", "evaluator.labels: expected both labels, as the po"),
     (SCORE + "[evaluator]\nlabels = ['a', 'b']", "evaluator.labels: expected two labels, one of t"),
     (
@@ -307,6 +311,11 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
     assert settings.serve.token == "12345"
 
 
+def test_a_list_of_tables_can_be_set_as_a_whole() -> None:
+    (alert,) = read(SCORE, "alert=[{name = 'a', metric = 'f1', below = 0.5}]").alert
+    assert (alert.name, alert.metric, alert.below) == ("a", "f1", 0.5)
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -320,6 +329,17 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
         ("join.hot=many", "--set: join.hot: expected a whole number, got 'many'"),
         ("join.wait=soon", "--set: join.wait: expected a duration such as 90s"),
         ("window.3.name=a", "--set: window: expected a number below 1, one for each there is, got"),
+        (
+            "alert.0.metric=f1",
+            "--set: alert: expected a list to set a part of, got none; write each [[alert]] in the "
+            "file, or set all of them: 'alert=[{KEY = VALUE, …}, …]'",
+        ),
+        (
+            "kafka.partitions.0=1",
+            "--set: kafka.partitions: expected a list to set a part of, got n",
+        ),
+        ("evaluator.labels.0=a", "got none; set all of it: 'evaluator.labels=[…]'"),
+        ("files.records.0=a", "got an empty one; set all of it: 'files.records=[…]'"),
         ("window.all.name=a", "--set: window: expected a number below 1"),
         ("join.wait.x=1", "--set: join.wait: expected no key inside it, got 'x'"),
         (
@@ -331,7 +351,9 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
     ],
 )
 def test_a_bad_override_is_told_as_one(override: str, message: str) -> None:
-    text = JOINED + "wait = '1h'\n[serve]\ntoken = 't'\n[[window]]\nname = 'a'"
+    text = (
+        JOINED + "wait = '1h'\n[files]\nrecords = []\n[serve]\ntoken = 't'\n[[window]]\nname = 'a'"
+    )
     assert message in refusal(text, override)
 
 
