@@ -130,8 +130,16 @@ class Webhook:
                 self._settled.append(transition.number)
                 return
             self.problem = problem
+            if not again or attempt + 1 == self._tries or self._stop.is_set():
+                break
             delay = min(self._first_delay * 2**attempt, _LONGEST_DELAY)
-            if not again or attempt + 1 == self._tries or self._stop.wait(delay):
+            _LOG.log(
+                # Once for each alert is enough to be called by; what is given up is told as well.
+                logging.INFO if attempt else logging.WARNING,
+                "alert %s not posted to %s, attempt %d of %d: %s; again in %g s",
+                *(transition.name, self._host, attempt + 1, self._tries, problem, delay),
+            )
+            if self._stop.wait(delay):
                 break
         self._give_up(transition, problem)
 
