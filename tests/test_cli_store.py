@@ -139,6 +139,12 @@ def test_what_is_not_there(command: Command, store: str) -> None:
     assert (result.code, "there is no such store" in result.err) == (1, True)
 
 
+def test_a_metric_that_there_is_not(command: Command, store: str) -> None:
+    result = command("store", "report", store, "--metrics", "zzz")
+    assert (result.code, result.out) == (2, "")
+    assert "no metric is called 'zzz'; `streameval metrics` lists them" in result.err
+
+
 def test_a_reason_that_there_is_not(command: Command, store: str) -> None:
     result = command("store", "quarantine", store, "--replay", "--reason", "nosuch")
     assert (result.code, result.out) == (2, "")
