@@ -112,6 +112,13 @@ class Slicer:
                 raise InputError("slices", expected=expected, got=shown(dimension))
             if len(set(names)) != len(names) or names in parsed:
                 raise InputError("slices", expected="each name once", got=shown(dimension))
+            if set(names) in map(set, parsed):
+                # The same slices over again: one event's values are the same in any order.
+                raise InputError(
+                    "slices",
+                    expected="each combination once, in whichever order",
+                    got=shown(names),
+                )
             parsed.append(names)
         if type(max_slices) is not int or not 1 <= max_slices <= 10_000_000:
             raise InputError(

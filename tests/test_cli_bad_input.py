@@ -171,6 +171,10 @@ USAGE = [
     (("--score", "s", "--task", "multiclass"), "--score: expected it in a binary task only"),
     (("--score", "label", "--y-true", "label"), "label: expected one use of the field"),
     (("--score", "score", "--metrics", "acuracy"), "did you mean accuracy"),
+    (
+        ("--score", "score", "--metrics", "zzz"),
+        "no metric is called 'zzz'; `streameval metrics` lists them",
+    ),
     (("--y-pred", "label", "--positive", "1", "--metrics", "roc_auc"), "roc_auc needs scores"),
     (("--y-pred", "label", "--positive", "yes"), "--positive: expected a number like the label 0"),
     (("--score", "score", "--positive", "3"), "label: expected"),

@@ -212,6 +212,7 @@ def test_a_check_prints_the_configuration_and_touches_nothing(here: Path, comman
         (["--set", "evaluator.threshold=high"], "evaluator.threshold"),
         (["--set", "window.0.pane=5m"], "window"),
         (["--set", "evaluator.metrics=['kappa_temporal']"], "kappa_temporal"),
+        (["--set", "evaluator.metrics=['zzz']"], "'zzz'; `streameval metrics` lists them"),
         (["--listen", "nowhere"], "serve.listen"),
     ],
 )
@@ -219,6 +220,34 @@ def test_a_bad_configuration_is_one_line(command: Command, arguments: list[str],
     result = command("run", "run.toml", "--check", *arguments)
     assert (result.code, result.out) == (2, "")
     assert told in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("serve", "told"),
+    [
+        ("token = 'env:STREAMEVAL_NONE'", "serve.token: expected the variable STREAMEVAL_NONE in"),
+        ("token = 'hunter2'", "serve.token: expected at least 16 characters, got 7; "),
+    ],
+)
+@pytest.mark.parametrize("option", ["--check", "--until-end"])
+def test_a_secret_that_will_not_do_is_told_before_anything_is_made(
+    here: Path, command: Command, serve: str, told: str, option: str
+) -> None:
+    (here / "run.toml").write_text(
+        CONFIG.replace("enabled = false", f"listen = '127.0.0.1:0'\n{serve}")
+    )
+    result = command("run", "run.toml", option)
+    assert (result.code, result.out) == (2, "")
+    assert told in result.err
+    assert "hunter2" not in result.err
+    assert sorted(path.name for path in here.iterdir()) == ["run.toml"]
+
+
+def test_a_check_looks_for_the_directory_of_the_store(here: Path, command: Command) -> None:
+    result = command("run", "run.toml", "--check", "--store", "none/run.db")
+    assert (result.code, result.out) == (2, "")
+    assert "store: expected a file in a directory that is there, got none/run.db" in result.err
     assert result.err.count("\n") == 1
 
 

@@ -139,6 +139,25 @@ def test_what_is_not_there(command: Command, store: str) -> None:
     assert (result.code, "there is no such store" in result.err) == (1, True)
 
 
+def test_a_metric_that_there_is_not(command: Command, store: str) -> None:
+    result = command("store", "report", store, "--metrics", "zzz")
+    assert (result.code, result.out) == (2, "")
+    assert "no metric is called 'zzz'; `streameval metrics` lists them" in result.err
+
+
+def test_a_reason_that_there_is_not(command: Command, store: str) -> None:
+    result = command("store", "quarantine", store, "--replay", "--reason", "nosuch")
+    assert (result.code, result.out) == (2, "")
+    assert "--reason: expected one of 'record', 'score', got 'nosuch'" in result.err
+    listed = command("store", "quarantine", store, "--format", "json").out
+    assert [row["replay"] for row in json.loads(listed)["records"]] == [False, False]
+    # One of which none are left is no mistake: a script may run twice.
+    with closing(sqlite3.connect(store)) as connection, connection:
+        connection.execute("DELETE FROM quarantine WHERE reason = 'score'")
+    result = command("store", "quarantine", store, "--replay", "--reason", "score")
+    assert (result.code, result.out) == (0, "0 records will be read first by the next run\n")
+
+
 def test_quarantine(command: Command, store: str) -> None:
     result = command("store", "quarantine", store)
     assert result.code == 0

@@ -138,6 +138,9 @@ def test_the_whole_path(tmp_path: Path) -> None:
     assert '"roc_auc"' in text
     log = (tmp_path / "run.log").read_text()
     assert "ended after a checkpoint" in log
+    # Port 0 is any free one, and no other program's favourite.
+    assert "listening at http://127.0.0.1:" in log
+    assert "listening at http://127.0.0.1:8642" not in log
 
 
 def test_a_terminated_demo_takes_its_run_with_it(tmp_path: Path) -> None:

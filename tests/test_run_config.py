@@ -25,6 +25,7 @@ from streameval.stream.config import (
     settings_from_text,
     window_spec_of,
 )
+from streameval.stream.outside import resolved_secrets
 from streameval.stream.settings import (
     HttpSettings,
     JoinSettings,
@@ -105,6 +106,10 @@ REFUSED = [
         "fields.slices.land: expected a key that evaluator.sli",
     ),
     # The evaluator.
+    (
+        SCORE + "[evaluator]\nslices = [['a', 'b'], ['b', 'a']]",
+        "evaluator.slices: expected each combination once, in whichever order, got ('b', 'a')",
+    ),
     (SCORE + "[evaluator]\npositive = 'spam'", "evaluator.labels: expected both labels, as the po"),
     (SCORE + "[evaluator]\nlabels = ['a', 'b']", "evaluator.labels: expected two labels, one of t"),
     (
@@ -306,6 +311,11 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
     assert settings.serve.token == "12345"
 
 
+def test_a_list_of_tables_can_be_set_as_a_whole() -> None:
+    (alert,) = read(SCORE, "alert=[{name = 'a', metric = 'f1', below = 0.5}]").alert
+    assert (alert.name, alert.metric, alert.below) == ("a", "f1", 0.5)
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -319,6 +329,17 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
         ("join.hot=many", "--set: join.hot: expected a whole number, got 'many'"),
         ("join.wait=soon", "--set: join.wait: expected a duration such as 90s"),
         ("window.3.name=a", "--set: window: expected a number below 1, one for each there is, got"),
+        (
+            "alert.0.metric=f1",
+            "--set: alert: expected a list to set a part of, got none; write each [[alert]] in the "
+            "file, or set all of them: 'alert=[{KEY = VALUE, …}, …]'",
+        ),
+        (
+            "kafka.partitions.0=1",
+            "--set: kafka.partitions: expected a list to set a part of, got n",
+        ),
+        ("evaluator.labels.0=a", "got none; set all of it: 'evaluator.labels=[…]'"),
+        ("files.records.0=a", "got an empty one; set all of it: 'files.records=[…]'"),
         ("window.all.name=a", "--set: window: expected a number below 1"),
         ("join.wait.x=1", "--set: join.wait: expected no key inside it, got 'x'"),
         (
@@ -330,7 +351,9 @@ def test_overrides_are_written_as_toml_or_bare() -> None:
     ],
 )
 def test_a_bad_override_is_told_as_one(override: str, message: str) -> None:
-    text = JOINED + "wait = '1h'\n[serve]\ntoken = 't'\n[[window]]\nname = 'a'"
+    text = (
+        JOINED + "wait = '1h'\n[files]\nrecords = []\n[serve]\ntoken = 't'\n[[window]]\nname = 'a'"
+    )
     assert message in refusal(text, override)
 
 
@@ -354,7 +377,7 @@ SECRETS = """
 [fields]
 score = "s"
 [serve]
-token = "hunter2-serve"
+token = "hunter2-serve-0123"
 [kafka]
 records = "a"
 [kafka.properties]
@@ -371,10 +394,8 @@ token = "hunter2-webhook"
 
 
 def test_secrets_are_not_shown() -> None:
-    for text in (resolved(read(SECRETS)), check_text(read(SECRETS), {})):
-        assert "hunter2" not in text.replace("in the environment", "").replace(
-            "the variable hunter2-named", ""
-        )
+    for text in (resolved(read(SECRETS)), check_text(read(SECRETS), {"hunter2-named": "hunter2"})):
+        assert "hunter2" not in text
         assert text.count("***") >= 7
         assert "https://***@hooks.example/***" in text
         assert "broker:9092" in text
@@ -384,7 +405,7 @@ def test_secrets_are_not_shown() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('token = "hunter2-serve"', "token = 77777"),
+        ('token = "hunter2-serve-0123"', "token = 77777"),
         ('"sasl.password" = "hunter2-sasl"', '"sasl.password" = ["hunter2"]'),
         ("https://me", "hunter2://me"),
         ("hooks.example", "hooks.example:hunter2"),
@@ -445,12 +466,74 @@ def test_an_evaluator_keeps_what_is_published_and_what_alerts_watch() -> None:
 
 
 def test_the_check_says_what_follows() -> None:
-    text = check_text(
-        read(JOINED + "[[window]]\nname = 'h'\nlength = '1h'\n[serve]\ntoken = 'env:T'"), {}
-    )
+    settings = read(JOINED + "[[window]]\nname = 'h'\nlength = '1h'\n[serve]\ntoken = 'env:T'")
+    text = check_text(settings, {"T": "hunter2-hunter2-hunter2"})
+    assert "hunter2" not in text
     assert "# window h: the last 1h in panes of 1h, each taking events until 1d after" in text
-    assert "# not here: serve.token: expected the variable T in the environment, got none" in text
     assert tomllib.loads(text)["join"] == {"wait": "24h", "hot": 500_000}
+
+
+HOOK = "[webhook]\nurl = 'env:URL'\ntoken = 'env:T'\n"
+GOOD = {"T": "hunter2-hunter2-hunter2", "URL": "http://hooks.example/hunter2"}
+BROKER = "[kafka]\nrecords = 'r'\n[kafka.properties]\n'bootstrap.servers' = 'b:1'\n"
+LOGIN = BROKER + "'sasl.password' = 'env:NONE'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "message"),
+    [
+        ("[serve]\ntoken = 'env:T'", {}, "serve.token: expected the variable T in the environment"),
+        ("[serve]\ntoken = 'env:T'", {}, "got none; set it, or name another"),
+        ("[serve]\ntoken = 'env:T'", {"T": "hunter2"}, "serve.token: expected at least 16 charact"),
+        ("[serve]\ntoken = 'hunter2'", {}, "serve.token: expected at least 16 characters, got 7; "),
+        (
+            "[serve]\ntoken = 'file:/no/t'",
+            {},
+            "serve.token: expected a readable file /no/t, got",
+        ),
+        ("[serve]\ntoken = 'file:/no/t'", {}, "directory; put the value there, or name another"),
+        (
+            HOOK,
+            GOOD | {"URL": ""},
+            "webhook.url: expected the variable URL in the environment",
+        ),
+        (HOOK, GOOD | {"URL": "hunter2"}, "webhook.url: expected an address http://"),
+        (HOOK, GOOD | {"T": "hunter2-\u00e9"}, "webhook.token: expected printable ASCII text"),
+        (LOGIN, {}, "kafka.properties.sasl.password: expected the variable NONE in the envi"),
+        (
+            "store = '/no such/run.db'\n",
+            {},
+            "store: expected a file in a directory that is there",
+        ),
+        ("store = '/no such/run.db'\n", {}, "got /no such/run.db; make /no such first, or name"),
+        ("store = '/'\n", {}, "store: expected the path of a file, got the directory /"),
+    ],
+)
+def test_the_check_looks_for_what_is_named(
+    text: str, environment: dict[str, str], message: str
+) -> None:
+    settings = read(text + SCORE if text.startswith("store") else SCORE + text)
+    with pytest.raises(ConfigError) as caught:
+        check_text(settings, environment)
+    assert message in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_check_is_content_with_what_is_there() -> None:
+    text = check_text(read(SCORE + HOOK + "[serve]\ntoken = 'env:T'"), GOOD)
+    assert text.startswith("# This can be run.")
+    assert "hunter2" not in text
+    # Nobody is asked for the token of a server that there is not.
+    check_text(read(SCORE + "[files]\nrecords = ['a']\n[serve]\nenabled = false\ntoken = 'short'"))
+
+
+def test_a_secret_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(GOOD["T"])
+    resolve = resolved_secrets(read(SCORE + f"[serve]\ntoken = 'file:{path}'"))
+    path.unlink()  # as from a pipe
+    assert resolve(f"file:{path}", "serve.token") == GOOD["T"]
 
 
 # Any text at all, and any values under the keys there are.

@@ -167,6 +167,29 @@ def test_it_is_given_up_after_so_many_times(
     assert "hunter2" not in caplog.text + hook.problem
 
 
+def test_each_attempt_that_failed_is_logged(
+    receivers: list[Receiver], caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver = Receiver(500, "hang up", 503, 204, 500)
+    receivers.append(receiver)
+    settings = WebhookSettings(
+        url=f"http://me:hunter2@{receiver.address}/hunter2", token="hunter2", retries=4
+    )
+    with caplog.at_level(logging.INFO):
+        hook = Webhook(settings, first_delay=0.001)
+        for transition in transitions(2):
+            hook.post(transition)
+        assert settled(hook, 2) == [1, 2]
+    where = f"alert low not posted to http://***@{receiver.address}/***"
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in told] == ["WARNING", "INFO", "INFO", "WARNING"]
+    assert told[0][1] == f"{where}, attempt 1 of 5: answered with status 500; again in 0.001 s"
+    assert told[1][1].startswith(f"{where}, attempt 2 of 5: ")
+    assert told[2][1] == f"{where}, attempt 3 of 5: answered with status 503; again in 0.004 s"
+    assert told[3][1] == told[0][1]
+    assert "hunter2" not in caplog.text
+
+
 def test_nobody_there(caplog: pytest.LogCaptureFixture) -> None:
     receiver = Receiver()
     receiver.close()

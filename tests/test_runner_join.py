@@ -222,4 +222,4 @@ def test_topics_of_predictions_and_labels_are_read_in_turn(tmp_path: Path) -> No
     told = [[status.partition for status in source.status()] for source in sources]
     for source in sources:
         source.close()
-    assert told == [["kafka:p"], ["kafka:l"]]
+    assert told == [["kafka:p", "kafka:l"]]

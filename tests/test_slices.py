@@ -190,6 +190,10 @@ def test_the_report_puts_the_worst_first() -> None:
 def test_what_is_no_slice() -> None:
     for bad, message in [
         (("country", "country"), "slices: expected each name once"),
+        (
+            (("country", "model"), ("model", "country")),
+            "slices: expected each combination once, in whichever order, got .'model', 'country'",
+        ),
         ((("country", "country"),), "slices: expected each name once"),
         ((1,), "slices: expected names, or tuples of names"),
         (("",), "slices: expected names"),

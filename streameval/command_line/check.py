@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from streameval.errors import ConfigError
 from streameval.event_time import duration_text
-from streameval.stream.config import main_metrics, resolved, secret, window_spec_of
+from streameval.stream.config import main_metrics, resolved, window_spec_of
+from streameval.stream.outside import check_store, resolved_secrets
 from streameval.stream.settings import RunSettings, WindowSettings
 from streameval.windows import Fading, Panes
 
@@ -19,13 +19,17 @@ def check_text(settings: RunSettings, environment: Mapping[str, str] = os.enviro
 
     What follows is in comments, so that the text is a configuration again.
 
+    Raises:
+        ConfigError: A secret is not to be had here, or the store's directory is not there.
+
     >>> print(check_text(RunSettings()).splitlines()[1])
     # window all: every event
     """
+    check_store(settings.store)
+    resolved_secrets(settings, environment)
     lines = ["# This can be run. Defaults are filled in, secrets are hidden."]
     lines += [f"# window {w.name}: {window_text(settings, w)}" for w in settings.window]
     lines.append(f"# slices are shown with: {', '.join(main_metrics(settings))}")
-    lines += [f"# not here: {problem}" for problem in _missing_secrets(settings, environment)]
     return "\n".join([*lines, "", resolved(settings)])
 
 
@@ -44,19 +48,3 @@ def window_text(settings: RunSettings, window: WindowSettings) -> str:
     if isinstance(spec, Fading):
         return f"every event, weighing half after {window.half_life}"
     return "every event"
-
-
-def _missing_secrets(settings: RunSettings, environment: Mapping[str, str]) -> Iterator[str]:
-    """Secrets that are named and cannot be had where the check is run."""
-    named: dict[str, str | None] = {"serve.token": settings.serve.token}
-    if settings.webhook is not None:
-        named |= {"webhook.url": settings.webhook.url, "webhook.token": settings.webhook.token}
-    if settings.kafka is not None:
-        for name, text in settings.kafka.properties.items():
-            named[f"kafka.properties.{name}"] = text if isinstance(text, str) else None
-    for key, value in named.items():
-        try:
-            if value is not None:
-                secret(value, key, environment)
-        except ConfigError as error:
-            yield " ".join(str(error).split())

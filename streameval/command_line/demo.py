@@ -40,7 +40,7 @@ def demo(
         str | None, typer.Option("--for", metavar="DURATION", help='End after, such as "30s".')
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Port of the dashboard; 8642 if it is free.")
+        int | None, typer.Option(help="Port of the dashboard; 8642 if it is free. 0 is any.")
     ] = None,
     directory: Annotated[
         str | None,

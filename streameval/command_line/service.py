@@ -15,10 +15,10 @@ from types import FrameType
 
 import msgspec
 
-from streameval.stream.config import secret
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.join.open_join import open_join
 from streameval.stream.open_sources import open_sources
+from streameval.stream.outside import resolved_secrets
 from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
@@ -57,9 +57,10 @@ def run_service(
     """
     if until_end:
         settings = _ending(settings)
+    resolve = resolved_secrets(settings)
     token = settings.serve.token
     if token is not None:
-        token = secret(token, "serve.token")
+        token = resolve(token, "serve.token")
     stop = _Stop()
     with ExitStack() as stack:
         # From the start: a stop while it opens its store is a stop like any other.
@@ -77,7 +78,7 @@ def run_service(
         publisher = Publisher()
         webhook = None
         if settings.webhook is not None:
-            webhook = Webhook(settings.webhook)
+            webhook = Webhook(settings.webhook, resolve=resolve)
             stack.callback(webhook.close)
         join = open_join(settings, store, time.monotonic)
         runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
@@ -93,7 +94,7 @@ def run_service(
             directory = Path(os.path.realpath(settings.store) + ".inbox")
             inbox = Inbox(directory, max_bytes=settings.http.max_inbox_bytes)
             stack.callback(inbox.close)
-        sources = open_sources(settings, runner.positions, inbox)
+        sources = open_sources(settings, runner.positions, inbox, resolve)
         for source in sources:
             stack.callback(source.close)
         url = None

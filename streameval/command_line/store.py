@@ -223,6 +223,9 @@ def _replay(path: str, reason: str | None) -> None:
     opened = open_store(path)
     try:
         with opened.transaction() as connection:
+            known = reasons(connection)
+            if reason is not None and known and reason not in known:
+                raise InputError("--reason", expected=_one_of(list(known)), got=shown(reason))
             marked, cut = mark_for_replay(connection, reason)
     finally:
         opened.close()

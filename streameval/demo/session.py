@@ -68,7 +68,8 @@ class DemoRun:
 
     Args:
         directory: Where configuration, store and inbox lie; made if need be.
-        port: To listen on; None (or 0) is 8642, or any other if that one is taken.
+        port: To listen on; None is 8642, or any other if that one is taken;
+            0 is any that is free.
         clock: Seconds.
         sleep: How to wait.
 
@@ -91,7 +92,7 @@ class DemoRun:
         self.store = directory / "flights.db"
         self._clock = clock
         self._sleep = sleep
-        self.port = port or _free_port()
+        self.port = port or _free_port(*(() if port == 0 else (_PORT,)))
         self.url = f"http://127.0.0.1:{self.port}/"
         listen = f"127.0.0.1:{self.port}"
         self._log = directory / "run.log"
@@ -169,8 +170,9 @@ class DemoRun:
         return self._process.wait()
 
 
-def _free_port() -> int:
-    for port in (_PORT, 0):
+def _free_port(*wanted: int) -> int:
+    """The first of the wanted ports that is free, or else any."""
+    for port in (*wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

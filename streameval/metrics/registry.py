@@ -28,7 +28,7 @@ from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
 from streameval.states.succession import Succession
 
-__all__ = ["METRICS", "ROWS", "compute", "find", "left_out", "shown_metrics"]
+__all__ = ["LISTED", "METRICS", "ROWS", "compute", "find", "left_out", "shown_metrics"]
 
 ROWS: tuple[Metric, ...] = (*LABEL_ROWS, *SCORE_ROWS)
 """Every row, in the order of reports. A name may stand twice, once for each task."""
@@ -57,6 +57,9 @@ _STATE_TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
 }
 
 # Other names in use, for the hint of an error only: a value has one name.
+LISTED = "streameval.metrics.METRICS lists them"
+"""Where names are found, in errors; the command line names its own command instead."""
+
 _ALSO_CALLED: Mapping[str, str] = {
     "acc": "accuracy",
     "auc": "roc_auc",
@@ -158,7 +161,7 @@ def _unknown(name: object) -> str:
     near = [also] if also else difflib.get_close_matches(plain, METRICS, n=3)
     if near:
         return f"{text}; did you mean {' or '.join(near)}?"
-    return f"{text}; streameval.metrics.METRICS lists them"
+    return f"{text}; {LISTED}"
 
 
 def _elsewhere(name: str, task: str) -> str:

@@ -11,11 +11,11 @@ from urllib.parse import parse_qs
 from streameval.errors import ConfigError
 from streameval.serve.address import Address
 from streameval.serve.asgi import Scope, header
+from streameval.stream.outside import check_token
 
 __all__ = ["COOKIE", "LOGIN_STYLE_HASH", "Access", "login_page"]
 
 COOKIE = "streameval_session"
-_LEAST_TOKEN = 16
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:15vh auto;padding:0 1rem;"
@@ -47,11 +47,8 @@ class Access:
                 f"serve.token: expected a token, because {address.host} can be reached from other "
                 "machines; got none. Set token to env:NAME or file:PATH, or listen at 127.0.0.1"
             )
-        if token is not None and len(token) < _LEAST_TOKEN:
-            raise ConfigError(
-                f"serve.token: expected at least {_LEAST_TOKEN} characters, got {len(token)}; "
-                "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
-            )
+        if token is not None:
+            check_token(token)
         self._token = None if token is None else token.encode()
         self._cookie = (
             b""

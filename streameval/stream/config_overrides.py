@@ -66,8 +66,20 @@ def _apply(override: str, data: dict[str, Any]) -> str:
             return written
         if isinstance(target, dict):
             # Where the file has no such table, the next name is a key of a new one.
+            if isinstance(_plain(kind), inspect.ListType) and target.get(step, []) == []:
+                raise _no_list(kind, written, empty=step in target)
             target.setdefault(step, {})
         target = target[step]
+
+
+def _no_list(kind: Any, key: str, *, empty: bool) -> ConfigError:
+    """There is no list to set a part of; what to do instead."""
+    remedy = f"set all of it: '{key}=[…]'"
+    if isinstance(_plain(kind).item_type, inspect.StructType):
+        whole = f"{key}=[{{KEY = VALUE, …}}, …]"
+        remedy = f"write each [[{key}]] in the file, or set all of them: '{whole}'"
+    got = "an empty one" if empty else "none"
+    return ConfigError(f"--set: {key}: expected a list to set a part of, got {got}; {remedy}")
 
 
 def _names(key: str) -> list[str]:

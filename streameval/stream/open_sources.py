@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
@@ -17,7 +17,10 @@ __all__ = ["open_sources"]
 
 
 def open_sources(
-    settings: RunSettings, positions: Mapping[str, Position], inbox: Inbox | None
+    settings: RunSettings,
+    positions: Mapping[str, Position],
+    inbox: Inbox | None,
+    resolve: Callable[[str, str], str] = secret,
 ) -> list[Source]:
     """Every source of a run; to be closed by the caller.
 
@@ -25,6 +28,7 @@ def open_sources(
         settings: The run's.
         positions: Where each partition is to be read on.
         inbox: Where posts arrive; None without ``[http]``.
+        resolve: What ``env:`` and ``file:`` stand for, by value and key.
 
     Raises:
         ConfigError, SourceError: One of them cannot be opened; none is open then.
@@ -43,7 +47,7 @@ def open_sources(
             stamps = settings.fields.time is None and _needs_time(settings)
             topics = []
             for one in _topics(settings.kafka):
-                topics.append(KafkaSource(one, positions, secret=secret, stamps=stamps))
+                topics.append(KafkaSource(one, positions, secret=resolve, stamps=stamps))
                 opened.append(topics[-1])
             if len(topics) == 2:
                 opened[-2:] = [PredictionsFirst(*topics)]

@@ -45,7 +45,10 @@ def secret(value: str, key: str, environment: Mapping[str, str] = os.environ) ->
         found = environment.get(name)
         if not found:
             got = "none" if found is None else "an empty one"
-            raise ConfigError(f"{key}: expected the variable {name} in the environment, got {got}")
+            raise ConfigError(
+                f"{key}: expected the variable {name} in the environment, got {got}; set it, or "
+                "name another"
+            )
         return found
     if kind == "file" and colon:
         return _from_file(name, key)
@@ -58,7 +61,10 @@ def _from_file(path: str, key: str) -> str:
             data = file.read(_LARGEST + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "no path"
-        raise ConfigError(f"{key}: expected a readable file {path}, got {reason}") from None
+        raise ConfigError(
+            f"{key}: expected a readable file {path}, got {reason}; put the value there, or name "
+            "another"
+        ) from None
     if len(data) > _LARGEST:
         raise ConfigError(f"{key}: expected at most {_LARGEST} bytes in {path}, got more")
     try:

@@ -18,11 +18,11 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 
 from streameval import __version__
-from streameval.errors import ConfigError
 from streameval.event_time import duration
 from streameval.stream.alerts import Transition
 from streameval.stream.secret_values import hidden_url, secret
 from streameval.stream.settings import WebhookSettings
+from streameval.stream.webhook_target import webhook_target
 
 __all__ = ["Webhook"]
 
@@ -56,7 +56,7 @@ class Webhook:
         first_delay: float = 1.0,
         resolve: Callable[[str, str], str] = secret,
     ) -> None:
-        url = _checked_url(resolve(settings.url, "webhook.url"))
+        url, token = webhook_target(settings, resolve)
         self._host = hidden_url(url)
         self._url, login = _without_login(url)
         self._headers = {
@@ -65,10 +65,7 @@ class Webhook:
         }
         if login:
             self._headers["Authorization"] = f"Basic {login}"
-        if settings.token is not None:
-            token = resolve(settings.token, "webhook.token")
-            if not (token.isascii() and token.isprintable()):
-                raise ConfigError("webhook.token: expected printable ASCII text, got other text")
+        if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._timeout = duration(settings.timeout, "webhook.timeout") / 1e6
         self._tries = 1 + settings.retries
@@ -133,8 +130,16 @@ class Webhook:
                 self._settled.append(transition.number)
                 return
             self.problem = problem
+            if not again or attempt + 1 == self._tries or self._stop.is_set():
+                break
             delay = min(self._first_delay * 2**attempt, _LONGEST_DELAY)
-            if not again or attempt + 1 == self._tries or self._stop.wait(delay):
+            _LOG.log(
+                # Once for each alert is enough to be called by; what is given up is told as well.
+                logging.INFO if attempt else logging.WARNING,
+                "alert %s not posted to %s, attempt %d of %d: %s; again in %g s",
+                *(transition.name, self._host, attempt + 1, self._tries, problem, delay),
+            )
+            if self._stop.wait(delay):
                 break
         self._give_up(transition, problem)
 
@@ -170,17 +175,6 @@ class Webhook:
 def _kind(error: Any) -> str:
     words = getattr(error, "strerror", None)
     return f"{type(error).__name__}{f' ({words})' if isinstance(words, str) else ''}"
-
-
-def _checked_url(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good or not url.isascii() or not url.isprintable() or " " in url:
-        raise ConfigError("webhook.url: expected an address http://… or https://…, got other text")
-    return url
 
 
 def _without_login(url: str) -> tuple[str, str]:
