@@ -41,7 +41,7 @@ class Sizes:
     def close(self) -> None:
         self.closed = True
         if self.kind == "predictions":
-            raise OSError
+            raise OSError("no longer there")
 
     @property
     def finished(self) -> bool:
@@ -86,7 +86,7 @@ def test_labels_are_never_shut_out() -> None:
     st.lists(st.integers(0, 9_000), max_size=40),
 )
 def test_all_is_read_once(predictions: list[int], labels: list[int]) -> None:
-    source, first, second = pair(predictions, labels)
+    source, _, _ = pair(predictions, labels)
     read = {"predictions": 0, "labels": 0}
     for _ in range(len(predictions) + 3 * len(labels) + 30):
         for batch in source.read(20_000, 0.1):
@@ -108,7 +108,7 @@ def test_both_are_told_and_closed() -> None:
     source, predictions, labels = pair([], [])
     source.checkpointed({"x": {"offset": 1}})
     assert predictions.told == labels.told == [{"x": {"offset": 1}}]
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="no longer there"):
         source.close()
     assert predictions.closed
     assert labels.closed
