@@ -75,7 +75,8 @@ def run_service(
         decoder = RecordDecoder(
             settings.fields, settings.evaluator, settings.join is not None, longest
         )
-        publisher = Publisher()
+        # Nobody looks where nothing is served and no alert is judged: nothing is made for them.
+        publisher = Publisher() if settings.serve.enabled or settings.alert else None
         webhook = None
         if settings.webhook is not None:
             webhook = Webhook(settings.webhook, resolve=resolve)
@@ -98,7 +99,7 @@ def run_service(
         for source in sources:
             stack.callback(source.close)
         url = None
-        if settings.serve.enabled:
+        if settings.serve.enabled and publisher is not None:
             # Imported only where it is wanted: the server is an extra.
             from streameval.serve.server import start
 

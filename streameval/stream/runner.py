@@ -64,7 +64,7 @@ class Runner:
         settings: The run's.
         store: Open for writing.
         decoder: For the records.
-        publisher: Gets a snapshot after each checkpoint.
+        publisher: Gets a snapshot after each checkpoint; None where nobody looks at one.
         join: Where predictions and labels meet, loaded from the store; None
             where records are complete.
         webhook: Where alerts are posted to.
@@ -81,7 +81,7 @@ class Runner:
         settings: RunSettings,
         store: Store,
         decoder: Decoder,
-        publisher: Publisher,
+        publisher: Publisher | None,
         *,
         join: LabelJoin | None = None,
         webhook: Webhook | None = None,
@@ -279,6 +279,8 @@ class Runner:
         return counted
 
     def _publish(self, *, force: bool = False) -> None:
+        if self._publisher is None:
+            return
         self._published += 1
         self._published_at = self._clock()
         coverage = None if self._join is None else self._join.coverage()

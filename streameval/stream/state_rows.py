@@ -160,6 +160,8 @@ class StateRows:
     def compact(self, enough: Callable[[], bool]) -> int:
         """Merge the rows of partitions and windows where it is due, the heaviest first.
 
+        A row that is the only one is called a snapshot, as it is.
+
         Args:
             enough: Asked after each; True ends it, and the rest waits.
 
@@ -175,6 +177,14 @@ class StateRows:
         return len(due)
 
     def _merge(self, partition: str, window: str) -> None:
+        size = self._sizes[partition, window]
+        if size.rows == 1 and not size.snapshot:
+            self._connection.execute(
+                "UPDATE states SET kind = 'snapshot' WHERE partition = ? AND window = ?",
+                (partition, window),
+            )
+            self._sizes[partition, window] = _Size(snapshot=size.deltas)
+            return
         merged: Evaluator | None = None
         reverted: list[Event] = []
         last = 0

@@ -127,7 +127,7 @@ class RecordReader:
     def read_all(self, messages: list[bytes]) -> list[Any] | None:
         """Every record, or None where any is bad and they have to be read one by one."""
         try:
-            if all(map(bytes.isascii, messages)) or all(map(_is_utf8, messages)):
+            if b"".join(messages).isascii() or all(map(_is_utf8, messages)):
                 return list(map(self._decode, messages))
         except _CANNOT_DECODE:
             pass

@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 _MOMENT = itemgetter(1)
 """Of a message's time stamp; before it stands which clock it was."""
 
-_CONSUME = 5_000
+_CONSUME = 2_500
 _CONSUME_SECONDS = 0.05
 """librdkafka waits to fill a call's number, so near a topic's end its time is the delay."""
 
