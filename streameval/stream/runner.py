@@ -34,6 +34,9 @@ _WAIT_SECONDS = 0.1
 _COSTS = 4
 """The time between two checkpoints is at least so many times what the last one took."""
 
+_EARLY_COSTS = 10
+"""And so many times that, where the number of records asks for one and not yet the time."""
+
 _EVENTS_AT_MOST = 20
 """But a checkpoint comes at the latest after so many times the settings' number of records."""
 
@@ -213,9 +216,10 @@ class Runner:
         waited = self._clock() - self._begun
         if self._read >= _EVENTS_AT_MOST * self._settings.checkpoint.events:
             return True
-        if waited < _COSTS * self._checkpoint_seconds:
-            return False
-        return waited >= self._every or self._read >= self._settings.checkpoint.events
+        if waited >= self._every:
+            return waited >= _COSTS * self._checkpoint_seconds
+        early = self._read >= self._settings.checkpoint.events
+        return early and waited >= _EARLY_COSTS * self._checkpoint_seconds
 
     def _is_finished(self, until_end: bool) -> bool:
         if all(source.finished for source in self._sources):
