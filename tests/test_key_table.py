@@ -104,6 +104,7 @@ def test_references_are_given_back(make: Callable[[], KeyTable]) -> None:
     before = counts()
     for _ in range(3):
         table = make()
+        table.reserve(5_000)
         table.add([key], [first])
         found = table.add(["".join(["k", "1"])], [second])
         assert found[0] is first

@@ -37,8 +37,9 @@ _COSTS = 4
 _EARLY_COSTS = 10
 """And so many times that, where the number of records asks for one and not yet the time."""
 
-_EVENTS_AT_MOST = 20
-"""But a checkpoint comes at the latest after so many times the settings' number of records."""
+_EVENTS_AT_MOST = 8
+"""But a checkpoint comes at the latest after so many times the settings' number of records,
+which are in memory until then."""
 
 _QUIET_SECONDS = 10.0
 """While nothing comes, a join is written so often: what waits expires by the clock as well."""

@@ -43,6 +43,9 @@ class PortableKeyTable:
     def __len__(self) -> int:
         return len(self._values)
 
+    def reserve(self, count: int) -> None:
+        """Make room for so many keys at once; a dict cannot."""
+
     def find(self, keys: Sequence[str]) -> list[Any]:
         """The value of each key, None where there is none."""
         return list(map(self._values.get, keys))

@@ -85,14 +85,15 @@ class Pairing:
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         payloads = self._payloads(records)
         number = self._partitions.number(partition)
+        moments = times.tolist()
         entries: list[Entry] = list(
             zip(
                 repeat(WAITS),
-                times.tolist(),
+                moments,
                 repeat(number),
                 payloads,
                 repeat(None),
-                times.tolist(),
+                moments,
                 strict=False,
             )
         )

@@ -167,6 +167,8 @@ class WaitingStore:
             keys = [key for some, _ in written for key in some]
             self._disk.index(keys, np.concatenate([places for _, places in written]))
         self._old, self._young = self._young, _Generation()
+        # A quarter of what is allowed: it is going to be half, in one step more.
+        self._young.entries.reserve(self._hot // 4)
 
     def drop(self, connection: sqlite3.Connection, before: int) -> None:
         """Forget what is older than a moment; delete the segments that hold nothing else.
