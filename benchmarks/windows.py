@@ -155,7 +155,7 @@ def growth(small: int, large: int, repeats: int = 7) -> Row:
     )
 
 
-def two_threads(many: int, repeats: int = 5) -> Row:
+def two_threads(many: int, repeats: int = 25) -> Row:
     """Two evaluators fed at once by two threads, against one after the other."""
     columns = [_stream(many, 0, seed)[:2] for seed in (1, 2)]
 
