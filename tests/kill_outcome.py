@@ -34,8 +34,8 @@ def outcome(directory: Path, *, retried: bool) -> dict[str, Any]:
 
     Args:
         retried: Posts may have been taken twice: counts of records, of
-            duplicates and of refused records then say nothing, and
-            places in the inbox differ.
+            duplicates and of refused records then say nothing, nor do those of label
+            records that no prediction was there for, and places in the inbox differ.
     """
     store = directory / "run.db"
     exported = directory / "states"
@@ -82,6 +82,9 @@ def _stored(store: Store, directory: str, *, retried: bool) -> dict[str, Any]:
     if retried:
         for by in counts.values():
             by.update(dict.fromkeys((*_REPEATED, "labels"), _RETRIED))
+        # A label that waits is a record like another; sent again, it is a second one.
+        join["coverage"]["labels"] = sorted(cohort for cohort, _ in join["coverage"]["labels"])
+        join["coverage"]["orphans"] = _RETRIED
         positions = {name: newest for name, (_, _, newest) in positions.items()}
         reasons = dict.fromkeys(sorted(reasons), _RETRIED)
         refused = sorted({raw for *_, raw in refused})
