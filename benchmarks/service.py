@@ -28,7 +28,7 @@ from tests.brokers import Broker, free_port, running_broker
 
 __all__ = ["asked", "rows", "run", "until"]
 
-_KAFKA = """
+_RUN = """
 store = "{store}"
 [serve]
 enabled = false
@@ -37,11 +37,14 @@ metrics = ["accuracy", "f1", "roc_auc"]
 [fields]
 id = "id"
 score = "score"
+"""
+
+_KAFKA = f"""{_RUN}
 [kafka]
 stop_at_end = true
-{topics}
+{{topics}}
 [kafka.properties]
-"bootstrap.servers" = "{bootstrap}"
+"bootstrap.servers" = "{{bootstrap}}"
 """
 
 _JOIN = '\n[join]\nwait = "1h"\n'
@@ -134,18 +137,10 @@ def with_join(broker: Broker, pairs: int, repeats: int) -> Row:
     return _pairs_row("Kafka", rates)
 
 
-_FILES = """
-store = "{store}"
-[serve]
-enabled = false
-[evaluator]
-metrics = ["accuracy", "f1", "roc_auc"]
-[fields]
-id = "id"
-score = "score"
+_FILES = f"""{_RUN}
 [files]
-predictions = ["{folder}/predictions.jsonl"]
-labels = ["{folder}/labels.jsonl"]
+predictions = ["{{folder}}/predictions.jsonl"]
+labels = ["{{folder}}/labels.jsonl"]
 follow = false
 """
 

@@ -53,7 +53,7 @@ class KeySlots {
         slots_.swap(larger);
     }
 
-    // Ask for what the look-ups of some keys will need, at most `batch` of them.
+    // Ask for what the look-ups of some keys will need.
     void prefetch(const Py_hash_t* hashes, std::size_t count) const {
         if (slots_.empty()) return;
         std::size_t mask = slots_.size() - 1;

@@ -29,7 +29,7 @@ cdef extern from "key_slots.hpp" namespace "streameval":
 
 
 cdef enum:
-    BATCH = 128  # KeySlots::batch
+    BATCH = 128  # Keys whose slots and texts are asked for at once.
 
 
 cdef list _texts(object keys):
@@ -106,6 +106,14 @@ cdef class NativeKeyTable:
 
     def add(self, keys, values):
         """Put in the values of keys that have none; the value that each key has then."""
+        return self._set(keys, values, False)
+
+    def put(self, keys, values):
+        """Give keys their values, whatever they had."""
+        self._set(keys, values, True)
+
+    cdef list _set(self, keys, values, cbool replace):
+        """The value that each key has afterwards."""
         cdef list names = _texts(keys)
         cdef list given = values if type(values) is list else list(values)
         cdef Py_ssize_t total = len(names), start, count, n
@@ -124,35 +132,16 @@ cdef class NativeKeyTable:
                     self._slots.take(
                         slot, <PyObject*>key, self._hashes[n], <PyObject*>given[start + n]
                     )
-                    slot.changed = True
-                    self._changed.append(key)
-                found[start + n] = <object>slot.value
-        return found
-
-    def put(self, keys, values):
-        """Give keys their values, whatever they had."""
-        cdef list names = _texts(keys)
-        cdef list given = values if type(values) is list else list(values)
-        cdef Py_ssize_t total = len(names), start, count, n
-        cdef KeySlot* slot
-        if len(given) != total:
-            raise ValueError(f"expected a value for each of {total} keys, got {len(given)}")
-        self._slots.reserve(total)
-        for start in range(0, total, BATCH):
-            count = min(BATCH, total - start)
-            self._look(names, start, count)
-            for n in range(count):
-                key = names[start + n]
-                slot = self._slots.find(<PyObject*>key, self._hashes[n])
-                if slot.key is NULL:
-                    self._slots.take(
-                        slot, <PyObject*>key, self._hashes[n], <PyObject*>given[start + n]
-                    )
-                else:
+                elif replace:
                     self._slots.replace(slot, <PyObject*>given[start + n])
+                else:
+                    found[start + n] = <object>slot.value
+                    continue
+                found[start + n] = given[start + n]
                 if not slot.changed:
                     slot.changed = True
                     self._changed.append(key)
+        return found
 
     def changes(self):
         """Keys and values of what :meth:`add` and :meth:`put` have changed since this was asked."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from typing import Any
 
 import msgspec
 
 from streameval.errors import StoreError
-from streameval.stream.join.coverage import Coverage, SavedCoverage
-from streameval.stream.join.watermark import SavedWatermark
+from streameval.stream.join.coverage import Coverage
+from streameval.stream.join.saved_join import SavedJoin
 
 __all__ = ["JOIN_SPANS", "JoinSpans", "read_join"]
 
@@ -23,13 +22,6 @@ class JoinSpans(msgspec.Struct):
 
     wait: int
     cohort: int
-
-
-class _Saved(msgspec.Struct):
-    """The part of ``join_counts`` that is told."""
-
-    coverage: SavedCoverage
-    watermark: SavedWatermark
 
 
 def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
@@ -47,15 +39,12 @@ def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
     row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
     if row is None:
         return None
-    crc, data = row
+    saved = SavedJoin.of(*row)
     try:
-        if not isinstance(data, bytes) or zlib.crc32(data) != crc:
-            raise ValueError("their checksum is not the one they were written with")
-        saved = msgspec.json.decode(data, type=_Saved)
         spans = msgspec.json.decode(noted[0], type=JoinSpans)
     except ValueError as error:
         raise StoreError(
-            f"the join's counts are damaged: {error}; restore the store from a copy of it"
+            f"the join's spans are damaged: {error}; restore the store from a copy of it"
         ) from None
     coverage = Coverage(spans.wait, spans.cohort)
     coverage.restore(saved.coverage)

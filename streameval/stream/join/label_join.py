@@ -30,21 +30,20 @@ a crash. ``coverage`` is what readers are told.
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from streameval.errors import StoreError
 from streameval.stream.batch import Decoded
-from streameval.stream.join.coverage import Coverage, SavedCoverage
+from streameval.stream.join.coverage import Coverage
 from streameval.stream.join.joined_events import Outcome
 from streameval.stream.join.pairing import Pairing
 from streameval.stream.join.partition_numbers import PartitionNumbers
+from streameval.stream.join.saved_join import SavedJoin
 from streameval.stream.join.waiting import WaitingStore
-from streameval.stream.join.watermark import SavedWatermark, Watermark
+from streameval.stream.join.watermark import Watermark
 
 __all__ = ["LabelJoin", "Outcome"]
 
@@ -54,13 +53,6 @@ CREATE TABLE join_counts (
 );
 CREATE TABLE join_partitions (number INTEGER PRIMARY KEY, partition TEXT NOT NULL UNIQUE);
 """
-
-
-class _Saved(msgspec.Struct):
-    """What ``join_counts`` holds, as JSON."""
-
-    coverage: SavedCoverage
-    watermark: SavedWatermark
 
 
 class LabelJoin:
@@ -126,15 +118,7 @@ class LabelJoin:
         numbers = {partition: number for number, partition in names}
         if row is None:
             return numbers
-        crc, data = row
-        try:
-            if not isinstance(data, bytes) or zlib.crc32(data) != crc:
-                raise ValueError("their checksum is not the one they were written with")
-            saved = msgspec.json.decode(data, type=_Saved)
-        except ValueError as error:
-            raise StoreError(
-                f"the join's counts are damaged: {error}; restore the store from a copy of it"
-            ) from None
+        saved = SavedJoin.of(*row)
         self._coverage.restore(saved.coverage)
         self._watermark.restore(saved.watermark)
         border = self._border(saved.watermark.value)
@@ -197,10 +181,8 @@ class LabelJoin:
             "INSERT OR IGNORE INTO join_partitions VALUES (?, ?)",
             list(self._partitions.names.items()),
         )
-        data = msgspec.json.encode(_Saved(self._coverage.saved(), self._watermark.saved()))
-        connection.execute(
-            "INSERT OR REPLACE INTO join_counts VALUES (0, ?, ?)", (zlib.crc32(data), data)
-        )
+        crc, data = SavedJoin(self._coverage.saved(), self._watermark.saved()).row()
+        connection.execute("INSERT OR REPLACE INTO join_counts VALUES (0, ?, ?)", (crc, data))
 
     @property
     def watermark(self) -> int | None:

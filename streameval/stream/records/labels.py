@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -63,6 +64,13 @@ def checked_values(
         return values, {}
     if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
         return values, {}
+    return _judged(values, lambda value: plain_value(value, expected))
+
+
+def _judged(
+    values: list[Any], judge: Callable[[Any], Label | Fault]
+) -> tuple[list[Any], dict[int, Fault]]:
+    """What is taken for each value, and the faults; each distinct one is judged once."""
     taken: list[Any] = []
     faults: dict[int, Fault] = {}
     verdicts: dict[tuple[type, Any], Label | Fault] = {}
@@ -70,7 +78,7 @@ def checked_values(
         key = (type(value), value)
         verdict = verdicts.get(key)
         if verdict is None:
-            verdict = verdicts[key] = plain_value(value, expected)
+            verdict = verdicts[key] = judge(value)
         if isinstance(verdict, Fault):
             faults[place] = verdict
         taken.append(verdict)
@@ -129,18 +137,7 @@ class RecordLabels:
         # Equal is not enough: 1.0 and true are equal to the label 1.
         if kinds <= {str, int} and self._known.issuperset(values):
             return values, {}
-        taken: list[Any] = []
-        faults: dict[int, Fault] = {}
-        verdicts: dict[tuple[type, Any], Label | Fault] = {}
-        for place, value in enumerate(values):
-            key = (type(value), value)
-            verdict = verdicts.get(key)
-            if verdict is None:
-                verdict = verdicts[key] = self._verdict(value)
-            if isinstance(verdict, Fault):
-                faults[place] = verdict
-            taken.append(verdict)
-        return taken, faults
+        return _judged(values, self._verdict)
 
     def key(self, text: str) -> Label | Fault:
         """The label that a key of a JSON object, which is always text, stands for."""
