@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from streameval.errors import ConfigError
 from streameval.stream.batch import Position
 from streameval.stream.settings import FilesSettings
+from streameval.stream.sources import followed_file
 from streameval.stream.sources.files import FilesSource
 from streameval.stream.sources.followed_file import FollowedFile
 from streameval.stream.sources.lines import next_lines
@@ -167,6 +168,37 @@ def test_a_reader_that_is_behind_while_numbers_go_up(tmp_path: Path) -> None:
     assert reading.status()[0].lag == 6
     assert found + drain(reading) == [b"%d" % n for n in range(9)]
     assert reading.status()[0].lag == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rotations_after_a_look_at_the_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"0\n")
+    reading, _ = source(path)
+    found = drain(reading)
+    rng = random.Random(seed)
+    original = followed_file._rotated
+    rotations = 0
+
+    def rotate_now() -> None:
+        nonlocal rotations
+        rotations += 1
+        rotate(path, rotations)
+        append(path, b"%d\n" % rotations)
+
+    def looked(path: Path) -> list[followed_file._Rotated]:
+        seen = original(path)
+        if rotations < 30 and rng.random() < 0.7:
+            rotate_now()
+        return seen
+
+    monkeypatch.setattr(followed_file, "_rotated", looked)
+    while rotations < 30:
+        rotate_now()
+        found += drain(reading)
+    assert found == [b"%d" % n for n in range(rotations + 1)]
 
 
 def test_files_of_one_moment_are_told_by_their_numbers(tmp_path: Path) -> None:

@@ -142,19 +142,21 @@ class FollowedFile:
         Names are not kept: the next rotation gives them to other files.
         """
         while True:
-            path = self._next()
+            younger = _younger(self.path, self._file)
+            path = younger[0].path if younger else self.path
             try:
                 file = path.open("rb")
             except FileNotFoundError:
-                if path != self.path:
+                if younger:
                     continue
                 return False
             except OSError as error:
                 self._problem = f"cannot be opened: {error.strerror}"
                 return False
             opened = _inode(os.fstat(file.fileno()))
-            # If a rotation came in between, this is some later one.
-            if self._file is None or _stat_inode(self._next()) == opened:
+            # A rotation in the meantime gave the name to a later file. A rotated file is the
+            # one that was seen under it; what is live comes next while nothing is in between.
+            if younger[0].inode == opened if younger else not _younger(self.path, self._file):
                 break
             file.close()
         if self._file is not None:
@@ -170,11 +172,6 @@ class FollowedFile:
         if self._problem.startswith("cannot"):
             self._problem = ""
         return True
-
-    def _next(self) -> Path:
-        """What comes after the file that is being read, as names are now."""
-        younger = _younger(self.path, self._file)
-        return younger[0] if younger else self.path
 
     def _replaced(self) -> bool:
         """Whether another file has taken the name of the one being read."""
@@ -224,7 +221,8 @@ class FollowedFile:
         else:
             lag = max(0, os.fstat(self._file.fileno()).st_size - self._offset)
             if self._replaced():
-                lag += sum(map(_size, [*_younger(self.path, self._file), self.path]))
+                later = [rotated.path for rotated in _younger(self.path, self._file)]
+                lag += sum(map(_size, [*later, self.path]))
         return PartitionStatus(self.partition, self._position(), lag, self._problem)
 
     def close(self) -> None:
@@ -295,15 +293,15 @@ def _siblings(path: Path) -> Iterator[Path]:
             yield path.parent / name
 
 
-def _younger(path: Path, file: BinaryIO | None) -> list[Path]:
+def _younger(path: Path, file: BinaryIO | None) -> list[_Rotated]:
     """The rotated files that came after an open one, oldest first."""
     if file is None:
         return []
     inode = _inode(os.fstat(file.fileno()))
-    younger: list[Path] = []
+    younger: list[_Rotated] = []
     for sibling in _rotated(path):
         if sibling.inode == inode:
             return list(reversed(younger))
-        younger.append(sibling.path)
+        younger.append(sibling)
     # It is the live one, or it is gone and nobody knows what came after it.
     return []
