@@ -146,7 +146,7 @@ follow = false
 
 
 def joined_from_files(pairs: int, repeats: int) -> Row:
-    """The same pairs out of two files, which are read in turn: most labels come first."""
+    """The same pairs out of two files."""
     rates = []
     with tempfile.TemporaryDirectory() as folder:
         for kind, records in (

@@ -82,6 +82,28 @@ def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
     assert reading.status()[0].lag == 0
 
 
+def test_labels_do_not_run_ahead_of_predictions_that_are_there(tmp_path: Path) -> None:
+    append(
+        tmp_path / "p", b"".join(b'{"id": "%06d", "score": 0.123456}\n' % n for n in range(150_000))
+    )
+    append(tmp_path / "l", b"".join(b'{"id": "%06d"}\n' % n for n in range(150_000)))
+    chosen = FilesSettings(
+        predictions=[str(tmp_path / "p")], labels=[str(tmp_path / "l")], follow=False
+    )
+    reading = FilesSource(chosen, {})
+    OPENED.append(reading)
+    came = {"predictions": 0, "labels": 0}
+    most = 0
+    while batches := reading.read(20_000, 0.0):
+        for batch in batches:
+            came[batch.kind] += len(batch.messages)
+        if came["predictions"] < 150_000:
+            most = max(most, came["labels"] - came["predictions"])
+    assert came == {"predictions": 150_000, "labels": 150_000}
+    # Only the first megabyte of labels, of which nobody knew how many they are.
+    assert most < (1 << 20) // 16 - (1 << 20) // 36 + 2
+
+
 def test_a_file_that_is_not_followed_ends_with_its_last_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     append(path, b"1\n2")

@@ -11,6 +11,7 @@ from streameval.errors import ConfigError
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
 from streameval.stream.settings import FilesSettings
 from streameval.stream.sources.followed_file import FollowedFile
+from streameval.stream.sources.predictions_first import LabelTurns, records_of
 
 __all__ = ["FilesSource"]
 
@@ -52,6 +53,7 @@ class FilesSource:
         self._past: dict[Path, tuple[int, int]] = {}
         """Names of files that were read to their end under another name, and which these are."""
         self._turn = 0
+        self._label_turns = LabelTurns()
         self._patterns: list[tuple[Kind, str]] = [
             *(("records", pattern) for pattern in settings.records),
             *(("predictions", pattern) for pattern in settings.predictions),
@@ -107,7 +109,10 @@ class FilesSource:
         return False
 
     def read(self, most: int, timeout: float) -> list[Batch]:
-        """Some megabyte of lines of each file in turn, until there are ``most`` records."""
+        """Some megabyte of lines of each file in turn, until there are ``most`` records.
+
+        Files of labels come after the others, as :class:`LabelTurns` says, up to ``most`` too.
+        """
         until = self._clock() + timeout
         while True:
             if self._clock() - self._looked >= _LOOK_SECONDS:
@@ -120,19 +125,26 @@ class FilesSource:
             self._sleep(min(_POLL_SECONDS, left))
 
     def _read_round(self, most: int) -> list[Batch]:
-        batches: list[Batch] = []
         files = list(self._files.values())
+        # Who comes first changes, so that a fast file does not starve the others.
+        self._turn += 1
+        batches = self._read_each([file for file in files if file.kind != "labels"], most)
+        if self._label_turns.after(records_of(batches)):
+            labels = self._read_each([file for file in files if file.kind == "labels"], most)
+            self._label_turns.used(records_of(labels))
+            batches += labels
+        return batches
+
+    def _read_each(self, files: list[FollowedFile], most: int) -> list[Batch]:
+        batches: list[Batch] = []
         records = 0
         for n in range(len(files)):
-            # Who comes first changes, so that a fast file does not starve the others.
-            file = files[(self._turn + n) % len(files)]
-            batch = file.read()
+            batch = files[(self._turn + n) % len(files)].read()
             if batch is not None:
                 batches.append(batch)
                 records += len(batch.messages)
                 if records >= most:
                     break
-        self._turn += 1
         return batches
 
     def checkpointed(self, positions: Mapping[str, Position]) -> None:

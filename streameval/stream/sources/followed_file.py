@@ -50,7 +50,7 @@ class FollowedFile:
     ) -> None:
         self.path = path
         self.partition = f"files:{path}"
-        self._kind = kind
+        self.kind = kind
         self._follow = follow
         self._offset = 0
         self._file: BinaryIO | None = None
@@ -189,7 +189,7 @@ class FollowedFile:
         assert position is not None
         return Batch(
             self.partition,
-            self._kind,
+            self.kind,
             lines.messages,
             lines.places,
             position,
