@@ -149,3 +149,22 @@ def test_its_memory_is_told() -> None:
     small = sys.getsizeof(table)
     table.put([f"k{n}" for n in range(10_000)], range(10_000))
     assert 32 * 20_000 <= sys.getsizeof(table) - small <= 32 * 40_000
+
+
+def test_the_collector_has_no_work_with_plain_values_of_the_compiled_table() -> None:
+    if PortableKeyTable is TABLES[-1]:
+        return
+    # Made here, because constants of a function are known to the collector as plain.
+    flat, deep = ((1, 0.5, None, "a", (2, tuple(end))) for end in ([], ["b", 3]))
+    itself: list[Any] = []
+    itself.append(itself)
+    held = [(1, end) for end in ([2], {"a": 2}, (2, {}), itself)]
+    table = TABLES[-1]()
+    table.add(["flat"], [flat])
+    table.put(["deep"], [deep])
+    table.add(list("abcd"), held)
+    assert not gc.is_tracked(flat)
+    assert not gc.is_tracked(deep)
+    assert all(map(gc.is_tracked, held))
+    gc.collect()
+    assert table.find(["flat", "deep", *"abcd"]) == [flat, deep, *held]

@@ -234,9 +234,13 @@ class KafkaSource:
         if len(self._partitions) == 1:
             (partition,) = self._partitions.values()
             return [self._batch(partition, messages)]
-        places: list[Any] = list(
-            zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
-        )
+        numbers = list(map(Message.partition, messages))
+        known = {topic for topic, _ in self._partitions}
+        topics = list(known) * len(messages) if len(known) == 1 else map(Message.topic, messages)
+        places: list[Any] = list(zip(topics, numbers, strict=True))
+        # As fetched from a broker, thousands of one partition follow one another.
+        if places.count(places[0]) == len(places):
+            return [self._batch(self._partitions[places[0]], messages)]
         batches = []
         start = 0
         for place, run in groupby(places):
