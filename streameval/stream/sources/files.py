@@ -11,7 +11,7 @@ from streameval.errors import ConfigError
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
 from streameval.stream.settings import FilesSettings
 from streameval.stream.sources.followed_file import FollowedFile
-from streameval.stream.sources.predictions_first import LabelTurns, records_of
+from streameval.stream.sources.label_turns import LabelTurns
 
 __all__ = ["FilesSource"]
 
@@ -128,12 +128,9 @@ class FilesSource:
         files = list(self._files.values())
         # Who comes first changes, so that a fast file does not starve the others.
         self._turn += 1
-        batches = self._read_each([file for file in files if file.kind != "labels"], most)
-        if self._label_turns.after(records_of(batches)):
-            labels = self._read_each([file for file in files if file.kind == "labels"], most)
-            self._label_turns.used(records_of(labels))
-            batches += labels
-        return batches
+        others = self._read_each([file for file in files if file.kind != "labels"], most)
+        labels = [file for file in files if file.kind == "labels"]
+        return self._label_turns.with_labels(others, lambda: self._read_each(labels, most))
 
     def _read_each(self, files: list[FollowedFile], most: int) -> list[Batch]:
         batches: list[Batch] = []

@@ -5,43 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streameval.stream.batch import Batch, PartitionStatus, Position, Source
+from streameval.stream.sources.label_turns import LabelTurns
 
-__all__ = ["LabelTurns", "PredictionsFirst", "records_of"]
-
-_BACKLOG = 1_000
-"""A source that gives so many records at once has more of them."""
-
-_MOST_BEHIND = 100_000
-"""Labels that were read ahead hold others back for no longer than so many predictions."""
-
-_MOST_EXPECTED = 50_000
-"""For no more labels than these are predictions read in advance."""
-
-
-class LabelTurns:
-    """Whether it is the labels' turn to be read.
-
-    A label that waits for its prediction costs more than a prediction that waits for its label.
-    So while predictions have a backlog, labels are read when there is a prediction for each of
-    them, should as many come as the last time; when there is none, all labels that there are.
-    """
-
-    def __init__(self) -> None:
-        self._ahead = 0
-        """Predictions read beyond the number of labels."""
-        self._came = 0
-        self._expected = 1
-
-    def after(self, came: int) -> bool:
-        """So many predictions were read just now: may labels be?"""
-        self._came = came
-        self._ahead = max(self._ahead, -_MOST_BEHIND) + came
-        return came < _BACKLOG or self._ahead >= self._expected
-
-    def used(self, labels: int) -> None:
-        """So many labels were read then; what they did not use is not kept for later."""
-        self._ahead = min(self._ahead, self._came + self._expected) - labels
-        self._expected = min(max(labels, 1), _MOST_EXPECTED)
+__all__ = ["PredictionsFirst"]
 
 
 class PredictionsFirst:
@@ -69,11 +35,7 @@ class PredictionsFirst:
 
     def _read(self, most: int, timeout: float) -> list[Batch]:
         found = self._predictions.read(most, timeout)
-        if self._turns.after(records_of(found)):
-            labels = self._labels.read(most, timeout)
-            self._turns.used(records_of(labels))
-            found += labels
-        return found
+        return self._turns.with_labels(found, lambda: self._labels.read(most, timeout))
 
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
         """To both."""
@@ -95,8 +57,3 @@ class PredictionsFirst:
     def finished(self) -> bool:
         """Whether both have finished."""
         return self._predictions.finished and self._labels.finished
-
-
-def records_of(batches: list[Batch]) -> int:
-    """How many records there are in batches, bad ones included."""
-    return sum(len(batch.messages) + len(batch.bad) for batch in batches)
