@@ -78,27 +78,32 @@ kill: $(VENV)/.stamp-demo-test  ## kill a run KILLS times at random, of each sou
 	$(BIN)/python -m tests.kill_runs --source http --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)
 
-kill-broker: $(VENV)/.stamp-demo-test  ## kill Apache Kafka, which Maven fetches, 20 times while a run reads; SEED=
-	$(BIN)/python -m tests.kill_broker --seed $(SEED)
+BROKER_KILLS ?= 20
+
+kill-broker: $(VENV)/.stamp-demo-test  ## kill Apache Kafka, which Maven fetches, BROKER_KILLS times while a run reads; SEED=
+	$(BIN)/python -m tests.kill_broker --kills $(BROKER_KILLS) --seed $(SEED)
 
 bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedcontainers; writes benchmarks/results.md
 	$(BIN)/python -m benchmarks.run
 
-bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in a minute
+bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in two minutes
 	$(BIN)/python -m benchmarks.run --quick
 
 soak: $(VENV)/.stamp-demo-test  ## an hour of posts at 20,000 events a second; MINUTES= for another time
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60)
 
-fuzz: $(VENV)/.stamp-demo-test  ## random operations and random files, for a few minutes
-	$(BIN)/python -m tests.fuzz_native_index --operations 3000000 --seed $(SEED)
-	$(BIN)/python -m tests.fuzz_state_file --seconds 120 --seed $(SEED)
+OPERATIONS ?= 3000000
+SECONDS ?= 120
+
+fuzz: $(VENV)/.stamp-demo-test  ## random operations and random files, for a few minutes; OPERATIONS= SECONDS= SEED=
+	$(BIN)/python -m tests.fuzz_native_index --operations $(OPERATIONS) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz_state_file --seconds $(SECONDS) --seed $(SEED)
 
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.
 sanitize: $(VENV)/.stamp-demo-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
 	rm -rf build/sanitize && mkdir -p build/sanitize
-	cp -r streameval tests setup.py pyproject.toml README.md build/sanitize
+	cp -r streameval tests setup.py pyproject.toml README.md LICENSE build/sanitize
 	rm -f build/sanitize/streameval/native/*.so
 	$(BIN)/python -m pip install --quiet 'setuptools>=77' 'Cython>=3'
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
@@ -107,4 +112,4 @@ sanitize: $(VENV)/.stamp-demo-test  ## the compiled parts' tests under address a
 	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py tests/test_native_ring.py tests/test_group_blocks.py tests/test_native_label_sums.py tests/test_key_table.py
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) build demos/out *.egg-info streameval/native/*.so
+	rm -rf $(VENV) build demos/out *.egg-info streameval/native/*.so streameval/native/*.cpp

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.memory import measured
 from benchmarks.timing import Row
 
 _CHUNK = 200_000
@@ -75,7 +75,7 @@ def _run(path: Path) -> tuple[float, float]:
     core = min(os.sched_getaffinity(0))
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.files", str(core), *command],
+        measured(["taskset", "--cpu-list", str(core), *command]),
         capture_output=True,
         text=True,
         check=True,
@@ -83,15 +83,4 @@ def _run(path: Path) -> tuple[float, float]:
     taken = time.perf_counter() - start
     result, peak = done.stdout.rsplit("\n", 2)[:2]
     assert json.loads(result)["metrics"]["roc_auc"]["value"] > 0
-    return taken, float(peak)
-
-
-def main() -> None:
-    """Run a command on one core and print its peak memory after its output."""
-    os.sched_setaffinity(0, {int(sys.argv[1])})
-    subprocess.run(sys.argv[2:], check=True)
-    print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
-
-
-if __name__ == "__main__":
-    main()
+    return taken, float(peak) / 2**20

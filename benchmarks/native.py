@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from sklearn.metrics import roc_auc_score
 from sortedcontainers import SortedList
 
 import streameval as se
-from benchmarks.timing import Row, faster, interleaved
+from benchmarks.memory import resident
+from benchmarks.timing import Part, Row, faster, interleaved
 from streameval.states.portable_index import PortableScoreIndex
 
 _EVENTS = 5_000
@@ -50,29 +51,32 @@ def _loop(index: Any, events: list[tuple[bool, float]]) -> Callable[[], None]:
     return run
 
 
-def rows(quick: bool) -> list[Row]:
+def parts(quick: bool) -> list[Part]:
     """What is measured of the compiled index; nothing where it is not built."""
     if se.backend() != "native":
         return []
     distinct = 200_000 if quick else 1_000_000
     many = 1_000_000 if quick else 10_000_000
     repeats = 3 if quick else 5
-    events = _fresh(_EVENTS)
-    result = [
-        faster(
-            f"AUC after every event, {distinct:,} distinct scores (native)",
-            _loop(filled(se.ScoreIndex, distinct), events),
-            _loop(filled(PortableScoreIndex, distinct), events),
-            target=8,
-            repeats=repeats,
-            peer_name="the portable index",
-            events=_EVENTS,
-        )
+    return [
+        partial(_running_auc, distinct, repeats),
+        partial(_bulk, many, repeats),
+        partial(_growth_row, many, repeats),
+        partial(_memory_row, many),
     ]
-    result += _bulk(many, repeats)
-    result.append(_growth_row(many, repeats))
-    result.append(_memory_row(many))
-    return result
+
+
+def _running_auc(distinct: int, repeats: int) -> Row:
+    events = _fresh(_EVENTS)
+    return faster(
+        f"AUC after every event, {distinct:,} distinct scores (native)",
+        _loop(filled(se.ScoreIndex, distinct), events),
+        _loop(filled(PortableScoreIndex, distinct), events),
+        target=8,
+        repeats=repeats,
+        peer_name="the portable index",
+        events=_EVENTS,
+    )
 
 
 def _bulk(many: int, repeats: int) -> list[Row]:
@@ -218,24 +222,18 @@ def draw(curves: dict[str, list[tuple[int, float]]], path: Path) -> None:
     figure.savefig(path)
 
 
-def _resident() -> int:
-    """Bytes of this process that are in memory now (Linux)."""
-    gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
 def main() -> None:
     """Print the bytes that an index fed one event at a time takes."""
     many = int(sys.argv[1])
     rng = np.random.default_rng(14)
     index = se.ScoreIndex()
-    before = _resident()
+    before = resident()
     for start in range(0, many, 100_000):
         count = min(100_000, many - start)
         for score in rng.random(count).tolist():
             index.update(start % 200_000 == 0, score)
     assert index.distinct == many
-    print(_resident() - before)
+    print(resident() - before)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Every row, against its peer in the same run: writes results.md, results.json and a picture.
 
-``make bench`` (about ten minutes) and ``make bench-quick`` (about one).
+``make bench`` (about ten minutes) and ``make bench-quick`` (about two).
 Peers are timed in turn with streameval, pair by pair; a row quotes medians.
 """
 
@@ -12,13 +12,15 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import streameval as se
 from benchmarks import batches, events, files, native, service, windows
-from benchmarks.timing import Row
+from benchmarks.timing import Part, Row
 from streameval.states.portable_index import PortableScoreIndex
 
 HERE = Path(__file__).parent
@@ -33,65 +35,93 @@ def indices() -> list[tuple[str, type]]:
     return found
 
 
-def sections(quick: bool) -> Iterator[tuple[str, Callable[[], list[Row]]]]:
+def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
     """Titles and what measures their rows."""
     many = 1_000_000 if quick else 10_000_000
     distinct = 200_000 if quick else 1_000_000
     repeats = 3 if quick else 5
-    yield "Arrays at once", lambda: [batches.five_metrics(many, repeats)]
+    yield "Arrays at once", [partial(batches.five_metrics, many, repeats)]
     yield (
         "Merging",
-        lambda: [
-            row
-            for name, kind in indices()
-            for row in batches.merge_of_two(distinct, repeats, kind, name)
-        ],
+        [partial(batches.merge_of_two, distinct, repeats, kind, name) for name, kind in indices()],
     )
     yield (
         "One event at a time",
-        lambda: [
+        [
             *(
-                events.running_auc(distinct, 20_000, repeats, kind, name, target)
+                partial(events.running_auc, distinct, 20_000, repeats, kind, name, target)
                 for (name, kind), target in zip(indices(), (4, 35), strict=False)
             ),
-            events.evaluator_set(20_000, repeats),
-            events.six_metrics(3, 20_000, repeats, 3),
-            events.six_metrics(1_000, 500 if quick else 1_000, repeats, 50),
+            partial(events.evaluator_set, 20_000, repeats),
+            partial(events.six_metrics, 3, 20_000, repeats, 3),
+            partial(events.six_metrics, 1_000, 500 if quick else 1_000, repeats, 50),
         ],
     )
-    yield "The compiled index", lambda: native.rows(quick)
-    yield "Windows", lambda: windows.rows(quick)
-    yield "Files", lambda: files.evaluate_file(many, 1 if quick else 3)
-    yield "The service", lambda: service.rows(quick)
+    yield "The compiled index", native.parts(quick)
+    yield "Windows", windows.parts(quick)
+    yield "Files", [partial(files.evaluate_file, many, 1 if quick else 3)]
+    yield "The service", service.parts(quick)
+
+
+def measure(part: Part) -> list[Row] | str:
+    """The rows of a part, or why there are none: one that fails leaves the others."""
+    try:
+        found = part()
+    except Exception as error:
+        traceback.print_exc()
+        return f"{_called(part)}: {type(error).__name__}: {error}"
+    return found if isinstance(found, list) else [found]
+
+
+def _called(part: Any) -> str:
+    if isinstance(part, partial):
+        return f"{_called(part.func)}({', '.join(_called(value) for value in part.args)})"
+    return str(getattr(part, "__name__", part))
 
 
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller sizes, in a minute")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes, in two minutes")
     parser.add_argument("--only", help="sections whose title has this in it; nothing is written")
     parser.add_argument(
         "--renew", action="store_true", help="with --only: write these among the earlier results"
     )
     options = parser.parse_args()
     measured: dict[str, list[Row]] = {}
-    for title, measure in sections(options.quick):
+    failed: list[str] = []
+    for title, parts in sections(options.quick):
         if options.only and options.only.lower() not in title.lower():
             continue
         print(f"measuring: {title.lower()}", file=sys.stderr)
-        measured[title] = measure()
-        for row in measured[title]:
-            print(f"  {line(row)}", file=sys.stderr)
-    if options.only and not options.renew:
-        return
-    name = "results-quick" if options.quick else "results"
-    if options.only:
+        measured[title] = []
+        for part in parts:
+            found = measure(part)
+            if isinstance(found, str):
+                failed.append(found)
+                continue
+            measured[title] += found
+            for row in found:
+                print(f"  {line(row)}", file=sys.stderr)
+    if not options.only or options.renew:
+        write(measured, failed, quick=options.quick, only=options.only)
+    for text in failed:
+        print(f"no row: {text}", file=sys.stderr)
+    sys.exit(1 if failed else 0)
+
+
+def write(
+    measured: dict[str, list[Row]], failed: list[str], *, quick: bool, only: str | None
+) -> None:
+    """The results as JSON, Markdown and a picture; with ``only``, among the earlier ones."""
+    name = "results-quick" if quick else "results"
+    if only:
         earlier = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))
         found = {t: [Row(**row) for row in rows] for t, rows in earlier["sections"].items()}
         measured = {**found, **measured}
         curve = earlier["growth"]
     else:
-        curve = native.growth(quick=options.quick)
+        curve = native.growth(quick=quick)
     (HERE / f"{name}.json").write_text(
         json.dumps(
             {
@@ -107,7 +137,7 @@ def main() -> None:
         encoding="utf-8",
     )
     native.draw(curve, HERE / f"{name}.svg")
-    (HERE / f"{name}.md").write_text(document(measured, name), encoding="utf-8")
+    (HERE / f"{name}.md").write_text(document(measured, failed, name), encoding="utf-8")
     print(f"wrote benchmarks/{name}.md", file=sys.stderr)
 
 
@@ -131,7 +161,7 @@ def line(row: Row) -> str:
     )
 
 
-def document(measured: dict[str, list[Row]], name: str) -> str:
+def document(measured: dict[str, list[Row]], failed: list[str], name: str) -> str:
     """The results as Markdown."""
     facts = ", ".join(f"{key} {value}" for key, value in machine().items())
     lines = [
@@ -161,6 +191,8 @@ def document(measured: dict[str, list[Row]], name: str) -> str:
                 f"{'reached' if row.reached else '**missed**'} |"
             )
         lines.append("")
+    if failed:
+        lines += ["## Rows that could not be measured", "", *(f"- {text}" for text in failed), ""]
     lines += [
         "## Cost against size",
         "",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import signal
 import statistics
 import subprocess
@@ -15,18 +14,20 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from benchmarks.dashboard import first_paint
-from benchmarks.timing import Row
+from benchmarks.memory import measured
+from benchmarks.timing import Part, Row
 from benchmarks.topics import bare_loop, fill
 from streameval.command_line.service import run_service
 from streameval.stream.config import settings_from_text
 from tests.brokers import Broker, free_port, running_broker
 
-__all__ = ["asked", "rows", "run", "until"]
+__all__ = ["asked", "parts", "run", "until"]
 
 _RUN = """
 store = "{store}"
@@ -50,17 +51,23 @@ stop_at_end = true
 _JOIN = '\n[join]\nwait = "1h"\n'
 
 
-def rows(quick: bool) -> list[Row]:
+def parts(quick: bool) -> list[Part]:
     """Every row of the service."""
-    found: list[Row] = []
+    repeats = 1 if quick else 5
+    pairs = 100_000 if quick else 1_000_000
+    return [
+        partial(_with_a_broker, without_join, 300_000 if quick else 2_000_000, repeats),
+        partial(_with_a_broker, with_join, pairs, repeats),
+        partial(joined_from_files, pairs, repeats),
+        partial(waiting, 1_000_000 if quick else 10_000_000),
+        partial(posted_to_visible, 5 if quick else 20),
+        painted,
+    ]
+
+
+def _with_a_broker(measure: Callable[[Broker, int, int], Row], records: int, repeats: int) -> Row:
     with running_broker() as broker:
-        found.append(without_join(broker, 300_000 if quick else 2_000_000, 1 if quick else 5))
-        found.append(with_join(broker, 100_000 if quick else 1_000_000, 1 if quick else 5))
-    found.append(joined_from_files(100_000 if quick else 1_000_000, 1 if quick else 5))
-    found += waiting(1_000_000 if quick else 10_000_000)
-    found.append(posted_to_visible(5 if quick else 20))
-    found += painted()
-    return found
+        return measure(broker, records, repeats)
 
 
 def _records(count: int, *, labels: bool) -> Iterator[bytes]:
@@ -238,11 +245,11 @@ enabled = false
             (folder / "labels.jsonl").touch()
             with (folder / "predictions.jsonl").open("wb") as file:
                 file.writelines(line + b"\n" for line in _records(size, labels=False))
-            with run(folder, text) as process:
-                _, status, usage = os.wait4(process.pid, 0)
-                process.returncode = os.waitstatus_to_exitcode(status)
-            assert process.returncode == 0, (folder / "run.log").read_text()
-            peak = usage.ru_maxrss / 1024
+            (folder / "run.toml").write_text(text)
+            command = [sys.executable, "-m", "streameval.cli", "run", "run.toml"]
+            done = subprocess.run(measured(command), cwd=folder, capture_output=True, check=False)
+            assert done.returncode == 0, done.stderr.decode()
+            peak = int(done.stdout.splitlines()[-1]) / 2**20
             if size == count:
                 found.append(
                     Row(

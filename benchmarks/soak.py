@@ -5,7 +5,8 @@
 Posts predictions and their labels over HTTP at so many events a second to a run
 with a join, a window of panes and slices, and looks at it every ten seconds: its
 resident memory, the bytes that wait in the inbox, the size of store and inbox,
-what a checkpoint takes. ``soak.json`` has the samples, ``soak.md`` the verdict.
+what a checkpoint takes. ``soak.json`` has the samples, ``soak.md`` the verdict;
+of less than an hour, ``soak-short``.
 """
 
 from __future__ import annotations
@@ -137,8 +138,10 @@ def main() -> None:
     given = parser.parse_args()
     samples = soak(given.minutes, given.rate)
     text = verdict(samples, given.minutes, given.rate)
-    (HERE / "soak.json").write_text(json.dumps(samples, indent=0) + "\n")
-    (HERE / "soak.md").write_text(text)
+    # A short trial leaves the results of the hour alone.
+    name = "soak" if given.minutes >= 60 else "soak-short"
+    (HERE / f"{name}.json").write_text(json.dumps(samples, indent=0) + "\n")
+    (HERE / f"{name}.md").write_text(text)
     print(text)
 
 

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,10 @@ class Row:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return asdict(self)
+
+
+Part: TypeAlias = Callable[[], Row | list[Row]]
+"""What measures one row, or rows that belong together. One that fails leaves the others."""
 
 
 def once(action: Callable[[], object]) -> float:

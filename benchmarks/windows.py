@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,24 +21,25 @@ from river import metrics as river_metrics
 from river import utils as river_utils
 
 import streameval as se
-from benchmarks.timing import Row, faster, interleaved, once
+from benchmarks.memory import peak, resident
+from benchmarks.timing import Part, Row, faster, interleaved, once
 
 ROOT = Path(__file__).parents[1]
 
 
-def rows(quick: bool) -> list[Row]:
+def parts(quick: bool) -> list[Part]:
     """All rows of this section."""
     return [
         *(
-            in_backend(backend, f"rolling_auc({n})")
+            partial(in_backend, backend, f"rolling_auc({n})")
             for n in (1000, 100_000)
             for backend in backends()
         ),
-        *((in_backend("native", call)) for call in NATIVE_ROWS if "native" in backends()),
-        macro_f1(20_000, 3 if quick else 7),
-        memory(1000, 288) if quick else memory(10_000, 288),
-        ties(),
-        late_event(),
+        *(partial(in_backend, "native", call) for call in NATIVE_ROWS if "native" in backends()),
+        partial(macro_f1, 20_000, 3 if quick else 7),
+        partial(memory, 1000 if quick else 10_000, 288),
+        ties,
+        late_event,
     ]
 
 
@@ -242,20 +243,19 @@ def slices_memory(slices: int, panes: int) -> dict[str, float]:
         ``gigabytes`` (the process at its peak), ``bytes_a_pane`` (above what
         it was before) and ``seconds``.
     """
-    scale = 1 if sys.platform == "darwin" else 1024
     # A first evaluator of this kind, so that what is loaded once is not counted.
     _fill(2, 2)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+    before = resident()
     kept: list[se.Evaluator] = []
     seconds = once(lambda: kept.append(_fill(slices, panes)))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+    most = peak()
     views = kept[0].slices()
     assert len(views) == slices
     held = next(iter(views.values())).series("accuracy")
     assert len(held) == panes
     return {
-        "gigabytes": peak / 1e9,
-        "bytes_a_pane": (peak - before) / (slices * panes),
+        "gigabytes": most / 1e9,
+        "bytes_a_pane": (most - before) / (slices * panes),
         "seconds": seconds,
     }
 
@@ -364,6 +364,6 @@ def _run(code: str, **environment: str) -> dict[str, Any]:
 
 if __name__ == "__main__":
     started = time.perf_counter()
-    for measured in rows("--quick" in sys.argv):
-        print(measured)
+    for part in parts("--quick" in sys.argv):
+        print(part())
     print(f"{time.perf_counter() - started:.0f} s")

@@ -1,0 +1,48 @@
+"""Every target of make runs in CI, and a benchmark that fails leaves the others."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks import run
+from benchmarks.timing import Row
+
+ROOT = Path(__file__).parents[1]
+
+_ELSEWHERE = {"check": "static and test", "bench": "bench-quick"}
+"""Targets that CI does not call by name -> which of the others do the same."""
+
+
+def test_every_target_runs_in_ci() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    called = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / ".ci" / "run").read_text()))
+    assert called | set(_ELSEWHERE) == targets
+
+
+def _row() -> Row:
+    return Row("a row", 1.0, 2.0, 2.0, "≥ 1×", True, "a peer")
+
+
+def _divide(number: int) -> Row:
+    raise ZeroDivisionError(f"{number} / 0")
+
+
+def test_a_row_that_fails_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [("One section", [partial(_divide, 7), _row])]
+    monkeypatch.setattr(run, "sections", lambda quick: iter(parts))
+    monkeypatch.setattr("sys.argv", ["run", "--only", "one"])
+    with pytest.raises(SystemExit) as end:
+        run.main()
+    assert end.value.code == 1
+    said = capsys.readouterr().err
+    assert "a row: 1 against 2 s (a peer), 2, target ≥ 1×: reached" in said
+    assert said.endswith("no row: _divide(7): ZeroDivisionError: 7 / 0\n")
+    text = run.document({"One section": [_row()]}, ["_divide(7): ZeroDivisionError"], "results")
+    assert "## Rows that could not be measured\n\n- _divide(7): ZeroDivisionError" in text
