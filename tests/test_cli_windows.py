@@ -159,6 +159,25 @@ def test_times_as_numbers(
     assert state.read_bytes() == expected.to_bytes()
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize("declared", ["ms", "us", "ns"])
+def test_a_wrong_unit_of_times_is_refused(
+    run: Command, tmp_path: Path, ending: str, declared: str
+) -> None:
+    numbers: list[dict[str, Any]] = [
+        {**event, "at": int(datetime.fromisoformat(event["at"]).timestamp()) + 1}
+        for event in stream(60)
+    ]
+    numbers[0]["at"] = 0  # how some writers say that there is no time
+    path = written(tmp_path / f"a{ending}", numbers)
+    options = (*TIME, "--time-unit", declared, "--window", "panes:10m", "--on-bad", "skip")
+    result = run("evaluate", path, *FIELDS, *options, "--save", tmp_path / "state")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("streameval: --time-unit: expected the unit of the times in 'at'")
+    assert result.err.endswith("in s it is a time of 2026-03-01: declare that unit\n")
+    assert not (tmp_path / "state").exists()
+
+
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
 def test_timestamps_of_parquet(run: Command, tmp_path: Path, unit: str, zone: str | None) -> None:

@@ -9,7 +9,12 @@ import numpy as np
 
 from streameval.command_line.batches import Batch, BatchBuilder, Place
 from streameval.command_line.request import Request, probability_pairs
-from streameval.command_line.task import first_label, label_reader, open_evaluator
+from streameval.command_line.task import (
+    check_time_unit,
+    first_label,
+    label_reader,
+    open_evaluator,
+)
 from streameval.errors import InputError, StreamevalError
 from streameval.evaluator import Evaluator
 from streameval.files.chunk import KEPT, BadRecord, Chunk, Column
@@ -117,6 +122,7 @@ class Feed:
         return refused, count
 
     def _open(self, batch: Batch) -> None:
+        check_time_unit(self._request, batch)
         self._evaluator = open_evaluator(self._request, batch)
         self._read_label = label_reader(first_label(batch.columns[self._request.y_true]))
 

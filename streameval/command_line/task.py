@@ -11,11 +11,12 @@ from streameval.command_line.batches import Batch
 from streameval.command_line.request import Request
 from streameval.errors import InputError, shown
 from streameval.evaluator import Evaluator
+from streameval.event_time import NANOSECONDS, iso_time, unit_remedy
 from streameval.events import Label
 from streameval.files.chunk import Column
 from streameval.files.label_text import label_from_text, likely_type
 
-__all__ = ["first_label", "label_reader", "open_evaluator"]
+__all__ = ["check_time_unit", "first_label", "label_reader", "open_evaluator"]
 
 _LISTED = 8
 
@@ -35,6 +36,28 @@ def label_reader(sample: object) -> Callable[[str], Label]:
         return int(label_from_text(text, "int"))
 
     return number
+
+
+def check_time_unit(request: Request, first: Batch) -> None:
+    """Refuse ``--time-unit`` where it puts half of the first records into early 1970.
+
+    Raises:
+        InputError: Another unit puts them between 1990 and 2100.
+    """
+    if request.time is None or request.time_unit is None:
+        return
+    times = first.columns[request.time]
+    assert isinstance(times, np.ndarray)
+    middle = len(times) // 2
+    moment = int(np.partition(times.view(np.int64), middle)[middle])
+    remedy = unit_remedy(moment * 1_000 // NANOSECONDS[request.time_unit], request.time_unit)
+    if remedy:
+        raise InputError(
+            "--time-unit",
+            expected=f"the unit of the times in {request.time!r}",
+            got=f"{request.time_unit}, by which a typical one is {iso_time(moment)}",
+            remedy=remedy,
+        )
 
 
 def open_evaluator(request: Request, first: Batch | None) -> Evaluator:
