@@ -79,6 +79,8 @@ def open_evaluator(request: Request, first: Batch | None) -> Evaluator:
         "max_slices": request.max_slices,
         "time_unit": request.time_unit,
     }
+    if request.labels is not None:
+        options["labels"] = _labels(request.labels, first, request)
     if not request.binary:
         return Evaluator("multiclass", **options)
     if request.threshold is not None:
@@ -86,22 +88,35 @@ def open_evaluator(request: Request, first: Batch | None) -> Evaluator:
     return Evaluator("binary", positive=_positive(request, first), **options)
 
 
-def _positive(request: Request, first: Batch | None) -> Label:
+def _labels(texts: tuple[str, ...], first: Batch | None, request: Request) -> list[Label]:
+    """The labels that ``--labels`` lists, or that ``--positive`` names, of the records' type."""
+    option = "--labels" if texts is request.labels else "--positive"
     if first is None:
         # Nothing to compare with; a number is what 0 and 1 would have been.
-        text = request.positive if request.positive is not None else "1"
-        return label_reader("" if likely_type([text]) == "str" else 0)(text)
-    column = first.columns[request.y_true]
-    labels = _distinct(column)
-    if request.positive is not None:
+        sample: Any = "" if likely_type(texts) == "str" else 0
+    else:
+        sample = first_label(first.columns[request.y_true])
+    read = label_reader(sample)
+    labels: list[Label] = []
+    for text in texts:
         try:
-            return label_reader(first_label(column))(request.positive)
+            labels.append(read(text))
         except InputError:
             raise InputError(
-                "--positive",
-                expected=f"a number like the label {labels[0]}",
-                got=shown(request.positive),
+                option, expected=f"a number like the label {shown(sample)}", got=shown(text)
             ) from None
+    return labels
+
+
+def _positive(request: Request, first: Batch | None) -> Label:
+    if request.positive is not None:
+        return _labels((request.positive,), first, request)[0]
+    if request.labels is not None:
+        labels = _labels(request.labels, first, request)
+    elif first is not None:
+        labels = _distinct(first.columns[request.y_true])
+    else:
+        return 1
     # Beside 0 and 1 a stray label is a bad record: the evaluator refuses it where it stands.
     if all(label in (0, 1) for label in labels) or {0, 1} <= set(labels):
         return 1
@@ -118,7 +133,7 @@ def _positive(request: Request, first: Batch | None) -> Label:
 def first_label(column: Column) -> Any:
     """The label of the first record, whose type the others should have."""
     assert not isinstance(column, dict)
-    return column[0]
+    return column[0].item() if isinstance(column, np.ndarray) else column[0]
 
 
 def _distinct(column: Column) -> list[Any]:

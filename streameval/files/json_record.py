@@ -18,6 +18,7 @@ _TYPES: dict[Kind, Any] = {
     "label": int | str | bool | float,
     "number": float,
     "weight": float,
+    "probability": float | dict[str, float],
     "probabilities": dict[str, float],
     "time": int | float | str,
     "slice": int | str | bool | float,
