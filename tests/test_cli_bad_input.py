@@ -175,6 +175,10 @@ USAGE = [
     (("--score", "score", "--labels", "no,yes"), "--labels: expected a number like the label 1"),
     (("--score", "score", "--labels", "0,2"), "--positive: expected the label that counts as"),
     (("--proba", "p", "--threshold", "0.5"), "--threshold: expected it beside --score, or beside"),
+    (
+        ("--proba", "2=score,3=score", "--positive", "1"),
+        "--proba: expected a column for the positive label 1, got 2, 3",
+    ),
     ((), "evaluate: expected --y-pred, --score or --proba, got none of them"),
     (("--score", "s", "--proba", "p"), "--proba: expected --score or --proba, got both"),
     (("--y-pred", "p", "--threshold", "0.3"), "--threshold: expected it beside --score"),

@@ -178,9 +178,19 @@ class Feed:
             arguments["slices"] = {path: columns[path] for path in request.slice_fields}
         if self._pairs:
             shares = {self._label("--proba", text): columns[path] for text, path in self._pairs}
-            positive = self._evaluator.labels[1] if request.binary and self._evaluator else None
-            # The positive label's alone is a column of numbers: its records need no others.
-            arguments["proba"] = shares[positive] if [*shares] == [positive] else shares
+            arguments["proba"] = shares
+            if request.binary:
+                assert self._evaluator is not None
+                positive = self._evaluator.labels[1]
+                if positive not in shares:
+                    raise InputError(
+                        "--proba",
+                        expected=f"a column for the positive label {shown(positive)}",
+                        got=", ".join(map(shown, shares)),
+                    )
+                if len(shares) == 1:
+                    # A column of numbers: its records need no other label's.
+                    arguments["proba"] = shares[positive]
         elif request.proba is not None:
             arguments["proba"] = self._relabelled(columns[request.proba])
         return arguments

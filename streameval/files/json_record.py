@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ class RecordShape(NamedTuple):
     getters: dict[str, Callable[[Any], Any]]
 
 
+@lru_cache(256)  # asked of every field of a bad record
 def split_path(path: str) -> tuple[str, ...]:
     """The names on the way to a field.
 
