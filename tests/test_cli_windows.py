@@ -775,11 +775,17 @@ def test_a_series_shows_every_pane_of_the_file(run: Command, tmp_path: Path) -> 
     assert json.loads(run("report", state, *asked[-2:], "--series", "accuracy").out) == values
 
 
+@pytest.mark.parametrize("weight", [1, 3])
 @pytest.mark.parametrize("command", ["evaluate", "report", "merge"])
-def test_panes_that_a_series_lacks_are_told(run: Command, tmp_path: Path, command: str) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", stream(300))
+def test_panes_that_a_series_lacks_are_told(
+    run: Command, tmp_path: Path, command: str, weight: int
+) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{**event, "n": weight} for event in stream(300)])
     state = tmp_path / "state"
-    window = (*TIME, "--window", "panes:10m,retain=20m", "--save", state)
+    whole = run("evaluate", path, *FIELDS, *TIME, "--window", "panes:10m", "--series", "f1")
+    weighted = (*TIME, "--weight", "n", "--window")
+    assert run("evaluate", path, *FIELDS, *weighted, "panes:10m", "--series", "f1").err == whole.err
+    window = (*weighted, "panes:10m,retain=20m", "--save", state)
     result = run("evaluate", path, *FIELDS, *window, *["--series", "f1"] * (command == "evaluate"))
     if command != "evaluate":
         assert result.err == ""

@@ -167,12 +167,13 @@ def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Detail
                 remedy="evaluate with --window panes:1h --time FIELD",
             )
         series = evaluator.series(details.series)
+        shown = sum(row.support for row in series)
         counted = arrivals["on_time"] + arrivals["late_kept"]
-        if sum(row.support for row in series) != counted:
-            # Weights differ too; what is said is true of them as well.
-            retained = evaluator.retained
+        since = evaluator.retained["since"]
+        # With weights above 1 the sum tells nothing: then a full window does.
+        if shown < counted or (shown > counted and series[0].start <= since):
             say(
-                f"--series: panes before {retained['since']} are not kept; evaluate with a "
+                f"--series: panes before {since} are not kept; evaluate with a "
                 "longer retain= in --window to keep them"
             )
     slices = _slices(evaluator, report, details)
