@@ -54,7 +54,9 @@ class Evaluator:
         max_slices: Most slices that are kept; events of others are counted
             in slices called ``(other)``.
         time_unit: Unit of numeric event times since 1970: ``"s"``, ``"ms"``,
-            ``"us"`` or ``"ns"``.
+            ``"us"`` or ``"ns"``. The first one is refused where this unit puts
+            it into the first 60 days of 1970 (and not at a whole second) and
+            another unit between 1990 and 2100.
         undefined: A number that stands in for an undefined value; None
             leaves it ``nan`` with a reason.
         temporal: Keep what ``kappa_temporal`` needs. It is about the order of

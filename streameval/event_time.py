@@ -20,7 +20,9 @@ from streameval.events import IntArray, check_same_length
 
 __all__ = [
     "EARLIEST",
+    "EARLY_1970",
     "LATEST",
+    "NANOSECONDS",
     "TIME_UNITS",
     "duration",
     "duration_text",
@@ -28,6 +30,7 @@ __all__ = [
     "event_times",
     "iso_time",
     "time_missing",
+    "unit_remedy",
 ]
 
 _UNITS = {
@@ -43,6 +46,15 @@ _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(us|ms|s|m|h|d|w)")
 
 TIME_UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
 """Units in which numeric event times may be declared; microseconds in each, ns apart."""
+
+NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+"""In each of the units of :data:`TIME_UNITS`."""
+
+EARLY_1970 = 60 * 86_400_000_000
+"""End of the moments that point to a wrong unit, in microseconds."""
+
+_PLAUSIBLE = 631_152_000_000_000_000, 4_102_444_800_000_000_000
+"""1990 and 2100 in nanoseconds."""
 
 # Years 0001 to 9999: what datetime can show.
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -101,8 +113,42 @@ def iso_time(moment: int) -> str:
     return (_EPOCH + timedelta(microseconds=moment)).isoformat().replace("+00:00", "Z")
 
 
+def unit_remedy(number: Any, unit: str) -> str:
+    """The remedy for a number whose declared unit is implausible; empty for any other.
+
+    A unit is implausible where it puts the number beyond the year 9999, or into the
+    first 60 days of 1970 and not at a whole second (where times made up for a test
+    are), and another unit puts it between 1990 and 2100.
+
+    Args:
+        number: Finite.
+        unit: The declared unit.
+
+    >>> unit_remedy(1_772_323_200, "ms")
+    'in s it is a time of 2026-03-01: declare that unit'
+    >>> unit_remedy(3_000, "ms"), unit_remedy(1_772_323_200, "s")
+    ('', '')
+    """
+    moment = _from_number(number, unit)
+    if moment < 0 or EARLY_1970 <= moment <= LATEST:
+        return ""
+    if moment <= LATEST and int(number) * NANOSECONDS[unit] % 10**9 == 0:
+        return ""
+    for other, scale in NANOSECONDS.items():
+        nanoseconds = int(number) * scale
+        if _PLAUSIBLE[0] <= nanoseconds <= _PLAUSIBLE[1]:
+            day = iso_time(nanoseconds // 1_000)[:10]
+            return f"in {other} it is a time of {day}: declare that unit"
+    return ""
+
+
 def event_time(
-    value: object, unit: str | None = None, field: str = "event_time", position: int | None = None
+    value: object,
+    unit: str | None = None,
+    field: str = "event_time",
+    position: int | None = None,
+    *,
+    first: bool = False,
 ) -> int:
     """A moment in microseconds since 1970-01-01 UTC.
 
@@ -110,15 +156,19 @@ def event_time(
         value: A datetime with its time zone, ISO 8601 text with an offset, or
             (where `unit` is declared) a number since 1970.
         unit: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` for numbers.
+        first: Whether it is the first time of a stream. Only then a number is
+            refused for an implausible unit (:func:`unit_remedy`): a clock that
+            starts at 0 passes through the range later.
 
     Raises:
-        InputError: A time without a zone, a number without a unit, or
-            anything outside the years 1 to 9999.
+        InputError: A time without a zone, a number without a unit, or of an
+            implausible one, or anything outside the years 1 to 9999.
 
     >>> event_time("2026-01-01T00:00:00Z") == event_time(1767225600, "s")
     True
     """
     moment: int | None = None
+    remedy = ""
     expected = "an event time: a datetime with a time zone or ISO 8601 with an offset"
     if isinstance(value, str):
         try:
@@ -151,8 +201,20 @@ def event_time(
             )
         if math.isfinite(value):
             moment = _from_number(value, unit)
+            if first or not EARLIEST <= moment <= LATEST:
+                remedy = unit_remedy(value, unit)
+            if remedy and moment <= LATEST:
+                raise InputError(
+                    field,
+                    expected=f"a time in {unit}",
+                    got=f"{shown(value)}, which is {iso_time(moment)}",
+                    position=position,
+                    remedy=remedy,
+                )
     if moment is None or not EARLIEST <= moment <= LATEST:
-        raise InputError(field, expected=expected, got=shown(value), position=position)
+        raise InputError(
+            field, expected=expected, got=shown(value), position=position, remedy=remedy
+        )
     return moment
 
 
@@ -162,8 +224,8 @@ def _from_number(value: Any, unit: str) -> int:
     if unit == "ns":
         return math.floor(float(value) / 1_000)
     # To the nearest: 0.1 s is 100,000 µs although the float is a little more.
-    moment: int = round(float(value) * TIME_UNITS[unit])
-    return moment
+    moved = float(value) * TIME_UNITS[unit]
+    return round(moved) if math.isfinite(moved) else LATEST + 1
 
 
 def time_missing() -> InputError:
@@ -177,11 +239,16 @@ def time_missing() -> InputError:
 
 
 def event_times(
-    column: object, length: int, unit: str | None = None, field: str = "event_time"
+    column: object,
+    length: int,
+    unit: str | None = None,
+    field: str = "event_time",
+    *,
+    first: bool = False,
 ) -> IntArray:
     """A column of event times in microseconds, each as :func:`event_time` takes it.
 
-    A numpy ``datetime64`` column is UTC.
+    A numpy ``datetime64`` column is UTC. ``first`` applies to its first value.
     """
     array = column
     if not isinstance(array, (list, tuple, np.ndarray)):
@@ -198,6 +265,8 @@ def event_times(
     if not isinstance(array, (list, np.ndarray, Sequence)):
         raise InputError(field, expected="a column of event times", got=shown(column))
     check_same_length(length, len(array), field)
+    if first and length:
+        event_time(array[0], unit, field, 0, first=True)
     if isinstance(array, list) and len(kinds := set(map(type, array))) == 1:
         # A bool is no number here, and a large int no int64.
         kind = kinds.pop()

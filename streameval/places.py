@@ -86,7 +86,11 @@ class Places:
             return None
         if value is None:
             raise clock.time_missing()
-        return clock.event_time(value, self._time_unit)
+        return clock.event_time(value, self._time_unit, first=self._at_start)
+
+    @property
+    def _at_start(self) -> bool:
+        return self.timeline is not None and self.timeline.latest is None
 
     def _open(self, key: SliceKey) -> Window:
         window = self.slices.get(key)
@@ -101,7 +105,9 @@ class Places:
         if self._spec.needs_time:
             if event_time is None:
                 raise clock.time_missing()
-            moments = clock.event_times(event_time, len(batch), self._time_unit)
+            moments = clock.event_times(
+                event_time, len(batch), self._time_unit, first=self._at_start
+            )
         groups: Iterable[SliceRows] = ()
         if self._slicer.dimensions:
             groups = list(self._slicer.groups(slices, len(batch)))

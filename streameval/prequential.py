@@ -173,6 +173,11 @@ def prequential(
 ) -> PrequentialResult:
     """Predict each event, evaluate the prediction once its label is there, then learn.
 
+    The numbers are those of River's ``evaluate.progressive_val_score``. Of equal
+    probabilities the predicted label is the first in the model's mapping, as in
+    River's ``predict_one``; a binary evaluator of another threshold than 0.5
+    predicts by that threshold, which River has not.
+
     Args:
         model: Has ``learn_one(x, y)`` and ``predict_proba_one(x)`` or
             ``predict_one(x)``; with ``folds``, also ``clone()``. Any River
@@ -184,6 +189,9 @@ def prequential(
         delay: When labels come: after so many further events, or after a
             duration (``"2h"``), by ``moment``. None: at once. Labels still
             on their way at the end of the stream are all delivered then.
+            A duration means the same in River. A number of events does not:
+            River counts positions in the stream, so that its 1 is at once and
+            its ``delay=3`` is 2 here.
         moment: The event's time: a key of the features, or a function of
             them. Passed on as ``event_time``.
         time_unit: Unit of numeric moments: ``"s"``, ``"ms"``, ….
@@ -362,6 +370,8 @@ class _Run:
         self.unpredicted = 0
         # Probabilities where the model has them and the evaluator keeps them.
         self.shares = evaluators[0].wants_scores and hasattr(models[0], "predict_proba_one")
+        # Of any other threshold the evaluator makes the label out of the score.
+        self.names_label = evaluators[0]._options.get("threshold", 0.5) == 0.5
         self.weighs = "w" in inspect.signature(models[0].learn_one).parameters
 
     def predict(self, fold: int, x: Any) -> Any:
@@ -403,8 +413,12 @@ class _Run:
             fields["event_time"] = moment
         if not isinstance(prediction, Mapping):
             evaluator.update(pending.y, prediction, **fields)
-        elif evaluator.task == "binary":
+            return
+        # As River's predict_one: of equal probabilities the first.
+        label = max(prediction, key=lambda name: prediction[name]) if self.names_label else None
+        if evaluator.task == "binary":
             # A class that the model has not met yet has probability 0.
-            evaluator.update(pending.y, score=prediction.get(evaluator.labels[1], 0.0), **fields)
+            score = prediction.get(evaluator.labels[1], 0.0)
+            evaluator.update(pending.y, label, score=score, **fields)
         else:
-            evaluator.update(pending.y, proba=prediction, **fields)
+            evaluator.update(pending.y, label, proba=prediction, **fields)

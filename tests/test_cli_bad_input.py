@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_runs import COMMAND, Command, in_process, own_process
+from test_cli_evaluate import written
 
 from streameval.command_line import batches, feed
 
@@ -22,6 +25,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Command:
 
 
 BINARY = ("--y-true", "label", "--score", "score")
+SKIP = ("--on-bad", "skip", "--max-bad", "1")
 GOOD = b'{"label": 1, "score": 0.75}\n{"label": 0, "score": 0.25}\n'
 
 
@@ -84,13 +88,13 @@ def test_a_bad_record_stops_or_is_skipped(
     assert len(stopped.err) < 500 + len(str(path))
     assert not (tmp_path / "state").exists()
 
-    skipped = run("evaluate", path, *BINARY, "--on-bad", "skip")
+    skipped = run("evaluate", path, *BINARY, *SKIP)
     assert (skipped.code, skipped.out) == (0, run("evaluate", good, *BINARY).out)
     first, second = skipped.err.splitlines()
     assert first == "streameval: skipped 1 bad record:"
     assert second.startswith(f"streameval: {path}:3: {message}")
 
-    report = json.loads(run("evaluate", path, *BINARY, "--on-bad", "skip", "--format", "json").out)
+    report = json.loads(run("evaluate", path, *BINARY, *SKIP, "--format", "json").out)
     assert report["bad_records"]["count"] == 1
     (record,) = report["bad_records"]["first"]
     assert (record["source"], record["line"]) == (str(path), 3)
@@ -124,7 +128,7 @@ def test_probabilities(run: Command, tmp_path: Path, shares: str, message: str) 
     result = run("evaluate", path, "--proba", "p")
     assert result.code == 2
     assert f"{path}:2: {message}" in result.err
-    result = run("evaluate", path, "--proba", "p", "--on-bad", "skip", "--metrics", "accuracy")
+    result = run("evaluate", path, "--proba", "p", *SKIP, "--metrics", "accuracy")
     assert result.code == 0
     assert result.out.split()[-1] == "2"
 
@@ -141,7 +145,7 @@ def test_many_bad_records_of_all_kinds_are_told_in_the_order_of_the_files(
             "".join(kinds[n % 3] if n % 2 else good[n // 2 % 2] for n in range(20))
         )
     paths = [tmp_path / "b.jsonl", tmp_path / "a.jsonl"]
-    result = run("evaluate", *paths, *BINARY, "--on-bad", "skip", "--format", "json")
+    result = run("evaluate", *paths, *BINARY, *SKIP, "--format", "json")
     report = json.loads(result.out)
     assert report["metrics"]["accuracy"]["support"] == 20
     assert report["bad_records"]["count"] == 20
@@ -165,6 +169,16 @@ def test_nothing_but_bad_records_is_bad_input(run: Command, tmp_path: Path) -> N
 
 
 USAGE = [
+    (("--score", "score", "--max-bad", "0.1"), "--max-bad: expected --on-bad skip, which it requi"),
+    (("--y-pred", "label", "--labels", "0,,1"), "--labels: expected labels joined by commas"),
+    (("--score", "score", "--labels", "0,1,2"), "--labels: expected two labels in a binary task"),
+    (("--score", "score", "--labels", "no,yes"), "--labels: expected a number like the label 1"),
+    (("--score", "score", "--labels", "0,2"), "--positive: expected the label that counts as"),
+    (("--proba", "p", "--threshold", "0.5"), "--threshold: expected it beside --score, or beside"),
+    (
+        ("--proba", "2=score,3=score", "--positive", "1"),
+        "--proba: expected a column for the positive label 1, got 2, 3",
+    ),
     ((), "evaluate: expected --y-pred, --score or --proba, got none of them"),
     (("--score", "s", "--proba", "p"), "--proba: expected --score or --proba, got both"),
     (("--y-pred", "p", "--threshold", "0.3"), "--threshold: expected it beside --score"),
@@ -176,7 +190,7 @@ USAGE = [
         "no metric is called 'zzz'; `streameval metrics` lists them",
     ),
     (("--y-pred", "label", "--positive", "1", "--metrics", "roc_auc"), "roc_auc needs scores"),
-    (("--y-pred", "label", "--positive", "yes"), "--positive: expected a number like the label 0"),
+    (("--y-pred", "label", "--positive", "yes"), "--positive: expected a number like the label 1"),
     (("--score", "score", "--positive", "3"), "label: expected"),
     (("--proba", "a=b,c"), "--proba: expected a field, or label=column,label=column"),
     (("--score", "score", "--on-bad", "ignore"), "Invalid value for '--on-bad'"),
@@ -311,3 +325,129 @@ def test_progress_is_for_terminals_only(tmp_path: Path) -> None:
         assert done.stdout.startswith(b"metric ")
     assert b"a.jsonl" in shown[""]
     assert shown["--no-progress"] == b""
+
+
+def labelled(path: Path, labels: list[str]) -> Path:
+    path.write_text(
+        "".join(json.dumps({"t": one, "s": n % 10 / 10}) + "\n" for n, one in enumerate(labels))
+    )
+    return path
+
+
+NAMED = ("--y-true", "t", "--score", "s", "--positive", "spam", "--on-bad", "skip")
+
+
+def test_a_typo_that_becomes_the_negative_label_is_not_passed_over(
+    run: Command, tmp_path: Path
+) -> None:
+    path = labelled(tmp_path / "a.jsonl", ["hma", *["spam", "ham"] * 100])
+    state = tmp_path / "state"
+    result = run("evaluate", path, *NAMED, "--format", "json", "--save", state)
+    assert result.code == 3
+    assert result.err.splitlines()[-3:] == [
+        "streameval: of 201 records were skipped:",
+        "streameval: 100 (49.75%) for t: expected 'hma' or the positive label 'spam'",
+        f"streameval: more than 1 % of the records for one reason: {state} was not written; "
+        "mend the records or the options, or raise --max-bad",
+    ]
+    assert not state.exists()
+    bad = json.loads(result.out)["bad_records"]
+    assert bad["reasons"] == [
+        {"field": "t", "expected": "'hma' or the positive label 'spam'", "count": 100}
+    ]
+    # Declared, the labels tell which one is wrong.
+    declared = run("evaluate", path, *NAMED, "--labels", "spam,ham", "--format", "json")
+    assert declared.code == 0
+    assert json.loads(declared.out)["metrics"]["accuracy"]["support"] == 200
+    assert f"{path}:1: t: expected 'ham' or the positive label 'spam', got 'hma'" in declared.err
+
+
+@pytest.mark.parametrize(("bad", "share", "code"), [(2, None, 0), (3, None, 3), (3, "0.02", 0)])
+def test_the_share_of_bad_records_of_one_reason(
+    run: Command, tmp_path: Path, bad: int, share: str | None, code: int
+) -> None:
+    labels = ["spam", "ham"] * 100 + ["x"] * bad
+    path = labelled(tmp_path / "a.jsonl", labels[:200])
+    with path.open("a") as file:
+        for _ in range(bad):
+            file.write('{"t": "x", "s": 0.5}\n{"t": "ham", "s": NaN}\n')
+    options = [] if share is None else ["--max-bad", share]
+    result = run("evaluate", path, *NAMED, *options, "--save", tmp_path / "state")
+    assert result.code == code
+    assert (tmp_path / "state").exists() is (code == 0)
+    assert (f"streameval: {bad} (1.46%) for s: expected a finite number" in result.err) is bool(
+        code
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_reasons_are_counted_in_full(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, ending: str
+) -> None:
+    monkeypatch.setattr(feed, "BatchBuilder", lambda: batches.BatchBuilder(rows_wanted=rows))
+    events: list[dict[str, Any]] = []
+    for n in range(120):
+        event: dict[str, Any] = {"label": n % 2, "score": 0.5, "w": 2.0}
+        if n % 3 == 2:
+            event |= {"score": math.inf} if n % 2 else {"w": -1.0}
+        elif n % 4 == 3:
+            event |= {"label": 7}
+        events.append(event)
+    path = written(tmp_path / f"a{ending}", events)
+    result = run("evaluate", path, *BINARY, "--weight", "w", *SKIP, "--format", "json")
+    report = json.loads(result.out)
+    reasons = {row["field"]: row["count"] for row in report["bad_records"]["reasons"]}
+    assert reasons == {"label": 20, "score": 20, "w": 20}
+    assert report["bad_records"]["count"] == 60
+    assert report["metrics"]["accuracy"]["support"] == 120
+
+
+@pytest.mark.parametrize(
+    ("true", "predicted", "remedy"),
+    [
+        (["cat", "dog"], ["0.93", "0.2", "0.5"], "name its field with --score"),
+        (["yes", "no"], ["Yes", "No"], "list all of them with --labels"),
+        (["yes", "no"], ["Yes"], "list all of them with --labels"),
+    ],
+)
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_predicted_labels_that_are_never_true_are_refused(
+    run: Command, tmp_path: Path, ending: str, true: list[str], predicted: list[str], remedy: str
+) -> None:
+    events = [
+        {"y_true": true[n % len(true)], "y_pred": predicted[n % len(predicted)]} for n in range(12)
+    ]
+    path = written(tmp_path / f"a{ending}", events)
+    options = ("--y-pred", "y_pred", "--window", "last:3")
+    result = run("evaluate", path, *options, "--save", tmp_path / "state")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("streameval: --y-pred: expected some of the labels in 'y_true': ")
+    assert remedy in result.err
+    assert not (tmp_path / "state").exists()
+    listed = ",".join(sorted({*true, *predicted}))
+    assert run("evaluate", path, *options, "--labels", listed).code == 0
+
+
+def test_one_true_label_that_is_never_predicted_is_an_accuracy_of_0(
+    run: Command, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "a.jsonl", [{"y_true": "cat", "y_pred": "dog"}] * 3)
+    result = run("evaluate", path, "--y-pred", "y_pred", "--metrics", "accuracy")
+    assert (result.code, result.out.split()[-2:]) == (0, ["0", "3"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lable", "expected a column 'lable', got none among label, m; did you mean 'label'?"),
+        ("m.scor", "expected a column 'm.scor', got none among score; did you mean 'score'?"),
+        ("label.x", "expected a column 'label.x', got none among no fields"),
+    ],
+)
+def test_a_misspelt_column_of_parquet(
+    run: Command, tmp_path: Path, name: str, message: str
+) -> None:
+    path = written(tmp_path / "a.parquet", [{"label": 1, "m": {"score": 0.5}}])
+    result = run("evaluate", path, "--y-true", name, "--score", "m.score")
+    assert result == (2, "", f"streameval: {path}: {message}\n")

@@ -282,3 +282,65 @@ def test_undefined_values_have_reasons(run: Command, tmp_path: Path) -> None:
     assert row["value"] is None
     assert row["reason"]
     assert not math.isnan(row["support"])
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize("positive", ["yes", "no"])
+def test_a_probability_of_the_positive_label(
+    run: Command, tmp_path: Path, ending: str, positive: str
+) -> None:
+    events = binary_events(60)
+    rows = [{"t": "yes" if e["label"] else "no", "p": e["score"]} for e in events]
+    path = written(tmp_path / f"a{ending}", rows)
+    ev = se.Evaluator("binary", positive=positive, threshold=0.4)
+    ev.update_many([row["t"] for row in rows], score=[row["p"] for row in rows])
+    binary = ("--y-true", "t", "--positive", positive, "--threshold", "0.4")
+    result = run("evaluate", path, "--proba", "p", *binary)
+    assert result == (0, f"{ev.report()}\n", "")
+    assert run("evaluate", path, "--proba", f"{positive}=p", *binary) == result
+    assert run("evaluate", path, "--score", "p", *binary) == result
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_an_object_of_probabilities_in_a_binary_task(
+    run: Command, tmp_path: Path, ending: str
+) -> None:
+    rows = [
+        {"t": "yes" if e["label"] else "no", "p": {"no": 1 - e["score"], "yes": e["score"]}}
+        for e in binary_events(60)
+    ]
+    path = written(tmp_path / f"a{ending}", rows)
+    ev = se.Evaluator("binary", positive="yes")
+    ev.update_many([row["t"] for row in rows], proba=[row["p"] for row in rows])
+    result = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes")
+    assert result == (0, f"{ev.report()}\n", "")
+
+
+def test_numbers_and_objects_of_probabilities_in_one_file(run: Command, tmp_path: Path) -> None:
+    shares: list[Any] = [0.25, {"yes": 0.75, "no": 0.25}, 0.5, {"no": 1.0}]
+    rows = [{"t": t, "p": p} for t, p in zip(["yes", "no"] * 2, shares, strict=True)]
+    ev = se.Evaluator("binary", positive="yes")
+    ev.update_many([row["t"] for row in rows], proba=shares)
+    path = write_jsonl(tmp_path / "a.jsonl", rows)
+    result = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes")
+    assert result == (0, f"{ev.report()}\n", "")
+    path = write_jsonl(tmp_path / "b.jsonl", [*rows, {"t": "no", "p": 1.5}, {"t": "no", "p": "x"}])
+    skip = ("--on-bad", "skip", "--max-bad", "1")
+    again = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes", *skip)
+    assert again.out == result.out
+    assert f"{path}:5: p: expected a probability" in again.err
+    assert f"{path}:6: p: expected the positive label's probability, or an object" in again.err
+
+
+def test_declared_labels_reach_the_evaluator(run: Command, tmp_path: Path) -> None:
+    rows = [(1, 1), (2, 1), (2, 2), (5, 4)]
+    path = write_jsonl(tmp_path / "a.jsonl", [{"y_true": t, "y_pred": p} for t, p in rows])
+    ev = se.Evaluator("multiclass", labels=[5, 4, 3, 2, 1])
+    ev.update_many(*zip(*rows, strict=True))
+    state = tmp_path / "state"
+    options = ("--y-pred", "y_pred", "--labels", "5,4,3,2,1", "--save", state)
+    assert run("evaluate", path, *options).code == 0
+    assert state.read_bytes() == ev.to_bytes()
+    path.write_text("")
+    assert run("evaluate", path, *options).code == 0
+    assert state.read_bytes() == ev.emptied().to_bytes()

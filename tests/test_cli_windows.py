@@ -159,6 +159,25 @@ def test_times_as_numbers(
     assert state.read_bytes() == expected.to_bytes()
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize("declared", ["ms", "us", "ns"])
+def test_a_wrong_unit_of_times_is_refused(
+    run: Command, tmp_path: Path, ending: str, declared: str
+) -> None:
+    numbers: list[dict[str, Any]] = [
+        {**event, "at": int(datetime.fromisoformat(event["at"]).timestamp()) + 1}
+        for event in stream(60)
+    ]
+    numbers[0]["at"] = 0  # how some writers say that there is no time
+    path = written(tmp_path / f"a{ending}", numbers)
+    options = (*TIME, "--time-unit", declared, "--window", "panes:10m", "--on-bad", "skip")
+    result = run("evaluate", path, *FIELDS, *options, "--save", tmp_path / "state")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("streameval: --time-unit: expected the unit of the times in 'at'")
+    assert result.err.endswith("in s it is a time of 2026-03-01: declare that unit\n")
+    assert not (tmp_path / "state").exists()
+
+
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
 def test_timestamps_of_parquet(run: Command, tmp_path: Path, unit: str, zone: str | None) -> None:
@@ -218,7 +237,7 @@ def test_a_bad_time_or_slice_is_a_bad_record_and_nothing_else_is_dropped(
     assert stopped.err.count("\n") == 1
     assert not state.exists()
 
-    skipped = run("evaluate", path, *options, "--on-bad", "skip")
+    skipped = run("evaluate", path, *options, "--on-bad", "skip", "--max-bad", "0.05")
     assert skipped.code == 0
     assert "skipped 2 bad records" in skipped.err
     assert f"{path}:42: {field}: " in skipped.err
@@ -288,8 +307,9 @@ def test_gaps_of_parquet(run: Command, tmp_path: Path) -> None:
     gaps = [{**events[3], "at": None}, {**events[3], "country": None}]
     path = write_parquet(tmp_path / "a.parquet", [*events, *gaps])
     state = tmp_path / "state"
-    options = (*FIELDS, *TIME, "--window", "panes:10m", *SLICES, "--on-bad", "skip")
-    result = run("evaluate", path, *options, "--save", state)
+    options = (*FIELDS, *TIME, "--window", "panes:10m", *SLICES)
+    skip = ("--on-bad", "skip", "--max-bad", "0.05")
+    result = run("evaluate", path, *options, *skip, "--save", state)
     assert [line.split(": ", 2)[1] for line in result.err.splitlines()[1:]] == [
         f"{path}:21",
         f"{path}:22",
@@ -736,3 +756,43 @@ def test_windows_and_slices_as_text() -> None:
     assert parse_slices("a + b, c", 10) == (("a", "b"), ("c",))
     with pytest.raises(InputError, match="each once"):
         parse_window("panes:1h,retain=2h,retain=3h")
+
+
+def test_a_series_shows_every_pane_of_the_file(run: Command, tmp_path: Path) -> None:
+    events = stream(300)
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    state = tmp_path / "state"
+    asked = (*TIME, "--window", "panes:10m", "--format", "json")
+    result = run("evaluate", path, *FIELDS, *asked, "--series", "accuracy", "--save", state)
+    assert result.err == ""
+    values = json.loads(result.out)
+    panes = values["series"]["panes"]
+    assert len(panes) > 10
+    counted = values["arrivals"]["on_time"] + values["arrivals"]["late_kept"]
+    assert sum(pane["support"] for pane in panes) == counted
+    expected = evaluated(events, window=se.Panes("10m", retain="365d")).series("accuracy")
+    assert [(p["start"], p["support"]) for p in panes] == [(r.start, r.support) for r in expected]
+    assert json.loads(run("report", state, *asked[-2:], "--series", "accuracy").out) == values
+
+
+@pytest.mark.parametrize("weight", [1, 3])
+@pytest.mark.parametrize("command", ["evaluate", "report", "merge"])
+def test_panes_that_a_series_lacks_are_told(
+    run: Command, tmp_path: Path, command: str, weight: int
+) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{**event, "n": weight} for event in stream(300)])
+    state = tmp_path / "state"
+    whole = run("evaluate", path, *FIELDS, *TIME, "--window", "panes:10m", "--series", "f1")
+    weighted = (*TIME, "--weight", "n", "--window")
+    assert run("evaluate", path, *FIELDS, *weighted, "panes:10m", "--series", "f1").err == whole.err
+    window = (*weighted, "panes:10m,retain=20m", "--save", state)
+    result = run("evaluate", path, *FIELDS, *window, *["--series", "f1"] * (command == "evaluate"))
+    if command != "evaluate":
+        assert result.err == ""
+        result = run(command, state, "--series", "f1")
+    since = se.load(state).retained["since"]
+    assert result.err == (
+        f"streameval: --series: panes before {since} are not kept; evaluate with a longer "
+        "retain= in --window to keep them\n"
+    )
+    assert result.code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -11,9 +12,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from streameval import Evaluator, Panes
 from streameval.errors import InputError
 from streameval.event_time import (
     EARLIEST,
@@ -149,3 +151,50 @@ def test_times_are_shown_as_utc_and_inside_what_a_date_can_be() -> None:
     assert iso_time(-1) == "1969-12-31T23:59:59.999999Z"
     assert iso_time(LATEST + 10**15) == iso_time(LATEST)
     assert iso_time(EARLIEST - 1) == "0001-01-01T00:00:00Z"
+
+
+SCALES = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+@given(
+    st.integers(631_152_001 * 10**9, 4_102_444_799 * 10**9),
+    st.sampled_from(list(SCALES)),
+    st.sampled_from(list(SCALES)),
+)
+def test_a_wrong_unit_is_refused_with_the_one_that_fits(
+    nanoseconds: int, actual: str, declared: str
+) -> None:
+    number = nanoseconds // SCALES[actual]
+    # A whole second of early 1970 is taken as it is.
+    assume(actual == declared or number * SCALES[declared] % 10**9)
+    evaluators = [Evaluator(window=Panes("1h"), time_unit=declared) for _ in range(2)]
+    calls: list[Callable[[], None]] = [
+        lambda: evaluators[0].update(True, True, event_time=number),
+        lambda: evaluators[1].update_many([True], [True], event_time=np.asarray([number])),
+    ]
+    if actual == declared:
+        for call in calls:
+            call()
+        assert evaluators[0] == evaluators[1]
+        return
+    day = (datetime(1970, 1, 1) + timedelta(microseconds=nanoseconds // 1000)).date()
+    for call, evaluator in zip(calls, evaluators, strict=True):
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.remedy == f"in {actual} it is a time of {day}: declare that unit"
+        assert evaluator == evaluator.emptied()
+
+
+@given(st.integers(0, 59 * 86_400), st.sampled_from(list(SCALES)))
+def test_seconds_of_a_clock_that_starts_at_0_are_taken(second: int, unit: str) -> None:
+    number = second * 10**9 // SCALES[unit]
+    assert event_time(number, unit, first=True) == second * 1_000_000
+
+
+@pytest.mark.parametrize("times", [[0, 1_772_323_201], ["1970-01-21T12:00:00Z", 1_772_323_201]])
+def test_only_the_first_time_of_a_stream_is_judged_by_its_unit(times: list[Any]) -> None:
+    one, many = (Evaluator(window=Panes("1h"), time_unit="ms") for _ in range(2))
+    for time in times:
+        one.update(True, True, event_time=time)
+    many.update_many([True, True], [True, True], event_time=times)
+    assert one == many

@@ -8,7 +8,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from river import datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing, tree
+from river import (
+    compose,
+    datasets,
+    evaluate,
+    forest,
+    linear_model,
+    metrics,
+    multiclass,
+    naive_bayes,
+    neighbors,
+    optim,
+    preprocessing,
+    tree,
+)
 
 import streameval as se
 from streameval.integrations.river import RiverMetric
@@ -61,6 +74,84 @@ def test_equals_river_progressive_validation(delay: int | None) -> None:
     if not delay:
         assert ours.evaluator["roc_auc"] == metric.get()
     assert ours.evaluator.confusion.total == len(rows)
+
+
+MODELS: list[Any] = [
+    model(),
+    preprocessing.StandardScaler() | naive_bayes.GaussianNB(),
+    tree.HoeffdingTreeClassifier(),
+    preprocessing.StandardScaler() | neighbors.KNNClassifier(),
+    forest.AMFClassifier(n_estimators=3, seed=1),
+    linear_model.LogisticRegression(optim.SGD(0.0)),  # stays at p = 0.5
+]
+
+
+@pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
+@pytest.mark.parametrize("classifier", MODELS, ids=str)
+def test_predicted_labels_are_rivers_on_ties_too(classifier: Any, dataset: Any) -> None:
+    if dataset is datasets.ImageSegments and not classifier._multiclass:
+        classifier = multiclass.OneVsRestClassifier(classifier)
+    rows = list(dataset().take(300))
+    theirs = evaluate.progressive_val_score(rows, classifier.clone(), metrics.Accuracy())
+    evaluator = se.Evaluator("binary" if dataset is datasets.Phishing else "multiclass")
+    result = se.prequential(classifier.clone(), rows, evaluator)
+    assert evaluator["accuracy"] == theirs.get()
+    assert evaluator.confusion.total + result.unpredicted == len(rows)
+
+
+class Even:
+    """Always undecided, and told by its keys' order what to predict."""
+
+    def __init__(self, *labels: Any) -> None:
+        self.labels = labels
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        return dict.fromkeys(self.labels, 1 / len(self.labels))
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("labels", [(False, True), (True, False), ("b", "a"), ("a", "b")])
+def test_of_equal_probabilities_the_first_is_predicted(labels: Any) -> None:
+    stream: list[tuple[dict[str, Any], Any]] = [({}, labels[0])] * 4
+    task: Any = "multiclass" if "a" in labels else "binary"
+    evaluator = se.Evaluator(task)
+    se.prequential(Even(*labels), stream, evaluator)
+    assert evaluator["accuracy"] == 1.0
+    assert evaluator["log_loss"] == pytest.approx(math.log(2))
+
+
+def test_another_threshold_is_the_evaluators() -> None:
+    evaluator = se.Evaluator(threshold=0.4)
+    se.prequential(Even(False, True), [({}, True), ({}, False)], evaluator)
+    assert evaluator["recall"] == 1.0
+    assert evaluator["specificity"] == 0.0
+
+
+@pytest.mark.parametrize("delay", [1, 2, 7, 50, 1000])
+def test_a_delay_in_events_is_rivers_less_one(delay: int) -> None:
+    theirs = RiverMetric("log_loss")
+    evaluate.progressive_val_score(phishing(), model(), theirs, delay=delay + 1)
+    ours = se.Evaluator()
+    se.prequential(model(), phishing(), ours, delay=delay)
+    assert ours["log_loss"] == theirs.get()
+
+
+@pytest.mark.parametrize("minutes", [0, 1, 45, 60, 10_000])
+def test_a_delay_by_time_is_rivers(minutes: int) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [
+        ({**x, "at": start + timedelta(minutes=n * n % 7 + 15 * n)}, y)
+        for n, (x, y) in enumerate(phishing())
+    ]
+    features = compose.Discard("at") | model()
+    theirs = RiverMetric("log_loss")
+    delay = timedelta(minutes=minutes)
+    evaluate.progressive_val_score(rows, features.clone(), theirs, moment="at", delay=delay)
+    ours = se.Evaluator()
+    se.prequential(features.clone(), rows, ours, moment="at", delay=delay or None)
+    assert ours["log_loss"] == theirs.get()
 
 
 @pytest.mark.parametrize("delay", [1, 2, 7])

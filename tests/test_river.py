@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import random
 from typing import Any
 
 import pytest
-from river import datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing, utils
+from river import (
+    anomaly,
+    bandit,
+    datasets,
+    dummy,
+    ensemble,
+    evaluate,
+    forest,
+    linear_model,
+    metrics,
+    model_selection,
+    multiclass,
+    multioutput,
+    naive_bayes,
+    neighbors,
+    optim,
+    preprocessing,
+    tree,
+    utils,
+)
 from sklearn import metrics as reference
 
+from streameval.errors import MetricError
 from streameval.integrations.river import RiverMetric
+from streameval.metrics import METRICS
 
 
 def events(seed: int, count: int = 150) -> list[tuple[bool, float]]:
@@ -147,3 +170,293 @@ def test_what_river_asks(name: str, labels: bool, better: bool) -> None:
     assert metric.bigger_is_better is better
     model: Any = linear_model.LogisticRegression()
     assert metric.works_with(model)
+
+
+EVENTS: list[tuple[Any, Any]] = [(true, {False: 1 - p, True: p}) for true, p in events(5, 80)]
+
+
+def fed(metric: RiverMetric, rows: list[tuple[Any, Any]]) -> RiverMetric:
+    for true, shares in rows:
+        label = max(shares, key=shares.get)
+        metric.update(true, label if metric.requires_labels else shares)
+    return metric
+
+
+@pytest.mark.parametrize("name", sorted(METRICS))
+def test_every_metric_is_pickled_copied_and_cloned(name: str) -> None:
+    """River's generic tests of its own metrics, for all of ours, empty and fed."""
+    empty, metric = RiverMetric(name), fed(RiverMetric(name), EVENTS[:40])
+    for one, rest in ((empty, EVENTS), (metric, EVENTS[40:])):
+        twins = [pickle.loads(pickle.dumps(one)), copy.deepcopy(one)]
+        fed(one, rest)
+        for twin in twins:
+            assert isinstance(twin, RiverMetric)
+            assert fed(twin, rest).evaluator == one.evaluator
+            assert repr(twin) == repr(one)
+    assert empty.evaluator == metric.evaluator
+    clone = metric.clone()
+    assert clone.evaluator == RiverMetric(name).evaluator
+    assert fed(clone, EVENTS).evaluator == metric.evaluator
+    assert not math.isnan(metric.get())
+
+
+def test_river_finds_its_instances() -> None:
+    for params in RiverMetric._unit_test_params():
+        assert repr(RiverMetric(**params)).startswith(params["name"])
+
+
+PAIRS: list[tuple[RiverMetric, Any]] = [
+    (RiverMetric("accuracy"), reference.accuracy_score),
+    (RiverMetric("precision", undefined=0.0), reference.precision_score),
+    (RiverMetric("recall", undefined=0.0), reference.recall_score),
+    (RiverMetric("f1", undefined=0.0), reference.f1_score),
+    (
+        RiverMetric("fbeta", beta=0.5, undefined=0.0),
+        lambda *a, **k: reference.fbeta_score(*a, beta=0.5, **k),
+    ),
+    (
+        RiverMetric("fbeta", beta=2, average="macro", undefined=0.0),
+        lambda *a, **k: reference.fbeta_score(*a, beta=2, average="macro", **k),
+    ),
+    (
+        RiverMetric("f1", average="weighted", undefined=0.0),
+        lambda *a, **k: reference.f1_score(*a, average="weighted", **k),
+    ),
+    (RiverMetric("jaccard", undefined=0.0), reference.jaccard_score),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+@pytest.mark.parametrize(("metric", "wanted"), PAIRS, ids=[repr(metric) for metric, _ in PAIRS])
+@pytest.mark.parametrize("window", [None, 1, 2, 10])
+def test_weighted_and_rolling_prefixes(
+    metric: RiverMetric, wanted: Any, window: int | None
+) -> None:
+    draw = random.Random(window)
+    metric = metric.clone()
+    rows = [(draw.random() < 0.5, draw.random() < 0.5, draw.random()) for _ in range(40)]
+    rolling = utils.Rolling(
+        RiverMetric, window_size=window or 1, name=metric.name, **metric.evaluator_options
+    )
+    for n, (true, predicted, weight) in enumerate(rows, 1):
+        if window is None:
+            metric.update(y_true=true, y_pred=predicted, w=weight)
+            seen, got = rows[:n], metric.get()
+        else:
+            rolling.update(true, predicted)
+            seen, got = [(t, p, 1.0) for t, p, _ in rows[max(0, n - window) : n]], rolling.get()
+        labels, predictions, weights = map(list, zip(*seen, strict=True))
+        options = {} if wanted is reference.accuracy_score else {"zero_division": 0.0}
+        assert_close(got, wanted(labels, predictions, sample_weight=weights, **options))
+
+
+@pytest.mark.parametrize("name", ["accuracy", "roc_auc", "log_loss", "f1"])
+@pytest.mark.parametrize("nothing", [None, {}])
+def test_no_prediction_counts_for_nothing(name: str, nothing: Any) -> None:
+    metric = RiverMetric(name)
+    metric.update(True, nothing)
+    metric.revert(True, nothing)
+    metric.update("spam", nothing)  # its label tells nothing about the task either
+    assert metric.evaluator == RiverMetric(name).evaluator
+    assert fed(metric, EVENTS).evaluator == fed(RiverMetric(name), EVENTS).evaluator
+
+
+@pytest.mark.parametrize("name", ["log_loss", "brier_score", "expected_calibration_error"])
+def test_the_task_is_inferred(name: str) -> None:
+    assert fed(RiverMetric(name), EVENTS).evaluator.task == "binary"
+    numbers = [(int(true), {int(k): v for k, v in p.items()}) for true, p in EVENTS]
+    assert fed(RiverMetric(name), numbers).get() == fed(RiverMetric(name), EVENTS).get()
+    texts = [(str(true), {str(k): v for k, v in p.items()}) for true, p in EVENTS]
+    inferred, told = RiverMetric(name), RiverMetric(name, task="multiclass")
+    assert fed(inferred, texts).evaluator == fed(told, texts).evaluator
+    assert RiverMetric(name, positive="True").evaluator.task == "binary"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("fbeta", {"betta": 2}, "fbeta takes no parameter 'betta'"),
+        ("accuracy", {"beta": 2}, "accuracy takes no parameter 'beta'"),
+        ("acc", {}, "did you mean accuracy"),
+        ("roc_auc", {"task": "multiclass"}, "roc_auc is for binary tasks"),
+    ],
+)
+def test_a_wrong_metric_or_parameter_is_refused_at_once(
+    name: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(MetricError, match=message):
+        RiverMetric(name, **options)
+
+
+def sine(count: int = 1500) -> list[tuple[dict[str, float], bool]]:
+    rows = datasets.synth.AnomalySine(n_samples=count, n_anomalies=count // 10, seed=3)
+    return [(x, bool(y)) for x, y in rows]
+
+
+@pytest.mark.parametrize(
+    "detector",
+    [
+        anomaly.HalfSpaceTrees(seed=1, n_trees=5, height=5),
+        anomaly.OneClassSVM(),
+        anomaly.LocalOutlierFactor(n_neighbors=5),
+    ],
+    ids=lambda detector: type(detector).__name__,
+)
+def test_anomaly_detectors(detector: Any) -> None:
+    rows = sine(300)
+    twin = detector.clone()
+    model = preprocessing.StandardScaler() | detector
+    metric = RiverMetric("roc_auc")
+    evaluate.progressive_val_score(rows, model, metric)
+    pipeline = preprocessing.StandardScaler() | twin
+    scores = []
+    for x, _ in rows:
+        scores.append(pipeline.score_one(x))
+        pipeline.learn_one(x)
+    assert_close(metric.get(), reference.roc_auc_score([y for _, y in rows], scores))
+
+
+def test_an_anomaly_filter_predicts_labels() -> None:
+    def filtering() -> Any:
+        return anomaly.ThresholdFilter(anomaly.HalfSpaceTrees(seed=1, n_trees=5), threshold=0.6)
+
+    ours = RiverMetric("f1", undefined=0.0)
+    evaluate.progressive_val_score(sine(), filtering(), ours)
+    detector = filtering()
+    predicted = []
+    for x, _ in sine():
+        predicted.append(detector.classify(detector.score_one(x)))
+        detector.learn_one(x)
+    true = [y for _, y in sine()]
+    assert_close(ours.get(), reference.f1_score(true, predicted, zero_division=0.0))
+
+
+MODELS: list[Any] = [
+    preprocessing.StandardScaler() | linear_model.LogisticRegression(),
+    preprocessing.StandardScaler() | naive_bayes.GaussianNB(),
+    preprocessing.StandardScaler() | neighbors.KNNClassifier(),
+    tree.HoeffdingTreeClassifier(),
+    tree.HoeffdingAdaptiveTreeClassifier(seed=1),
+    forest.ARFClassifier(n_models=3, seed=1),
+    forest.AMFClassifier(n_estimators=3, seed=1),
+    ensemble.ADWINBaggingClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
+    ensemble.LeveragingBaggingClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
+    ensemble.AdaBoostClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
+    ensemble.SRPClassifier(tree.HoeffdingTreeClassifier(), n_models=3, seed=1),
+    dummy.NoChangeClassifier(),
+    dummy.PriorClassifier(),
+    preprocessing.StandardScaler() | linear_model.ALMAClassifier(),
+]
+
+
+@pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_rivers_classifiers(model: Any, dataset: Any) -> None:
+    rows = list(dataset().take(250))
+    if dataset is datasets.ImageSegments and not model._multiclass:
+        model = preprocessing.StandardScaler() | multiclass.OneVsRestClassifier(
+            linear_model.LogisticRegression()
+        )
+    ours, theirs = RiverMetric("accuracy"), metrics.Accuracy()
+    evaluate.progressive_val_score(rows, model.clone(), ours)
+    evaluate.progressive_val_score(rows, model.clone(), theirs)
+    assert ours.get() == theirs.get()
+    loss = RiverMetric("log_loss")
+    try:
+        model.clone().predict_proba_one(rows[0][0])
+    except NotImplementedError:
+        return
+    evaluate.progressive_val_score(rows, model.clone(), loss)
+    assert loss.get() > 0
+
+
+@pytest.mark.parametrize("name", ["accuracy", "log_loss"])
+@pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
+def test_a_forest_weighs_its_trees_by_our_metrics(name: str, dataset: Any) -> None:
+    rows = list(dataset().take(400))
+    model = forest.ARFClassifier(n_models=3, seed=1, metric=RiverMetric(name, undefined=0.0))
+    ours = evaluate.progressive_val_score(rows, model, metrics.Accuracy())
+    assert ours.get() > 0.5
+    rows_of_trees = [row for metric in model._metrics for row in metric.evaluator.report()]
+    assert [row.metric for row in rows_of_trees] == [name] * 3
+    assert all(row.support > 300 for row in rows_of_trees)
+    if name == "accuracy":
+        assert len({metric.get() for metric in model._metrics}) > 1
+    copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
+    assert [m.get() for m in copies[0]._metrics] == [m.get() for m in model._metrics]
+    assert copies[1].predict_proba_one(rows[0][0]) == model.predict_proba_one(rows[0][0])
+
+
+def choosers(metric: Any) -> list[Any]:
+    models = [linear_model.LogisticRegression(optim.SGD(rate)) for rate in (1e-5, 0.01, 0.1)]
+    return [
+        model_selection.BanditClassifier(
+            models, metric=metric, policy=bandit.EpsilonGreedy(epsilon=0.1, burn_in=5, seed=1)
+        ),
+        model_selection.BanditClassifier(
+            models, metric=metric, policy=bandit.UCB(delta=1, burn_in=5, seed=1)
+        ),
+        model_selection.SuccessiveHalvingClassifier(
+            models, metric=metric, budget=200, eta=2, verbose=False
+        ),
+        ensemble.SRPClassifier(
+            linear_model.LogisticRegression(), n_models=3, seed=1, metric=metric
+        ),
+    ]
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize(
+    ("name", "theirs"), [("accuracy", metrics.Accuracy()), ("log_loss", metrics.LogLoss())]
+)
+def test_model_selection_chooses_as_by_rivers_own_metric(
+    place: int, name: str, theirs: Any
+) -> None:
+    if place == 1 and name == "log_loss":
+        return  # UCB takes rewards that grow
+    rows = list(datasets.Phishing().take(300))
+    results = []
+    for metric in (RiverMetric(name, undefined=0.0), theirs.clone()):
+        model = preprocessing.StandardScaler() | choosers(metric)[place]
+        found = metrics.Accuracy() + metrics.LogLoss()
+        results.append(evaluate.progressive_val_score(rows, model, found).get())
+    # River's log loss is clipped elsewhere, so that its votes differ in the last digits.
+    assert results[0] == pytest.approx(results[1], rel=0 if name == "accuracy" else 1e-6)
+
+
+WRAPPERS = [
+    metrics.multioutput.MacroAverage,
+    metrics.multioutput.MicroAverage,
+    metrics.multioutput.SampleAverage,
+    metrics.multioutput.PerOutput,
+]
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize(
+    ("name", "theirs"), [("accuracy", metrics.Accuracy()), ("f1", metrics.F1())]
+)
+def test_multi_output_models(wrapper: Any, name: str, theirs: Any) -> None:
+    rows = [
+        (x, {"phishing": y, "long": x["long_url"] > 0.5}) for x, y in datasets.Phishing().take(200)
+    ]
+    got = []
+    for metric in (RiverMetric(name, undefined=0.0), theirs.clone()):
+        model = preprocessing.StandardScaler() | multioutput.ClassifierChain(
+            linear_model.LogisticRegression(), order=["long", "phishing"]
+        )
+        wrapped = wrapper(metric)
+        evaluate.progressive_val_score(rows, model, wrapped)
+        assert repr(wrapped)
+        value = wrapped.get()
+        got.append({k: m.get() for k, m in value.items()} if isinstance(value, dict) else value)
+    assert got[0] == pytest.approx(got[1], abs=1e-12)
+
+
+def test_sums_of_metrics() -> None:
+    model = preprocessing.StandardScaler() | linear_model.LogisticRegression()
+    both = RiverMetric("log_loss") + metrics.LogLoss() + RiverMetric("f1")
+    ours, theirs, _ = evaluate.progressive_val_score(datasets.Phishing(), model, both).get()
+    assert ours == pytest.approx(theirs, abs=1e-9)
+    with pytest.raises(ValueError, match="not compatible"):
+        RiverMetric("log_loss") + metrics.MSE()

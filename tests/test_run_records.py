@@ -158,6 +158,19 @@ def test_times_come_from_the_field_or_the_broker_or_the_clock() -> None:
         assert decoded.predictions.columns["time"].tolist() == [expected]
 
 
+def test_a_time_of_another_unit_is_a_fault_whatever_is_beside_it() -> None:
+    fields = FieldSettings(id="id", score="score", time="t", time_unit="ms")
+    times = [1_772_323_201_000, 1_772_323_201, 5_000, "1970-01-21T12:18:43.201Z", 1_772_323_201]
+    decoded = decode(
+        decoder(fields), *[{"id": n, "score": 0.5, "t": time} for n, time in enumerate(times)]
+    )
+    assert parts(decoded) == {"predictions": [100, 102, 103], "bad": [101, 104]}
+    assert {event.detail for event in decoded.bad} == {
+        "t: expected a time in ms, got 1772323201; "
+        "in s it is a time of 2026-03-01: declare that unit"
+    }
+
+
 def test_a_time_far_ahead_is_a_fault_because_it_would_make_all_others_late() -> None:
     day = 86_400 * SECOND
     now = int(NOW) * SECOND

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from streameval.files.chunk import KEPT, BadRecord, Chunk, Column
+from streameval.files.chunk import KEPT, BadRecord, Chunk, Column, Reason
 from streameval.files.columns import joined
 
 __all__ = ["Batch", "BatchBuilder", "Place"]
@@ -36,7 +37,8 @@ class Batch:
     columns: dict[str, Column]
     bad: list[tuple[Place, BadRecord]]
     """The first ten."""
-    bad_count: int
+    reasons: Counter[Reason]
+    """Of all bad ones."""
     rows: int
     _parts: list[Chunk]
     _starts: list[int]
@@ -58,7 +60,7 @@ class BatchBuilder:
     rows_wanted: int = BATCH_ROWS
     _parts: list[Chunk] = field(default_factory=list)
     _rows: int = 0
-    _bad: int = 0
+    _bad: Counter[Reason] = field(default_factory=Counter)
 
     def fits(self, chunk: Chunk) -> bool:
         """Whether a chunk can go into the batch: its probabilities are of the same labels."""
@@ -75,7 +77,7 @@ class BatchBuilder:
         """Put a chunk that :meth:`fits` at the end."""
         self._parts.append(chunk)
         self._rows += chunk.rows
-        self._bad += chunk.bad.count
+        self._bad.update(chunk.bad.reasons)
 
     @property
     def full(self) -> bool:
@@ -88,7 +90,7 @@ class BatchBuilder:
     @property
     def has_bad(self) -> bool:
         """Whether a bad record waits in the batch."""
-        return self._bad > 0
+        return bool(self._bad)
 
     def take(self) -> Batch:
         """The batch; the builder is empty afterwards."""
@@ -106,7 +108,7 @@ class BatchBuilder:
         batch = Batch(columns, bad, self._bad, self._rows, parts, starts)
         for part in parts:
             part.columns = {}  # joined now: do not hold them twice
-        self._parts, self._rows, self._bad = [], 0, 0
+        self._parts, self._rows, self._bad = [], 0, Counter()
         return batch
 
 

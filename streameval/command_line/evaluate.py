@@ -13,8 +13,10 @@ from streameval.command_line.options import (
     FilesArgument,
     FormatOption,
     InputFormatOption,
+    LabelsOption,
     LabelTypeChoice,
     LabelTypeOption,
+    MaxBadOption,
     MaxSlicesOption,
     MetricsOption,
     MinSupportOption,
@@ -38,15 +40,18 @@ from streameval.command_line.options import (
     WorstOption,
     YPredOption,
     YTrueOption,
+    label_texts,
     metric_names,
 )
 from streameval.command_line.output import (
     BAD_INPUT,
     FAILURE,
+    TOO_MANY_BAD,
     Format,
     check_target,
     say,
     tell_bad_records,
+    tell_reasons,
 )
 from streameval.command_line.progress import byte_bar
 from streameval.command_line.request import Request
@@ -62,6 +67,9 @@ __all__ = ["evaluate", "saved"]
 
 _MAX_SLICES = 10_000
 
+_MAX_BAD = 0.01
+"""Share of the records that may be skipped for one reason unless ``--max-bad`` says otherwise."""
+
 
 def evaluate(
     files: FilesArgument,
@@ -74,6 +82,7 @@ def evaluate(
     time_unit: TimeUnitOption = None,
     task: TaskOption = TaskChoice.AUTO,
     positive: PositiveOption = None,
+    labels: LabelsOption = None,
     threshold: ThresholdOption = None,
     window: WindowOption = None,
     slice: SliceOption = None,
@@ -87,6 +96,7 @@ def evaluate(
     format: FormatOption = Format.TABLE,
     save: SaveOption = None,
     on_bad: OnBadOption = OnBad.STOP,
+    max_bad: MaxBadOption = None,
     input_format: InputFormatOption = None,
     label_type: LabelTypeOption = LabelTypeChoice.AUTO,
     no_progress: NoProgressOption = False,
@@ -105,6 +115,9 @@ def evaluate(
             got="no --slice",
             remedy="add --slice FIELD",
         )
+    skip = on_bad is OnBad.SKIP
+    if max_bad is not None and not skip:
+        raise InputError("--max-bad", expected="--on-bad skip, which it requires", got="no")
     request = Request(
         y_true=y_true,
         y_pred=y_pred,
@@ -114,10 +127,11 @@ def evaluate(
         time=time,
         time_unit=None if time_unit is None else time_unit.value,
         positive=positive,
+        labels=label_texts(labels),
         threshold=threshold,
         task=task.value,
         metrics=metric_names(metrics),
-        window=None if window is None else parse_window(window),
+        window=None if window is None else parse_window(window, all_panes=series is not None),
         slices=() if slice is None else parse_slices(slice, max_slices or _MAX_SLICES),
         max_slices=max_slices or _MAX_SLICES,
         details=details,
@@ -127,7 +141,6 @@ def evaluate(
     details.check_plot()
     if save is not None:
         check_target(save)
-    skip = on_bad is OnBad.SKIP
     feed = Feed(request, skip=skip)
     types = LabelTypes(next((t for t in LABEL_TYPES if t == label_type), None))
     try:
@@ -135,16 +148,28 @@ def evaluate(
     except BadRecordError as error:
         say(f"{error}; nothing was reported (--on-bad skip leaves bad records out)")
         raise typer.Exit(BAD_INPUT) from None
-    is_written = save is None or saved(evaluator, save)
-    if not feed.rows and not feed.bad_count:
+    bad = feed.bad
+    records = feed.rows + bad.count
+    most = _MAX_BAD if max_bad is None else max_bad
+    too_many = max(bad.reasons.values(), default=0) > most * records
+    is_written = save is None or too_many or saved(evaluator, save)
+    if not records:
         say(f"no events in {', '.join(source.name for source in sources)}")
-    tell_bad_records(feed.bad, feed.bad_count)
+    tell_bad_records(bad)
     result = result_of(evaluator, request.metrics, details)
-    result.write(format, feed.bad if skip else None, feed.bad_count)
+    result.write(format, bad if skip else None)
     is_written &= details.draw(result.series)
-    if feed.bad_count and not feed.rows:
+    if bad.count and not feed.rows:
         say("no record could be counted")
         raise typer.Exit(BAD_INPUT)
+    if too_many:
+        tell_reasons(bad, records)
+        unsaved = "" if save is None else f"{save} was not written; "
+        say(
+            f"more than {most * 100:g} % of the records for one reason: {unsaved}mend the "
+            "records or the options, or raise --max-bad"
+        )
+        raise typer.Exit(TOO_MANY_BAD)
     if not is_written:
         raise typer.Exit(FAILURE)
 

@@ -9,10 +9,17 @@ import numpy as np
 
 from streameval.command_line.batches import Batch, BatchBuilder, Place
 from streameval.command_line.request import Request, probability_pairs
-from streameval.command_line.task import first_label, label_reader, open_evaluator
-from streameval.errors import InputError, StreamevalError
+from streameval.command_line.task import (
+    check_time_unit,
+    first_label,
+    label_reader,
+    open_evaluator,
+)
+from streameval.errors import InputError, StreamevalError, shown
 from streameval.evaluator import Evaluator
-from streameval.files.chunk import KEPT, BadRecord, Chunk, Column
+from streameval.events import MAX_CLASSES
+from streameval.files.chunk import KEPT, BadRecord, BadRecords, Chunk, Column
+from streameval.files.label_text import is_fraction
 
 __all__ = ["BadRecordError", "Feed"]
 
@@ -40,9 +47,9 @@ class Feed:
         self._pairs = probability_pairs(request.proba)
         self._evaluator: Evaluator | None = None
         self._read_label: Any = None
+        self._apart: tuple[set[Any], set[Any]] | None = (set(), set())
         self.rows = 0
-        self.bad_count = 0
-        self.bad: list[BadRecord] = []
+        self.bad = BadRecords()
 
     def add(self, chunk: Chunk) -> None:
         """Take a chunk; its records are counted now or with a later chunk's."""
@@ -55,25 +62,58 @@ class Feed:
     def finish(self) -> Evaluator:
         """Count what is left over; the evaluator of all records."""
         self._flush()
+        self._check_overlap()
         if self._evaluator is None:
             self._evaluator = open_evaluator(self._request, None)
         return self._evaluator
 
     def _flush(self) -> None:
         batch = self._builder.take()
-        refused: list[tuple[Place, BadRecord]] = []
+        found = batch.bad
+        self.bad.count_only(batch.reasons)
         if batch.rows:
-            refused, refused_count = self._count(batch)
-            self.bad_count += refused_count
-            self.rows += batch.rows - refused_count
-        self.bad_count += batch.bad_count
-        found = sorted(batch.bad + refused, key=lambda pair: pair[0])
-        self.bad.extend(record for _, record in found[: KEPT - len(self.bad)])
-        if self.bad and not self._skip:
-            raise BadRecordError(str(self.bad[0]))
+            self._note_labels(batch)
+            before = self.bad.count
+            found = found + self._count(batch)
+            self.rows += batch.rows - (self.bad.count - before)
+        found = sorted(found, key=lambda pair: pair[0])
+        self.bad.first.extend(record for _, record in found[: KEPT - len(self.bad.first)])
+        if self.bad.first and not self._skip:
+            raise BadRecordError(str(self.bad.first[0]))
 
-    def _count(self, batch: Batch) -> tuple[list[tuple[Place, BadRecord]], int]:
-        """Count the batch without the records that the evaluator refuses; these are returned.
+    def _note_labels(self, batch: Batch) -> None:
+        """Collect the true and the predicted labels until one is in both."""
+        request = self._request
+        if self._apart is None or request.y_pred is None or request.labels is not None:
+            return
+        for labels, path in zip(self._apart, (request.y_true, request.y_pred), strict=True):
+            column = batch.columns[path]
+            if len(labels) <= MAX_CLASSES:  # else they are ids, and will be refused
+                labels.update(
+                    np.unique(column).tolist() if isinstance(column, np.ndarray) else column
+                )
+        if self._apart[0] & self._apart[1]:
+            self._apart = None
+
+    def _check_overlap(self) -> None:
+        """Raises InputError where no predicted label is ever a true one, or the reverse."""
+        if self._apart is None or len(self._apart[0]) < 2 or not self._apart[1]:
+            return
+        true, predicted = (sorted(labels, key=str)[:3] for labels in self._apart)
+        fractions = all(isinstance(one, str) and is_fraction(one) for one in predicted)
+        raise InputError(
+            "--y-pred",
+            expected=f"some of the labels in {self._request.y_true!r}: "
+            + ", ".join(map(shown, true)),
+            got=", ".join(map(shown, predicted)),
+            remedy="a fraction is a score: name its field with --score, and the positive label "
+            "with --positive"
+            if fractions
+            else "if they are labels of the same task, list all of them with --labels",
+        )
+
+    def _count(self, batch: Batch) -> list[tuple[Place, BadRecord]]:
+        """Count the batch without the records that the evaluator refuses; the first ten of these.
 
         A refused call counted nothing and names one record that it cannot
         take. Those before it are counted first, alone. From there some records
@@ -86,9 +126,9 @@ class Feed:
         assert evaluator is not None
         columns = self._arguments(batch)
         refused: list[tuple[Place, BadRecord]] = []
-        count = start = 0
+        start = 0
         step = batch.rows
-        while start < batch.rows and (self._skip or not count):
+        while start < batch.rows and (self._skip or not refused):
             stop = min(start + step, batch.rows)
             try:
                 evaluator.update_many(
@@ -109,14 +149,16 @@ class Feed:
                 try:
                     evaluator.update(**event)
                 except InputError as error:
-                    count += 1
+                    place = batch.place(position)
+                    record = self._bad_record(place, error)
+                    self.bad.count_only({record.reason: 1})
                     if len(refused) < KEPT:
-                        place = batch.place(position)
-                        refused.append((place, self._bad_record(place, error)))
+                        refused.append((place, record))
             start = stop
-        return refused, count
+        return refused
 
     def _open(self, batch: Batch) -> None:
+        check_time_unit(self._request, batch)
         self._evaluator = open_evaluator(self._request, batch)
         self._read_label = label_reader(first_label(batch.columns[self._request.y_true]))
 
@@ -135,19 +177,36 @@ class Feed:
         if request.slices:
             arguments["slices"] = {path: columns[path] for path in request.slice_fields}
         if self._pairs:
-            arguments["proba"] = {
-                self._label("--proba", text): columns[path] for text, path in self._pairs
-            }
+            shares = {self._label("--proba", text): columns[path] for text, path in self._pairs}
+            arguments["proba"] = shares
+            if request.binary:
+                assert self._evaluator is not None
+                positive = self._evaluator.labels[1]
+                if positive not in shares:
+                    raise InputError(
+                        "--proba",
+                        expected=f"a column for the positive label {shown(positive)}",
+                        got=", ".join(map(shown, shares)),
+                    )
+                if len(shares) == 1:
+                    # A column of numbers: its records need no other label's.
+                    arguments["proba"] = shares[positive]
         elif request.proba is not None:
             arguments["proba"] = self._relabelled(columns[request.proba])
         return arguments
 
     def _relabelled(self, column: Column) -> Column:
         """Probabilities under labels of the true labels' type: a JSON key is always text."""
+        if isinstance(column, np.ndarray):
+            return column
         if isinstance(column, dict):
             return {self._key(text): values for text, values in column.items()}
-        assert isinstance(column, list)
-        return [{self._key(text): share for text, share in shares.items()} for shares in column]
+        return [
+            {self._key(text): share for text, share in shares.items()}
+            if isinstance(shares, dict)
+            else shares
+            for shares in column
+        ]
 
     def _key(self, text: Any) -> Any:
         try:

@@ -18,6 +18,8 @@ __all__ = [
     "InputFormatOption",
     "LabelTypeChoice",
     "LabelTypeOption",
+    "LabelsOption",
+    "MaxBadOption",
     "MaxSlicesOption",
     "MetricsOption",
     "MinSupportOption",
@@ -45,6 +47,7 @@ __all__ = [
     "WorstOption",
     "YPredOption",
     "YTrueOption",
+    "label_texts",
     "metric_names",
 ]
 
@@ -131,7 +134,8 @@ ProbaOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="FIELD",
-        help="Probabilities: an object label -> number, or label=FIELD,label=FIELD.",
+        help="Probabilities: an object label -> number, or label=FIELD,label=FIELD; "
+        "binary: also the positive label's number.",
         rich_help_panel=_RECORD,
     ),
 ]
@@ -155,6 +159,15 @@ TimeUnitOption: TypeAlias = Annotated[
 TaskOption: TypeAlias = Annotated[
     TaskChoice,
     typer.Option(help="auto: binary with --score or --positive.", rich_help_panel=_TASK),
+]
+LabelsOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LABEL,LABEL",
+        help="All labels there are; a record of another is a bad one. Unless given, they are "
+        "discovered, and in a binary task the first other label is the negative one.",
+        rich_help_panel=_TASK,
+    ),
 ]
 PositiveOption: TypeAlias = Annotated[
     str | None,
@@ -265,6 +278,17 @@ OnBadOption: TypeAlias = Annotated[
     OnBad,
     typer.Option(help="skip: leave bad records out, count and list them.", rich_help_panel=_FILES),
 ]
+MaxBadOption: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        min=0,
+        max=1,
+        help="Share of the records that may be skipped for one reason, 0.01 unless given; "
+        "beyond it the exit code is 3.",
+        rich_help_panel=_FILES,
+    ),
+]
 InputFormatOption: TypeAlias = Annotated[
     InputFormat | None,
     typer.Option(
@@ -278,6 +302,20 @@ LabelTypeOption: TypeAlias = Annotated[
 NoProgressOption: TypeAlias = Annotated[
     bool, typer.Option("--no-progress", help="Draw no bar.", rich_help_panel=_FILES)
 ]
+
+
+def label_texts(text: str | None) -> tuple[str, ...] | None:
+    """The labels in a comma list, as they are written.
+
+    >>> label_texts("spam,ham")
+    ('spam', 'ham')
+    """
+    if text is None:
+        return None
+    labels = tuple(text.split(","))
+    if not all(labels) or len(set(labels)) != len(labels):
+        raise InputError("--labels", expected="labels joined by commas, each once", got=shown(text))
+    return labels
 
 
 def metric_names(text: str | None) -> tuple[str, ...] | None:

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from streameval.errors import StreamevalError
-from streameval.files.chunk import BadRecord
+from streameval.files.chunk import KEPT, BadRecords
 
 __all__ = [
     "BAD_INPUT",
     "FAILURE",
+    "TOO_MANY_BAD",
     "Format",
     "TargetError",
     "check_target",
     "say",
     "tell_bad_records",
+    "tell_reasons",
     "to_json",
 ]
 
 FAILURE = 1
 BAD_INPUT = 2
+TOO_MANY_BAD = 3
 
 
 class TargetError(StreamevalError):
@@ -66,10 +68,20 @@ def check_target(path: str) -> None:
         raise TargetError(f"{path}: cannot be written: the directory {directory} is read-only")
 
 
-def tell_bad_records(bad: Sequence[BadRecord], count: int) -> None:
+def tell_bad_records(bad: BadRecords) -> None:
     """The skipped records on the standard error."""
+    count = bad.count
     if count:
-        which = "" if count <= len(bad) else f"; the first {len(bad)}"
+        which = "" if count <= len(bad.first) else f"; the first {len(bad.first)}"
         say(f"skipped {count:,} bad record{'s' if count > 1 else ''}{which}:")
-        for record in bad:
+        for record in bad.first:
             say(f"  {record}")
+
+
+def tell_reasons(bad: BadRecords, records: int) -> None:
+    """Why records were skipped and how many for each reason, on the standard error."""
+    say(f"of {records:,} records were skipped:")
+    for (field, expected), count in bad.reasons.most_common(KEPT):
+        say(f"  {count:,} ({count / records:.2%}) for {field}: expected {expected}")
+    if len(bad.reasons) > KEPT:
+        say(f"  and others for {len(bad.reasons) - KEPT} more reasons")

@@ -27,6 +27,7 @@ class Request:
     proba: str | None = None
     weight: str | None = None
     positive: str | None = None
+    labels: tuple[str, ...] | None = None
     threshold: float | None = None
     task: str = "auto"
     metrics: tuple[str, ...] | None = None
@@ -47,8 +48,16 @@ class Request:
             )
         if self.score is not None and self.proba is not None:
             raise InputError("--proba", expected="--score or --proba", got="both")
-        if self.threshold is not None and self.score is None:
-            raise InputError("--threshold", expected="it beside --score", got="no --score")
+        if self.threshold is not None and not self._scored:
+            raise InputError(
+                "--threshold",
+                expected="it beside --score, or beside --proba in a binary task",
+                got="neither",
+            )
+        if self.binary and self.labels is not None and len(self.labels) != 2:
+            raise InputError(
+                "--labels", expected="two labels in a binary task", got=", ".join(self.labels)
+            )
         if self.task == "multiclass":
             for option, value in (("--score", self.score), ("--positive", self.positive)):
                 if value is not None:
@@ -132,7 +141,11 @@ class Request:
         """Whether the task is binary: declared, or because of --score or --positive."""
         if self.task != "auto":
             return self.task == "binary"
-        return self.proba is None and (self.score is not None or self.positive is not None)
+        return self.score is not None or self.positive is not None
+
+    @property
+    def _scored(self) -> bool:
+        return self.score is not None or (self.binary and self.proba is not None)
 
     def wanted(self) -> list[Wanted]:
         """The fields to read, each once."""
@@ -145,7 +158,7 @@ class Request:
         if pairs:
             fields.extend(Wanted(path, "number") for _, path in pairs)
         elif self.proba is not None:
-            fields.append(Wanted(self.proba, "probabilities"))
+            fields.append(Wanted(self.proba, "probability" if self.binary else "probabilities"))
         if self.weight is not None:
             fields.append(Wanted(self.weight, "weight"))
         if self.time is not None:

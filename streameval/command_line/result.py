@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from streameval.command_line.details import Details
-from streameval.command_line.output import Format, to_json
+from streameval.command_line.output import Format, say, to_json
 from streameval.command_line.stdout import write
 from streameval.errors import InputError
 from streameval.evaluator import Evaluator
-from streameval.files.chunk import BadRecord
+from streameval.files.chunk import BadRecords
 from streameval.report import Report, SeriesRow, markdown_table, number, text_table, weight
 from streameval.slice_report import SliceReport
 from streameval.slices import SliceKey
@@ -47,16 +47,18 @@ class Result:
     """Whether a table shows the first slices only, since nobody asked for a number."""
     overflowed: int
 
-    def write(
-        self, format: Format, bad: Sequence[BadRecord] | None = None, bad_count: int = 0
-    ) -> None:
+    def write(self, format: Format, bad: BadRecords | None = None) -> None:
         """Print; JSON tells of bad records if ``bad`` is not None."""
         if format is Format.JSON:
             values = self.to_dict()
             if bad is not None:
                 values["bad_records"] = {
-                    "count": bad_count,
-                    "first": [record.to_dict() for record in bad],
+                    "count": bad.count,
+                    "reasons": [
+                        {"field": field, "expected": expected, "count": count}
+                        for (field, expected), count in bad.reasons.most_common()
+                    ],
+                    "first": [record.to_dict() for record in bad.first],
                 }
             write(to_json(values))
         else:
@@ -165,6 +167,15 @@ def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Detail
                 remedy="evaluate with --window panes:1h --time FIELD",
             )
         series = evaluator.series(details.series)
+        shown = sum(row.support for row in series)
+        counted = arrivals["on_time"] + arrivals["late_kept"]
+        since = evaluator.retained["since"]
+        # With weights above 1 the sum tells nothing: then a full window does.
+        if shown < counted or (shown > counted and series[0].start <= since):
+            say(
+                f"--series: panes before {since} are not kept; evaluate with a "
+                "longer retain= in --window to keep them"
+            )
     slices = _slices(evaluator, report, details)
     return Result(
         report,

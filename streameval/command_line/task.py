@@ -11,11 +11,12 @@ from streameval.command_line.batches import Batch
 from streameval.command_line.request import Request
 from streameval.errors import InputError, shown
 from streameval.evaluator import Evaluator
+from streameval.event_time import NANOSECONDS, iso_time, unit_remedy
 from streameval.events import Label
 from streameval.files.chunk import Column
 from streameval.files.label_text import label_from_text, likely_type
 
-__all__ = ["first_label", "label_reader", "open_evaluator"]
+__all__ = ["check_time_unit", "first_label", "label_reader", "open_evaluator"]
 
 _LISTED = 8
 
@@ -37,6 +38,28 @@ def label_reader(sample: object) -> Callable[[str], Label]:
     return number
 
 
+def check_time_unit(request: Request, first: Batch) -> None:
+    """Refuse ``--time-unit`` where it puts half of the first records into early 1970.
+
+    Raises:
+        InputError: Another unit puts them between 1990 and 2100.
+    """
+    if request.time is None or request.time_unit is None:
+        return
+    times = first.columns[request.time]
+    assert isinstance(times, np.ndarray)
+    middle = len(times) // 2
+    moment = int(np.partition(times.view(np.int64), middle)[middle])
+    remedy = unit_remedy(moment * 1_000 // NANOSECONDS[request.time_unit], request.time_unit)
+    if remedy:
+        raise InputError(
+            "--time-unit",
+            expected=f"the unit of the times in {request.time!r}",
+            got=f"{request.time_unit}, by which a typical one is {iso_time(moment)}",
+            remedy=remedy,
+        )
+
+
 def open_evaluator(request: Request, first: Batch | None) -> Evaluator:
     """The evaluator for a request.
 
@@ -56,6 +79,8 @@ def open_evaluator(request: Request, first: Batch | None) -> Evaluator:
         "max_slices": request.max_slices,
         "time_unit": request.time_unit,
     }
+    if request.labels is not None:
+        options["labels"] = _labels(request.labels, first, request)
     if not request.binary:
         return Evaluator("multiclass", **options)
     if request.threshold is not None:
@@ -63,22 +88,35 @@ def open_evaluator(request: Request, first: Batch | None) -> Evaluator:
     return Evaluator("binary", positive=_positive(request, first), **options)
 
 
-def _positive(request: Request, first: Batch | None) -> Label:
+def _labels(texts: tuple[str, ...], first: Batch | None, request: Request) -> list[Label]:
+    """The labels that ``--labels`` lists, or that ``--positive`` names, of the records' type."""
+    option = "--labels" if texts is request.labels else "--positive"
     if first is None:
         # Nothing to compare with; a number is what 0 and 1 would have been.
-        text = request.positive if request.positive is not None else "1"
-        return label_reader("" if likely_type([text]) == "str" else 0)(text)
-    column = first.columns[request.y_true]
-    labels = _distinct(column)
-    if request.positive is not None:
+        sample: Any = "" if likely_type(texts) == "str" else 0
+    else:
+        sample = first_label(first.columns[request.y_true])
+    read = label_reader(sample)
+    labels: list[Label] = []
+    for text in texts:
         try:
-            return label_reader(first_label(column))(request.positive)
+            labels.append(read(text))
         except InputError:
             raise InputError(
-                "--positive",
-                expected=f"a number like the label {labels[0]}",
-                got=shown(request.positive),
+                option, expected=f"a number like the label {shown(sample)}", got=shown(text)
             ) from None
+    return labels
+
+
+def _positive(request: Request, first: Batch | None) -> Label:
+    if request.positive is not None:
+        return _labels((request.positive,), first, request)[0]
+    if request.labels is not None:
+        labels = _labels(request.labels, first, request)
+    elif first is not None:
+        labels = _distinct(first.columns[request.y_true])
+    else:
+        return 1
     # Beside 0 and 1 a stray label is a bad record: the evaluator refuses it where it stands.
     if all(label in (0, 1) for label in labels) or {0, 1} <= set(labels):
         return 1
@@ -95,7 +133,7 @@ def _positive(request: Request, first: Batch | None) -> Label:
 def first_label(column: Column) -> Any:
     """The label of the first record, whose type the others should have."""
     assert not isinstance(column, dict)
-    return column[0]
+    return column[0].item() if isinstance(column, np.ndarray) else column[0]
 
 
 def _distinct(column: Column) -> list[Any]:

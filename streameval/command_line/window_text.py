@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 from streameval.errors import InputError, shown
+from streameval.event_time import LATEST
 from streameval.slices import Slicer
 from streameval.windows import Fading, Last, Panes
+from streameval.windows.panes import MAX_PANES
 from streameval.windows.window import WindowSpec
 
 __all__ = ["Dimensions", "parse_slices", "parse_window"]
@@ -15,8 +20,12 @@ Dimensions = tuple[tuple[str, ...], ...]
 _FORMS = "last:10000, panes:1h, panes:1h/5m,lateness=10m,retain=7d, fading:6h or fading:1000"
 
 
-def parse_window(text: str) -> WindowSpec:
+def parse_window(text: str, *, all_panes: bool = False) -> WindowSpec:
     """The window that ``--window`` names.
+
+    Args:
+        text: As written.
+        all_panes: Keep as many panes as can be, where no ``retain=`` is given.
 
     Raises:
         InputError: It names none.
@@ -36,7 +45,12 @@ def parse_window(text: str) -> WindowSpec:
         if kind == "panes" and value:
             length, slash, pane = value.partition("/")
             steps = pane.strip() if slash else None
-            return Panes(length.strip(), steps, **_pane_options(options))
+            spec = Panes(length.strip(), steps, **_pane_options(options))
+            if all_panes and spec.retain is None:
+                most = min(MAX_PANES, LATEST // spec.pane_us) * spec.pane_us
+                retain = timedelta(microseconds=max(most, spec.retain_us))
+                spec = replace(spec, retain=retain)
+            return spec
     except InputError as error:
         if error.field == "--window":
             raise

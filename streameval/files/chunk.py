@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from difflib import get_close_matches
+from functools import lru_cache
 from itertools import compress
 from typing import Any, Literal, TypeAlias
 
@@ -24,18 +26,23 @@ __all__ = [
     "Column",
     "Kind",
     "Lines",
+    "Reason",
     "Wanted",
     "checked_chunk",
+    "did_you_mean",
     "taken",
 ]
 
-Kind: TypeAlias = Literal["label", "number", "weight", "probabilities", "time", "slice", "id"]
+Kind: TypeAlias = Literal[
+    "label", "number", "weight", "probability", "probabilities", "time", "slice", "id"
+]
 """What a field is read as.
 
 ``label``: text, an integer or true/false. ``number``: finite. ``weight``: a
-number above 0. ``probabilities``: an object label -> number. ``time``: ISO 8601
-with an offset, or a number where its unit is declared. ``slice``: as a label;
-in CSV always text. ``id``: text or an integer.
+number above 0. ``probabilities``: an object label -> number. ``probability``: the
+positive label's number, or such an object. ``time``: ISO 8601 with an offset, or a
+number where its unit is declared. ``slice``: as a label; in CSV always text. ``id``:
+text or an integer.
 """
 
 Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]]
@@ -47,6 +54,7 @@ EXPECTED: Mapping[Kind, str] = {
     "label": "a label (text, an integer or true/false)",
     "number": "a finite number",
     "weight": f"a weight above 0 and at most {MAX_WEIGHT}",
+    "probability": "the positive label's probability, or an object label -> probability",
     "probabilities": "an object label -> probability",
     "time": "a time: ISO 8601 with an offset, or a number of a declared unit",
     "slice": "a value to slice by (text, an integer or true/false)",
@@ -61,6 +69,15 @@ MISSING: Mapping[Kind, str] = {
 
 KEPT = 10
 """How many bad records are kept in full; the others are counted."""
+
+Reason: TypeAlias = tuple[str, str]
+"""Why records are bad: the field at fault, and what was expected of it."""
+
+_COMPARED = 100
+"""Names that a missing one is compared with: an object may have a million of them."""
+
+_REASONS = 100
+"""Most reasons that are counted apart: a field's name may come from the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +113,11 @@ class BadRecord:
     got: str
     remedy: str = ""
 
+    @property
+    def reason(self) -> Reason:
+        """What it is counted by; probabilities by their field, whatever the label."""
+        return self.field.partition("[")[0], self.expected
+
     def __str__(self) -> str:
         remedy = f"; {self.remedy}" if self.remedy else ""
         return (
@@ -119,30 +141,43 @@ class BadRecord:
 
 @dataclass(slots=True)
 class BadRecords:
-    """Bad records of a chunk: all counted, the first ten kept.
+    """Bad records: all counted by their reason, the first ten kept.
 
     A file may be bad from its first line to its last, so a list of all of them
     would not be bounded.
     """
 
-    count: int = 0
     first: list[BadRecord] = field(default_factory=list)
+    reasons: Counter[Reason] = field(default_factory=Counter)
 
     @property
-    def full(self) -> bool:
-        """Whether the next one will only be counted, so that nobody need word it."""
-        return len(self.first) >= KEPT
+    def count(self) -> int:
+        """How many there are."""
+        return self.reasons.total()
 
-    def add(self, describe: Callable[[], BadRecord]) -> None:
-        """Count one more; ``describe`` is called only if it will be kept."""
-        self.count += 1
-        if not self.full:
-            self.first.append(describe())
+    def add(self, record: BadRecord, count: int = 1) -> None:
+        """Add a record, and count so many of its reason."""
+        self.count_only({record.reason: count})
+        if len(self.first) < KEPT:
+            self.first.append(record)
+
+    def count_only(self, reasons: Mapping[Reason, int]) -> None:
+        """Count records that are not kept."""
+        for reason, count in reasons.items():
+            known = reason in self.reasons or len(self.reasons) < _REASONS
+            self.reasons[reason if known else ("record", "another reason")] += count
 
     def add_all(self, other: BadRecords) -> None:
         """Count those of a later check of the same lines; the first ten lines are kept."""
-        self.count += other.count
+        self.count_only(other.reasons)
         self.first = sorted(self.first + other.first, key=lambda record: record.line)[:KEPT]
+
+    def add_column(self, positions: Sequence[int], describe: Callable[[int], BadRecord]) -> None:
+        """Count records at these positions, all for the reason of the first."""
+        if positions:
+            found = BadRecords([describe(position) for position in positions[:KEPT]])
+            found.count_only({found.first[0].reason: len(positions)})
+            self.add_all(found)
 
 
 @dataclass(slots=True)
@@ -163,6 +198,21 @@ class Chunk:
     def rows(self) -> int:
         """How many good records there are."""
         return len(self.lines)
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """The remedy for a name that is missing: the one most like it, or nothing.
+
+    >>> did_you_mean("lable", ["label", "score"]), did_you_mean("x", ["label"])
+    ("did you mean 'label'?", '')
+    """
+    near = _near(name, tuple(names[:_COMPARED]))
+    return f"did you mean {shown(near)}?" if near else ""
+
+
+@lru_cache(64)  # every record of a file may lack the same field
+def _near(name: str, names: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(name, names, n=1)), "")
 
 
 def taken(column: Column, keep: BoolArray) -> Column:
@@ -197,13 +247,10 @@ def checked_chunk(
         # A record wrong in two fields is one bad record, for the first of them.
         new = wrong if refused is None else wrong & ~refused
         refused = wrong if refused is None else wrong | refused
-        found = BadRecords()
-        for position in np.flatnonzero(new)[:KEPT].tolist():
-            line = int(lines[position])
-            value = values[position]
-            found.add(partial(_bad_value, source, line, want, value))
-        found.count = int(new.sum())
-        bad.add_all(found)
+        bad.add_column(
+            np.flatnonzero(new).tolist(),
+            lambda n, w=want, v=values: _bad_value(source, int(lines[n]), w, v[n]),  # type: ignore[misc]
+        )
     if refused is None:
         return Chunk(source, columns, lines, bad)
     keep = ~refused

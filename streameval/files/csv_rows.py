@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -143,7 +142,7 @@ class CsvRows:
         if error is not None:
             expected, got, remedy = _why(error)
             line = first + sum(map(_physical_lines, rows))
-            bad.add(partial(BadRecord, self._source, line, "record", expected, got, remedy))
+            bad.add(BadRecord(self._source, line, "record", expected, got, remedy))
         return good, lines
 
     def _good_rows(
@@ -160,7 +159,7 @@ class CsvRows:
         for row in rows:
             trouble = self._trouble(row)
             if trouble:
-                bad.add(partial(BadRecord, self._source, line, "record", *trouble))
+                bad.add(BadRecord(self._source, line, "record", *trouble))
             elif row:
                 good.append(row)
                 lines.append(line)

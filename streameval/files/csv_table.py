@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ from streameval.files.chunk import (
     Column,
     Wanted,
     checked_chunk,
+    did_you_mean,
     taken,
 )
 from streameval.files.csv_rows import CsvRows, Rows
@@ -99,7 +98,8 @@ def read_csv(
                 source,
                 expected="one column for each label's probability",
                 got=f"the one column {want.path!r}",
-                remedy="give --proba label=column,label=column",
+                remedy="give --proba label=column,label=column, or --positive LABEL "
+                "where the column is that label's probability",
             )
     table = CsvRows(stream, source)
     places = {want.path: _place(table.header, want.path, source) for want in wanted}
@@ -114,13 +114,12 @@ def _place(header: list[str], path: str, source: str) -> int:
     count = header.count(path)
     if count == 1:
         return header.index(path)
-    near = get_close_matches(path, header, n=1)
     listed = ", ".join(header[:12]) + (", …" if len(header) > 12 else "")
     raise InputError(
         source,
         expected=f"one column {path!r}",
         got=f"{count or 'none'} among {shown(listed)[1:-1]}",
-        remedy=f"did you mean {shown(near[0])}?" if near and not count else "",
+        remedy="" if count else did_you_mean(path, header),
     )
 
 
@@ -152,7 +151,7 @@ def _chunk(
         for position in wrong:
             if keep[position]:
                 line = int(lines[position])
-                faults.add(partial(_bad_cell, source, line, want, cells[position], label_types))
+                faults.add(_bad_cell(source, line, want, cells[position], label_types))
                 keep[position] = False
         bad.add_all(faults)
         columns[want.path] = column

@@ -10,18 +10,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from streameval.errors import shown
-from streameval.files.chunk import EXPECTED, MISSING, Kind, Wanted
+from streameval.files.chunk import EXPECTED, MISSING, Kind, Wanted, did_you_mean
 from streameval.files.json_record import split_path
 
 __all__ = ["Fault", "fault_in_field", "find_fault", "read_object", "sound_object"]
-
-
-_COMPARED = 100
-"""Names that a missing one is compared with: an object may have a million of them."""
 
 
 class Fault(NamedTuple):
@@ -114,9 +109,8 @@ def fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
 def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
     holder = ".".join(seen) or "the record"
     listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-    near = get_close_matches(name, names[:_COMPARED], n=1)
     got = f"no field {name!r}; {holder} has {shown(listed)[1:-1] if listed else 'none'}"
-    return got, f"did you mean {shown(near[0])}?" if near else ""
+    return got, did_you_mean(name, names)
 
 
 def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
@@ -136,7 +130,7 @@ def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
         if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
             return None
         return Fault(path, expected, _shown_json(value))
-    if kind == "probabilities":
+    if kind == "probabilities" or (kind == "probability" and isinstance(value, dict)):
         if not isinstance(value, dict):
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
             remedy = "one number is a score: use --score" if number else ""

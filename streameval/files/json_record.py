@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ _TYPES: dict[Kind, Any] = {
     "label": int | str | bool | float,
     "number": float,
     "weight": float,
+    "probability": float | dict[str, float],
     "probabilities": dict[str, float],
     "time": int | float | str,
     "slice": int | str | bool | float,
@@ -32,6 +34,7 @@ class RecordShape(NamedTuple):
     getters: dict[str, Callable[[Any], Any]]
 
 
+@lru_cache(256)  # asked of every field of a bad record
 def split_path(path: str) -> tuple[str, ...]:
     """The names on the way to a field.
 

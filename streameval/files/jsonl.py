@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -59,6 +58,9 @@ def read_jsonl(stream: Readable, source: str, wanted: Sequence[Wanted]) -> Itera
                 columns[want.path] = pool.column(values)
             elif want.kind == "time":
                 columns[want.path] = values
+            elif want.kind == "probability" and set(map(type, values)) != {float}:
+                same = set(map(type, values)) == {dict}
+                columns[want.path] = probability_columns(values) if same else values
             elif want.kind == "probabilities":
                 columns[want.path] = probability_columns(values)
             else:
@@ -77,7 +79,7 @@ def _records(
     first = block.first_line
     if block.overlong:
         got = f"one of {block.overlong:,} bytes"
-        bad.add(partial(BadRecord, source, first, "record", "a line of at most 4 MiB", got))
+        bad.add(BadRecord(source, first, "record", "a line of at most 4 MiB", got))
         return [], range(0)
     # The decoder skips unwanted text without looking at its encoding.
     if block.data.isascii() or _is_utf8(block.data):
@@ -117,15 +119,11 @@ def _records_line_by_line(
                 if sound is not None:
                     record = msgspec.convert(sound, record_type)
         if record is None:
-            bad.add(partial(_bad_line, source, number, line, wanted))
+            bad.add(BadRecord(source, number, *find_fault(line, wanted)))
         else:
             records.append(record)
             lines.append(number)
     return records, np.asarray(lines, dtype=np.int64)
-
-
-def _bad_line(source: str, number: int, line: bytes, wanted: Sequence[Wanted]) -> BadRecord:
-    return BadRecord(source, number, *find_fault(line, wanted))
 
 
 def _is_utf8(data: bytes) -> bool:

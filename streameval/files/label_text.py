@@ -8,7 +8,14 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from streameval.errors import InputError, shown
 
-__all__ = ["LABEL_TYPES", "CellLabel", "LabelType", "label_from_text", "likely_type"]
+__all__ = [
+    "LABEL_TYPES",
+    "CellLabel",
+    "LabelType",
+    "is_fraction",
+    "label_from_text",
+    "likely_type",
+]
 
 LabelType: TypeAlias = Literal["str", "int", "bool"]
 LABEL_TYPES: tuple[LabelType, ...] = get_args(LabelType)
@@ -51,6 +58,18 @@ def label_from_text(text: str, label_type: LabelType) -> CellLabel:
         got=shown(text),
         remedy="choose the type with --label-type",
     )
+
+
+def is_fraction(text: str) -> bool:
+    """Whether a text is a number that is not whole: a score rather than a label.
+
+    >>> is_fraction("0.93"), is_fraction("1.0"), is_fraction("spam")
+    (True, False, False)
+    """
+    try:
+        return not float(text).is_integer()
+    except (ValueError, OverflowError):
+        return False
 
 
 def likely_type(texts: Iterable[str]) -> LabelType | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -20,6 +19,7 @@ from streameval.files.chunk import (
     Column,
     Wanted,
     checked_chunk,
+    did_you_mean,
     taken,
 )
 from streameval.files.columns import probability_columns
@@ -72,20 +72,18 @@ def _names(schema: Any, want: Wanted, source: str) -> tuple[str, ...]:
     if want.path in schema.names:
         return (want.path,)
     names = split_path(want.path)
-    if names[0] in schema.names:
-        kind = schema.field(names[0]).type
-        for name in names[1:]:
-            inner = {kind.field(n).name: kind.field(n).type for n in range(kind.num_fields)}
-            if name not in inner:
-                break
-            kind = inner[name]
-        else:
-            return names
-    raise InputError(
-        source,
-        expected=f"a column {want.path!r}",
-        got=f"none among {shown(', '.join(schema.names))[1:-1]}",
-    )
+    inner = dict(zip(schema.names, schema.types, strict=True))
+    for name in names:
+        if name not in inner:
+            raise InputError(
+                source,
+                expected=f"a column {want.path!r}",
+                got=f"none among {shown(', '.join(inner) or 'no fields')[1:-1]}",
+                remedy=did_you_mean(name, list(inner)),
+            )
+        kind = inner[name]
+        inner = {kind.field(n).name: kind.field(n).type for n in range(kind.num_fields)}
+    return names
 
 
 def _chunk(
@@ -112,11 +110,10 @@ def _chunk(
         columns[want.path] = _column(values, want, source, arrow)
         new = missing & keep
         if new.any():
-            faults = BadRecords()
-            for position in np.flatnonzero(new)[:10].tolist():
-                faults.add(partial(_gap, source, lines[position], want))
-            faults.count = int(new.sum())
-            bad.add_all(faults)
+            bad.add_column(
+                np.flatnonzero(new).tolist(),
+                lambda n, w=want: _gap(source, lines[n], w),  # type: ignore[misc]
+            )
             keep &= ~missing
     if keep.all():
         return checked_chunk(source, wanted, columns, lines, bad)
@@ -136,7 +133,9 @@ def _column(values: Any, want: Wanted, source: str, arrow: Any) -> Column:
     if types.is_dictionary(kind):
         values = values.dictionary_decode()
         kind = values.type
-    if want.kind == "probabilities":
+    if want.kind == "probabilities" or (
+        want.kind == "probability" and (types.is_struct(kind) or types.is_map(kind))
+    ):
         return _probabilities(values, want, source, arrow)
     if want.kind == "time" and types.is_timestamp(kind):
         ticks = _as_numpy(_filled(values.cast(arrow.int64()), 0))

@@ -5,14 +5,18 @@ Importing this module needs the extra ``river``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streameval.errors import MissingExtraError
+from streameval.errors import MetricError, MissingExtraError
 from streameval.evaluator import Evaluator
-from streameval.metrics.registry import METRICS, find
+from streameval.metrics.metric import Metric
+from streameval.metrics.registry import find
+from streameval.tally import Task
 
 try:
+    from river import base as river_base
     from river import metrics as river_metrics
 except ImportError:
     raise MissingExtraError("RiverMetric", package="river", extra="river") from None
@@ -20,6 +24,8 @@ except ImportError:
 __all__ = ["RiverMetric"]
 
 _LABEL_STATES = frozenset({"confusion", "succession"})
+_TASKS: tuple[Task, ...] = ("binary", "multiclass")
+_EVALUATOR_OPTIONS = frozenset(inspect.signature(Evaluator).parameters) - {"metrics"}
 
 
 # House rule: no inheritance but for exceptions. River recognises a metric by
@@ -27,70 +33,130 @@ _LABEL_STATES = frozenset({"confusion", "succession"})
 class RiverMetric(river_metrics.base.ClassificationMetric):
     """Any metric of streameval as a River metric.
 
-    It goes wherever River takes a metric: ``evaluate.progressive_val_score``,
-    ``utils.Rolling``, ``+`` with other classification metrics.
+    It works wherever River takes a metric: ``evaluate.progressive_val_score``,
+    ``utils.Rolling``, ``forest.ARFClassifier(metric=…)``, bandits and other model
+    selection, ``metrics.multioutput``, ``+`` with other classification metrics.
 
     Args:
         name: A name of :data:`streameval.metrics.METRICS`.
-        **evaluator_options: As for :class:`streameval.Evaluator`. Where
-            ``task`` is left out, a metric of labels that multi-class tasks
-            have is multi-class (any labels), every other is binary
-            (``positive=True`` unless given).
+        **evaluator_options: The options of :class:`streameval.Evaluator`; any
+            other is a parameter of the metric, such as ``beta=2`` of ``fbeta``.
+            Where ``task`` is left out, ``positive`` or ``threshold`` makes it
+            binary. Otherwise a metric of one task only is of that task, and a
+            metric of labels is multi-class (any labels). A metric of
+            probabilities that both tasks have is decided by the first event:
+            multi-class where a label is none of ``True``, ``False``, 0 and 1.
 
     A metric of labels is fed predicted labels; a metric of scores, or one
-    with ``threshold=``, is fed probabilities. An undefined value is ``nan``.
+    with ``threshold=``, is fed probabilities, or the scores of an anomaly detector.
+    A prediction that is None or ``{}`` counts for nothing, as in
+    ``evaluate.progressive_val_score``. An undefined value is ``nan``; model
+    selection, which compares values, should have ``undefined=0.0``.
+
+    Raises:
+        MetricError: An unknown metric or parameter.
 
     >>> auc = RiverMetric("roc_auc")
     >>> auc.update(True, {False: 0.2, True: 0.8})
     >>> auc.update(False, {False: 0.7, True: 0.3})
     >>> auc
     roc_auc: 100.00%
+    >>> recall_counts_more = RiverMetric("fbeta", beta=2)
     """
 
     def __init__(self, name: str, **evaluator_options: Any) -> None:
-        options = dict(evaluator_options)
-        if "task" not in options:
-            row = METRICS.get(name) or find(name)
-            of_labels = row.state in _LABEL_STATES and "multiclass" in row.tasks
-            told_binary = "positive" in options or "threshold" in options
-            options["task"] = "multiclass" if of_labels and not told_binary else "binary"
-        if name == "kappa_temporal":
-            options.setdefault("temporal", True)
         # River clones a metric from the attributes named as these parameters.
         self.name = name
         self.evaluator_options = evaluator_options
-        self._row = find(name, options["task"])
-        self.evaluator = Evaluator(metrics=[name], **options)
-        self._positive = options.get("positive", True)
-        self._from_labels = self._row.state in _LABEL_STATES and "threshold" not in options
+        given = evaluator_options.items()
+        self._options = {key: value for key, value in given if key in _EVALUATOR_OPTIONS}
+        self._params = {key: value for key, value in given if key not in _EVALUATOR_OPTIONS}
+        tasks = self._tasks()
+        of_labels = self._found(tasks[0]).state in _LABEL_STATES
+        told_binary = bool({"positive", "threshold"} & set(self._options))
+        self._undecided = len(tasks) > 1 and not of_labels and not told_binary
+        self._positive = self._options.get("positive", True)
+        self._from_labels = of_labels and "threshold" not in self._options
+        self._open(tasks[-1] if of_labels and not told_binary else tasks[0])
+
+    def _tasks(self) -> tuple[Task, ...]:
+        """The tasks in which the metric exists; the declared one where there is one."""
+        if "task" in self._options:
+            return (self._options["task"],)
+        tasks = []
+        for task in _TASKS:
+            try:
+                self._found(task)
+            except MetricError:
+                continue
+            tasks.append(task)
+        if not tasks:
+            find(self.name)  # raises: no such metric
+        return tuple(tasks)
+
+    def _found(self, task: Task) -> Metric:
+        return find(self.name, task, self._params.get("average", ...))
+
+    def _open(self, task: Task) -> None:
+        options = {**self._options, "task": task}
+        self.evaluator = Evaluator(metrics=[self._found(task).name], **options)
+        self.get()  # refuses a parameter that the metric does not take
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        # River's generic tests make their instances of these.
+        yield {"name": "accuracy"}
+        yield {"name": "roc_auc"}
 
     def update(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
-        """Count one event; ``y_pred`` is a label, a probability or River's dict of them."""
-        self.evaluator.update(y_true, **self._prediction(y_pred), weight=w)
+        """Count one event; ``y_pred`` is a label, a score or River's dict of probabilities."""
+        if self._undecided and _is_given(y_pred):
+            self._undecided = False
+            if isinstance(y_pred, Mapping) and not {y_true, *y_pred} <= {0, 1}:
+                self._open("multiclass")
+        prediction = self._prediction(y_pred)
+        if prediction is not None:
+            self.evaluator.update(y_true, **prediction, weight=w)
 
     def revert(self, y_true: Any, y_pred: Any, w: float = 1.0) -> None:
         """Undo one earlier event exactly."""
-        self.evaluator.revert(y_true, **self._prediction(y_pred), weight=w)
+        prediction = self._prediction(y_pred)
+        if prediction is not None:
+            self.evaluator.revert(y_true, **prediction, weight=w)
 
-    def _prediction(self, y_pred: Any) -> dict[str, Any]:
-        if isinstance(y_pred, Mapping):
-            if self.evaluator.task == "multiclass":
-                return {"proba": y_pred}
-            # As River: a class that the model does not know has probability 0.
-            return {"score": y_pred.get(self._positive, 0.0)}
+    def _prediction(self, y_pred: Any) -> dict[str, Any] | None:
+        """The prediction as an evaluator's argument; None where there is none."""
+        if not _is_given(y_pred):
+            return None
         if self._from_labels:
+            # As River's predict_one: of equal probabilities the first.
+            if isinstance(y_pred, Mapping):
+                return {"y_pred": max(y_pred, key=lambda label: y_pred[label])}
             return {"y_pred": y_pred}
-        # River's models without probabilities, and bools as scores.
-        return {"score": float(y_pred)}
+        if not isinstance(y_pred, Mapping):
+            # Scores of anomaly detectors, and bools of models without probabilities.
+            return {"score": float(y_pred)}
+        if self.evaluator.task == "multiclass":
+            return {"proba": y_pred}
+        # As River: a class that the model does not know has probability 0.
+        return {"score": y_pred.get(self._positive, 0.0)}
 
     def get(self) -> float:
         """The current value; ``nan`` while undefined."""
+        if self._params:
+            value: float = self.evaluator.value(self.name, **self._params)
+            return value
         return self.evaluator[self.name]
+
+    def works_with(self, model: Any) -> bool:
+        """Whether River can evaluate a model: a classifier, an anomaly detector or filter."""
+        kind = river_base.AnomalyFilter if self._from_labels else river_base.AnomalyDetector
+        return isinstance(model, river_base.Classifier | kind)
 
     @property
     def bigger_is_better(self) -> bool:
         """Whether larger values are better."""
-        return self._row.direction == "up"
+        return find(self.name).direction == "up"
 
     @property
     def requires_labels(self) -> bool:
@@ -105,7 +171,13 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
     @property
     def _fmt(self) -> str:  # type: ignore[override]
         # A share reads as a percentage; log loss, kappas below 0 … do not.
-        return ".2%" if (self._row.low, self._row.high) == (0.0, 1.0) else ",.6f"
+        row = find(self.name)
+        return ".2%" if (row.low, row.high) == (0.0, 1.0) else ",.6f"
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.get():{self._fmt}}"
+
+
+def _is_given(y_pred: Any) -> bool:
+    """Whether there is a prediction: River's models begin with None or ``{}``."""
+    return y_pred is not None and not (isinstance(y_pred, Mapping) and not y_pred)

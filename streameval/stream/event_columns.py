@@ -43,12 +43,15 @@ _SAME = ("y_true", "y_pred", "score", "proba", "weight")
 def arguments(values: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of ``update_many`` out of columns, or of ``update`` out of an event.
 
-    >>> arguments({"id": "a", "y_true": 1, "score": 0.5, "time": 7, "slice:country": "PT"})
-    {'y_true': 1, 'score': 0.5, 'event_time': 7, 'slices': {'country': 'PT'}}
+    Times become ``datetime64``: as numbers the first of a stream would be
+    judged by its unit, which the decoder has done.
+
+    >>> arguments({"id": "a", "y_true": 1, "score": 0.5, "slice:country": "PT"})
+    {'y_true': 1, 'score': 0.5, 'slices': {'country': 'PT'}}
     """
     given = {name: values[name] for name in _SAME if values.get(name) is not None}
     if values.get("time") is not None:
-        given["event_time"] = values["time"]
+        given["event_time"] = np.asarray(values["time"], np.int64).view("datetime64[us]")[()]
     slices = {name[len(_SLICE) :]: v for name, v in values.items() if name.startswith(_SLICE)}
     if slices:
         given["slices"] = slices

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import InputError, shown
-from streameval.event_time import iso_time
+from streameval.event_time import EARLY_1970, iso_time, unit_remedy
 from streameval.events import MAX_WEIGHT, BoolArray, IntArray, Label
 from streameval.files.chunk import EXPECTED, Column
 from streameval.files.columns import probability_columns
@@ -92,7 +92,14 @@ def moments(values: list[Any], unit: str | None) -> Checked:
         value = values[place]
         got, remedy = ("null", "") if value is None else time_fault(value, unit)
         faults[place] = Fault("time", EXPECTED["time"], got, remedy)
-    return column.view(np.int64), faults
+    times = column.view(np.int64)
+    if unit is not None and len(values) and int(times.min()) < EARLY_1970:
+        for place, value in enumerate(values):
+            if place not in faults and isinstance(value, (int, float)):
+                remedy = unit_remedy(value, unit)
+                if remedy:
+                    faults[place] = Fault("time", f"a time in {unit}", shown(value), remedy)
+    return times, faults
 
 
 def refuse_outside(times: IntArray, earliest: int, latest: int) -> dict[int, Fault]:
