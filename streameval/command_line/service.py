@@ -8,14 +8,17 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 import msgspec
 
+from streameval.errors import ConfigError
 from streameval.stream.evaluators import fingerprint
+from streameval.stream.evolution import evolution_of
 from streameval.stream.join.open_join import open_join
 from streameval.stream.open_sources import open_sources
 from streameval.stream.outside import resolved_secrets
@@ -24,7 +27,7 @@ from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.settings import RunSettings
 from streameval.stream.sources.inbox import Inbox
-from streameval.stream.store import open_store
+from streameval.stream.store import Store, open_store
 from streameval.stream.webhook import Webhook
 from streameval.stream.window_order import keep_window_order
 
@@ -39,6 +42,7 @@ def run_service(
     settings: RunSettings,
     *,
     until_end: bool = False,
+    drop: Callable[[Mapping[str, str]], Collection[str]] = lambda drops: (),
     started: Callable[[Runner, str | None], None] = lambda runner, url: None,
 ) -> None:
     """Run until a signal, or until the sources have ended.
@@ -49,6 +53,8 @@ def run_service(
     Args:
         settings: The run's.
         until_end: End as soon as nothing is left to read.
+        drop: From what the settings no longer have (name -> what would be lost) to the names
+            that may be dropped.
         started: Called once with the runner and the server's address, when both are ready.
 
     Raises:
@@ -66,7 +72,9 @@ def run_service(
         # From the start: a stop while it opens its store is a stop like any other.
         stack.enter_context(_signals(stop))
         stack.enter_context(_rare_collections())
-        store = open_store(settings.store, fingerprint(settings))
+        store = open_store(
+            settings.store, fingerprint(settings), evolve=partial(_evolve, settings, drop)
+        )
         stack.callback(store.close)
         keep_window_order(store, settings)
         longest = _LONGEST_RECORD
@@ -110,6 +118,34 @@ def run_service(
         started(runner, url)
         runner.run(sources, until_end=until_end)
         log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
+
+
+def _evolve(
+    settings: RunSettings, drop: Callable[[Mapping[str, str]], Collection[str]], store: Store
+) -> None:
+    """Bring a store to the settings; raises ConfigError where it is refused or not confirmed."""
+    with store.reading() as connection:
+        found = evolution_of(store.path, connection, settings, time.time_ns() // 1_000)
+    kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
+    if kept:
+        raise ConfigError(drops_text(store.path, {name: found.drops[name] for name in kept}))
+    if found.changed:
+        found.apply(store)
+    for line in found.lines:
+        log.info("%s: %s", store.path, line)
+    for text in found.drops.values():
+        log.info("%s: dropped: %s", store.path, text)
+
+
+def drops_text(path: str, drops: Mapping[str, str]) -> str:
+    """What has to be confirmed, and how.
+
+    >>> drops_text("run.db", {"window.day": "window 'day' and its 24 states"})
+    "run.db: window 'day' and its 24 states would be dropped; to confirm, add --drop window.day"
+    """
+    what = " and ".join(drops[name] for name in sorted(drops))
+    options = " ".join(f"--drop {name}" for name in sorted(drops))
+    return f"{path}: {what} would be dropped; to confirm, add {options}"
 
 
 class _Stop:

@@ -49,7 +49,7 @@ class Alarms:
                 self._book.restore(msgspec.json.decode(row[0]))
             except (msgspec.DecodeError, StateError) as error:
                 raise StoreError(f"the alerts in the store are damaged: {error}") from None
-        self._written = self._state()
+        self._written = self._state() if row is None else row[0]
         for transition in self._book.unsent:
             self._tell(transition)
 

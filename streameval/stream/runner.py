@@ -14,6 +14,7 @@ from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
 from streameval.stream.counting import Counting
 from streameval.stream.evaluators import open_evaluators
+from streameval.stream.evolution import note_begins, read_begins
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.partition_rows import PartitionRows
 from streameval.stream.progress import Progress
@@ -102,10 +103,13 @@ class Runner:
         self._every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
         self._wait = 0 if settings.join is None else duration(settings.join.wait, "join.wait")
         with store.reading() as connection:
+            begins = read_begins(connection)
             self._counting = Counting(
-                open_evaluators(settings), settings.fields, in_order=join is None
+                open_evaluators(settings), settings.fields, in_order=join is None, begins=begins
             )
             self._counting.recover(read_rows(connection))
+            for name, evaluator in self._counting.evaluators.items():
+                note_begins(begins, name, evaluator)
             self._rows = StateRows(connection)
             self._progress = Progress(connection)
             self._quarantine = Quarantine(connection, settings.quarantine, now)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -134,7 +134,11 @@ class Store:
 
 
 def open_store(
-    path: str, fingerprint: Mapping[str, str] | None = None, *, busy_seconds: float = 10.0
+    path: str,
+    fingerprint: Mapping[str, str] | None = None,
+    *,
+    evolve: Callable[[Store], None] | None = None,
+    busy_seconds: float = 10.0,
 ) -> Store:
     """Open a store for writing, or begin a new one where there is none.
 
@@ -143,6 +147,7 @@ def open_store(
         fingerprint: Key of the configuration -> its value as text: what the
             counts in the store rest on. Kept in a new store, compared with an
             old one's. None: whatever it is.
+        evolve: Called with an old store, under its lock, before that comparison.
         busy_seconds: How long to wait for another program that writes to it.
 
     Raises:
@@ -157,6 +162,8 @@ def open_store(
     try:
         connection = _connect(path, busy_seconds)
         try:
+            if evolve is not None and _holds_tables(connection, path):
+                evolve(Store(path, connection, lock))
             _settle(connection, path, fingerprint)
         except BaseException:
             connection.close()
@@ -226,6 +233,12 @@ def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool =
             f"{path}: was written by a newer streameval (its schema is {text}, this release "
             f"knows up to {SCHEMA_VERSION}): upgrade, or begin a new store"
         )
+
+
+def _holds_tables(connection: sqlite3.Connection, path: str) -> bool:
+    with worded(path, "cannot be read"):
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return bool(tables)
 
 
 def _settle(
