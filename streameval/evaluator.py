@@ -14,6 +14,7 @@ from streameval.evaluator_setup import set_up
 from streameval.events import Label, Weight
 from streameval.intake import BinaryIntake, ClassIntake
 from streameval.metrics.cut_points import CutPoint
+from streameval.metrics.registry import find
 from streameval.places import Places
 from streameval.report import ClassificationReport, Report, SeriesRow
 from streameval.saved_evaluator import checked_options
@@ -520,6 +521,19 @@ class Evaluator:
         """Add to what reports say that their numbers rest on."""
         self._question.notes = {**self._question.notes, **notes}
 
+    def show(self, metrics: Iterable[str] | None) -> None:
+        """Have reports give these metrics, as ``metrics=`` does; None: the default ones.
+
+        Raises:
+            MetricError: An unknown metric, or one whose states are not kept.
+        """
+        names = None if metrics is None else sorted(set(metrics))
+        for name in names or ():
+            for state in find(name, self.task).states:
+                if not self.plan.serves(state):
+                    raise MetricError(f"{name} is not kept by this evaluator")
+        self._question.kept = names
+
     @classmethod
     def _blank(cls, options: dict[str, Any]) -> Self:
         """A new evaluator of these options; raises InputError or MetricError."""
@@ -603,7 +617,7 @@ class _PartIntake:
         self._scores = scores
 
     def event(self, *values: object, learn: bool = True) -> tuple[Any, Any, Any, Any]:
-        true, predicted, score, weight = self._whole.event(*values, learn=learn)  # type: ignore[arg-type]
+        true, predicted, score, weight = self._whole.event(*values, learn=learn)
         return (
             true,
             predicted if self._labels else None,

@@ -64,7 +64,12 @@ def run(
     from streameval.command_line.service import run_service
 
     with log_to_stderr():
-        run_service(settings, until_end=until_end, drop=partial(_confirmed, drop or ()))
+        run_service(
+            settings,
+            until_end=until_end,
+            reread=partial(load_settings, config, overrides),
+            drop=partial(_confirmed, drop or ()),
+        )
 
 
 def _confirmed(named: Sequence[str], drops: Mapping[str, str]) -> Sequence[str]:

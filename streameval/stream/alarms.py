@@ -53,6 +53,24 @@ class Alarms:
         for transition in self._book.unsent:
             self._tell(transition)
 
+    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
+        """Go on under other settings; alerts that are the same stay as they are.
+
+        Args:
+            settings: The new ones.
+            webhook: Where transitions are posted to from now on; those that the one before
+                left undone, which is closed, are posted there.
+        """
+        if webhook is not self._webhook and self._webhook is not None:
+            self._book.settle(self._webhook.settled())
+        state = self._book.to_state()
+        self._book = AlertBook(settings.alert, settings.window[0].name)
+        self._book.restore(state)
+        if webhook is not self._webhook:
+            self._webhook = webhook
+            for transition in self._book.unsent:
+                self._tell(transition)
+
     def judge(self, published: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The alerts' states under a snapshot, as plain data; tells of those that changed."""
         judgement = self._book.judge(self._book.observe(published), self._now())

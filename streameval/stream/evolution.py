@@ -33,11 +33,20 @@ from streameval.stream.join.open_join import JOIN_LAYOUT, join_layout
 from streameval.stream.progress import read_progress
 from streameval.stream.settings import RunSettings, WindowSettings
 from streameval.stream.state_rows import StateRows, merged_windows
-from streameval.stream.store import Store
+from streameval.stream.store import Store, refused_change
 from streameval.tally import Plan, Tally
 from streameval.windows import Panes, window_spec
 
-__all__ = ["Begins", "Evolution", "Part", "evolution_of", "note_begins", "read_begins"]
+__all__ = [
+    "Begins",
+    "Evolution",
+    "Part",
+    "differences",
+    "evolution_of",
+    "note_begins",
+    "read_begins",
+    "while_running",
+]
 
 _BEGINS = "run.begins"
 
@@ -123,8 +132,8 @@ def read_begins(connection: sqlite3.Connection) -> Begins:
     return Begins() if row is None else msgspec.json.decode(row[0], type=Begins)
 
 
-def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> None:
-    """Have the reports of a window say since when its parts hold events."""
+def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> dict[str, Any]:
+    """Have the reports of a window say since when its parts hold events; what they say."""
     spec = window_spec(evaluator.options["window"])
     since = begins.windows.get(window)
     cut = begins.panes.get(window)
@@ -147,6 +156,7 @@ def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> None:
     if slices:
         notes["slices_since"] = slices
     evaluator.note(notes)
+    return notes
 
 
 @dataclass
@@ -283,10 +293,7 @@ class _Finder:
         return bool(self._was.get(key) != self._got.get(key))
 
     def _refused(self, key: str, was: Any, got: Any, remedy: str = "") -> ConfigError:
-        return ConfigError(
-            f"{key}: {self._path} was begun with {_worded(key, was)}, and its counts rest on that; "
-            f"got {_worded(key, got)}; put it back, {remedy}or begin a new store with --store"
-        )
+        return refused_change(self._path, key, was, got, remedy)
 
     def _since(self) -> str:
         """From when on what begins holds events."""
@@ -631,9 +638,59 @@ def _confusion_at(index: ScoreIndex, threshold: float) -> ConfusionCounts:
     return counts
 
 
-def _worded(key: str, value: Any) -> str:
-    if value is None:
-        return "nothing"
-    if key.startswith("window.") and isinstance(value, int):
-        return f"{value / 1_000_000:.15g} s"
-    return shown(msgspec.json.encode(value).decode())
+_WHILE_RUNNING = ("alert", "webhook", "checkpoint", "quarantine", "serve", "http")
+
+
+def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:
+    """What a run can take over of other settings, and the keys that wait for its next start.
+
+    >>> from streameval.stream.settings import CheckpointSettings
+    >>> wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every="5s"))
+    >>> settings, later = while_running(RunSettings(), wanted)
+    >>> settings.checkpoint.every, settings.store, later
+    ('5s', 'streameval.db', ['store'])
+    """
+    fixed: dict[str, Any] = {"serve": ("enabled", "listen", "token")}
+    given: dict[str, Any] = {}
+    for name in _WHILE_RUNNING:
+        before, after = getattr(now, name), getattr(wanted, name)
+        if name == "http" and (before is None or after is None):
+            after = before
+        for key in fixed.get(name, ()):
+            after = msgspec.structs.replace(after, **{key: getattr(before, key)})
+        given[name] = after
+    windows = {window.name for window in now.window}
+    slices = {frozenset(slice_fields(part)) for part in now.evaluator.slices}
+    plan = evaluator_of(now, WindowSettings(name="all")).plan
+
+    def is_kept(metric: str) -> bool:
+        return all(plan.serves(state) for state in find(metric, now.evaluator.task).states)
+
+    given["alert"] = [
+        alert
+        for alert in wanted.alert
+        if alert.window in (windows | {None})
+        and (not alert.slice or frozenset(alert.slice) in slices)
+        and now.evaluator.task == wanted.evaluator.task
+        and is_kept(alert.metric)
+    ]
+    settings = msgspec.structs.replace(now, **given)
+    metrics = wanted.evaluator.metrics
+    if now.evaluator.task == wanted.evaluator.task and all(map(is_kept, metrics or ())):
+        evaluator = msgspec.structs.replace(now.evaluator, metrics=metrics)
+        settings = msgspec.structs.replace(settings, evaluator=evaluator)
+    return settings, differences(settings, wanted)
+
+
+def differences(now: RunSettings, wanted: RunSettings) -> list[str]:
+    """The keys in which settings differ, without their values, which may be secrets."""
+    return list(_differences(msgspec.to_builtins(now), msgspec.to_builtins(wanted), ""))
+
+
+def _differences(now: dict[str, Any], wanted: dict[str, Any], before: str) -> Iterator[str]:
+    for name in {**now, **wanted}:
+        one, other = now.get(name), wanted.get(name)
+        if isinstance(one, dict) and isinstance(other, dict):
+            yield from _differences(one, other, f"{before}{name}.")
+        elif one != other:
+            yield f"{before}{name}"

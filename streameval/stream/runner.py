@@ -12,6 +12,7 @@ from streameval.errors import SourceError
 from streameval.event_time import duration, iso_time
 from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
+from streameval.stream.config_objects import kept_metrics
 from streameval.stream.counting import Counting
 from streameval.stream.evaluators import open_evaluators
 from streameval.stream.evolution import note_begins, read_begins
@@ -128,6 +129,9 @@ class Runner:
         self._read = 0
         self._table = PartitionRows()
         self._stopping = False
+        self._rereading = False
+        self.reread: Callable[[], None] = lambda: None
+        """Called by :meth:`run` after :meth:`ask_to_reread`."""
         self._sources: Sequence[Source] = ()
 
     @property
@@ -143,6 +147,30 @@ class Runner:
     def stop(self) -> None:
         """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
         self._stopping = True
+
+    def ask_to_reread(self) -> None:
+        """Have :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
+        self._rereading = True
+
+    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
+        """Go on under other settings of those that may change while it runs; by its own thread.
+
+        Args:
+            settings: Those of the run but for alerts, checkpoints, quarantine and the metrics
+                that are shown.
+            webhook: Where alerts are posted to from now on.
+
+        Raises:
+            MetricError: A metric whose states are not kept; nothing has changed.
+        """
+        for evaluator in self._counting.evaluators.values():
+            evaluator.show(kept_metrics(settings))
+        self._settings = settings
+        self._every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
+        self._quarantine.settings = settings.quarantine
+        self._alarms.configure(settings, webhook)
+        self._snapshots = Snapshots(settings, self._counting.evaluators, self._clock)
+        self._publish(force=True)
 
     def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
         """Read until :meth:`stop`, or until every source has finished.
@@ -171,6 +199,9 @@ class Runner:
 
     def _loop(self, until_end: bool) -> None:
         while not self._stopping:
+            if self._rereading:
+                self._rereading = False
+                self.reread()
             got = self._read_some()
             if self._is_due():
                 self._checkpoint()

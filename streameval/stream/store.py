@@ -18,7 +18,7 @@ from typing import Any
 from streameval.errors import ConfigError, StoreError, shown
 from streameval.stream.lock import StoreLock
 
-__all__ = ["SCHEMA_VERSION", "Store", "open_store", "read_store"]
+__all__ = ["SCHEMA_VERSION", "Store", "open_store", "read_store", "refused_change"]
 
 SCHEMA_VERSION = 1
 
@@ -263,11 +263,24 @@ def _settle(
     for key, value in fingerprint.items():
         before = known.get(f"config.{key}")
         if before != value:
-            name, was, got = _difference(key, _decoded(before), _decoded(value))
-            raise ConfigError(
-                f"{name}: {path} was begun with {was}, and its counts rest on that; got {got}; "
-                "put it back, or begin a new store with --store"
-            )
+            raise refused_change(path, *_difference(key, _decoded(before), _decoded(value)))
+
+
+def refused_change(path: str, key: str, was: Any, got: Any, remedy: str = "") -> ConfigError:
+    """What is said of a setting that a store cannot go on under.
+
+    Args:
+        path: Of the store.
+        key: Of the setting.
+        was: What the store was begun with; None where it had none.
+        got: What is wanted now.
+        remedy: What may be done beside putting it back, with a comma behind it.
+    """
+    return ConfigError(
+        f"{key}{_DEFAULTS.get(key.rpartition('.')[2], '')}: {path} was begun with "
+        f"{_worded(key, was)}, and its counts rest on that; got {_worded(key, got)}; "
+        f"put it back, {remedy}or begin a new store with --store"
+    )
 
 
 def _decoded(text: str | None) -> Any:
@@ -277,20 +290,20 @@ def _decoded(text: str | None) -> Any:
         return text
 
 
-def _difference(key: str, was: Any, got: Any) -> tuple[str, str, str]:
-    """The first place where two settings differ, and what stands there, in words.
+def _difference(key: str, was: Any, got: Any) -> tuple[str, Any, Any]:
+    """The first place where two settings differ, and what stands there.
 
     >>> was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
     >>> _difference("window", was, {"hour": {"kind": "panes", "lateness": 3_600_000_000}})
-    ('window.hour.lateness (join.wait unless it is set)', '86400 s', '3600 s')
+    ('window.hour.lateness', 86400000000, 3600000000)
     >>> _difference("window", {"all": {}}, {"all": {}, "day": {"length": 3}})
-    ('window.day', 'nothing', '\\'{"length": 3}\\'')
+    ('window.day', None, {'length': 3})
     """
     if isinstance(was, dict) and isinstance(got, dict):
         for name in [*was, *(name for name in got if name not in was)]:
             if was.get(name) != got.get(name):
                 return _difference(f"{key}.{name}", was.get(name), got.get(name))
-    return key + _DEFAULTS.get(key.rpartition(".")[2], ""), _worded(key, was), _worded(key, got)
+    return key, was, got
 
 
 _DEFAULTS = {
