@@ -517,9 +517,15 @@ class Evaluator:
         """Which states are kept."""
         return self._question.plan
 
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """What reports say that their numbers rest on."""
+        return self._question.notes
+
     def note(self, notes: Mapping[str, Any]) -> None:
-        """Add to what reports say that their numbers rest on."""
-        self._question.notes = {**self._question.notes, **notes}
+        """Add to what reports say that their numbers rest on; None takes a note away."""
+        every = {**self._question.notes, **notes}
+        self._question.notes = {key: value for key, value in every.items() if value is not None}
 
     def show(self, metrics: Iterable[str] | None) -> None:
         """Have reports give these metrics, as ``metrics=`` does; None: the default ones.

@@ -21,7 +21,7 @@ from streameval.command_line.stdout import write
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator import Evaluator
 from streameval.report import text_table
-from streameval.stream.evolution import note_begins, read_begins
+from streameval.stream.evolution import note_begins, read_begins, since_text
 from streameval.stream.join.join_report import read_join
 from streameval.stream.join.segment_store import SegmentStore
 from streameval.stream.progress import read_progress
@@ -143,24 +143,11 @@ def report(
     if not results:
         write("nothing was counted yet")
     for place, (name, result) in enumerate(results.items()):
-        title = f"window {shown(name)[1:-1]}{_since(found[name])}"
+        title = f"window {shown(name)[1:-1]}{since_text(found[name].notes)}"
         write(("\n" if place else "") + (f"## {title}\n" if format is Format.MARKDOWN else title))
         result.write(format)
     if join is not None:
         write("\n" + join_text(join, markdown=format is Format.MARKDOWN))
-
-
-def _since(evaluator: Evaluator) -> str:
-    """Since when a window, or a part of it, holds events; empty where that is always."""
-    told = []
-    for key, value in evaluator.report().notes.items():
-        if key == "since":
-            told.append(f"since {value}")
-        elif key == "slices_since":
-            told += [f"slice {name} since {moment}" for name, moment in value.items()]
-        elif key.endswith("_since"):
-            told.append(f"{key.removesuffix('_since')} since {value}")
-    return f", {', '.join(told)}" if told else ""
 
 
 @store_app.command()

@@ -10,7 +10,7 @@ event is ever taken back, and what is read after the change counts.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -45,6 +45,7 @@ __all__ = [
     "evolution_of",
     "note_begins",
     "read_begins",
+    "since_text",
     "while_running",
 ]
 
@@ -132,8 +133,8 @@ def read_begins(connection: sqlite3.Connection) -> Begins:
     return Begins() if row is None else msgspec.json.decode(row[0], type=Begins)
 
 
-def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> dict[str, Any]:
-    """Have the reports of a window say since when its parts hold events; what they say."""
+def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> str:
+    """Have the reports of a window say since when its parts hold events; the same in words."""
     spec = window_spec(evaluator.options["window"])
     since = begins.windows.get(window)
     cut = begins.panes.get(window)
@@ -142,21 +143,35 @@ def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> dict[str, 
         first = (newest // spec.pane_us - spec.panes + 1) * spec.pane_us
         if first < cut:
             since = cut if since is None else max(since, cut)
-    notes: dict[str, Any] = {}
-    if since is not None:
-        notes["since"] = iso_time(since)
-    for name, begin in (("labels_since", begins.labels), ("scores_since", begins.scores)):
-        if begin is not None and (since is None or begin > since):
-            notes[name] = iso_time(begin)
     slices = {
         name: iso_time(begin)
         for name, begin in sorted(begins.slices.items())
         if since is None or begin > since
     }
-    if slices:
-        notes["slices_since"] = slices
+    notes: dict[str, Any] = {
+        "since": None if since is None else iso_time(since),
+        "slices_since": slices or None,
+    }
+    for name, begin in (("labels_since", begins.labels), ("scores_since", begins.scores)):
+        later = begin is not None and (since is None or begin > since)
+        notes[name] = iso_time(begin) if begin is not None and later else None
     evaluator.note(notes)
-    return notes
+    return since_text(notes)
+
+
+def since_text(notes: Mapping[str, Any]) -> str:
+    """What the notes of a report say of when its parts begin; empty where they hold all events.
+
+    >>> since_text({"since": "2026-01-02T00:00:00Z", "slices_since": {"device": "2026-02-01"}})
+    ', since 2026-01-02T00:00:00Z, slice device since 2026-02-01'
+    """
+    told = [
+        ("since", notes.get("since")),
+        ("labels since", notes.get("labels_since")),
+        ("scores since", notes.get("scores_since")),
+        *((f"slice {name} since", at) for name, at in (notes.get("slices_since") or {}).items()),
+    ]
+    return "".join(f", {what} {moment}" for what, moment in told if moment is not None)
 
 
 @dataclass
@@ -231,17 +246,14 @@ class _Finder:
         self._connection = connection
         self._settings = settings
         self._meta = dict(connection.execute("SELECT key, value FROM meta"))
-        self._got = {k: msgspec.json.decode(v) for k, v in fingerprint(settings).items()}
-        was = {
-            key.removeprefix("config."): msgspec.json.decode(value)
-            for key, value in self._meta.items()
-            if key.startswith("config.")
-        }
+        got = fingerprint(settings)
+        was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
+        self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
         # What an older release did not note is as it is now.
-        self._was = {**self._got, **was}
+        self._was = {key: msgspec.json.decode(value) for key, value in {**got, **was}.items()}
         begins = read_begins(connection)
         begins.joined = settings.join is not None
-        self.evolution = Evolution(settings, begins, changed=was != self._got)
+        self.evolution = Evolution(settings, begins, changed=was != got)
         self._begin: int | None = now
         if begins.joined:
             times = [p.newest for p in read_progress(connection).values() if p.newest is not None]
@@ -254,7 +266,7 @@ class _Finder:
         """Find every change; raises ConfigError for the first that is refused."""
         self._alerts()
         self._wait()
-        if not self.evolution.changed:
+        if self._was == self._got:
             return
         query = "SELECT (SELECT count(*) FROM positions) + (SELECT count(*) FROM states)"
         if not self._connection.execute(query).fetchone()[0]:

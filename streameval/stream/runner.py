@@ -15,7 +15,7 @@ from streameval.stream.batch import Batch, Decoded, Position, Source
 from streameval.stream.config_objects import kept_metrics
 from streameval.stream.counting import Counting
 from streameval.stream.evaluators import open_evaluators
-from streameval.stream.evolution import note_begins, read_begins
+from streameval.stream.evolution import read_begins
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.partition_rows import PartitionRows
 from streameval.stream.progress import Progress
@@ -104,13 +104,14 @@ class Runner:
         self._every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
         self._wait = 0 if settings.join is None else duration(settings.join.wait, "join.wait")
         with store.reading() as connection:
-            begins = read_begins(connection)
+            self._begins = read_begins(connection)
             self._counting = Counting(
-                open_evaluators(settings), settings.fields, in_order=join is None, begins=begins
+                open_evaluators(settings),
+                settings.fields,
+                in_order=join is None,
+                begins=self._begins,
             )
             self._counting.recover(read_rows(connection))
-            for name, evaluator in self._counting.evaluators.items():
-                note_begins(begins, name, evaluator)
             self._rows = StateRows(connection)
             self._progress = Progress(connection)
             self._quarantine = Quarantine(connection, settings.quarantine, now)
@@ -120,7 +121,7 @@ class Runner:
         self._sequence = counters.get("checkpoints", 0)
         self._events = counters.get("events", 0)
         self._replayed = counters.get("replayed", 0)
-        self._snapshots = Snapshots(settings, self._counting.evaluators, clock)
+        self._snapshots = Snapshots(settings, self._counting.evaluators, self._begins, clock)
         self._published = 0
         self._checkpoint_at = now()
         self._checkpoint_seconds = 0.0
@@ -169,7 +170,7 @@ class Runner:
         self._every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
         self._quarantine.settings = settings.quarantine
         self._alarms.configure(settings, webhook)
-        self._snapshots = Snapshots(settings, self._counting.evaluators, self._clock)
+        self._snapshots = Snapshots(settings, self._counting.evaluators, self._begins, self._clock)
         self._publish(force=True)
 
     def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
