@@ -522,8 +522,15 @@ class Evaluator:
         """What reports say that their numbers rest on."""
         return self._question.notes
 
-    def note(self, notes: Mapping[str, Any]) -> None:
-        """Add to what reports say that their numbers rest on; None takes a note away."""
+    def note(self, notes: Mapping[str, Any], *, later: bool = False) -> None:
+        """Add to what reports say that their numbers rest on; None takes a note away.
+
+        Args:
+            notes: By name.
+            later: Labels or scores are kept from a later time on than the other: metrics of
+                what was not fed yet are undefined and no error.
+        """
+        self._question.later = later
         every = {**self._question.notes, **notes}
         self._question.notes = {key: value for key, value in every.items() if value is not None}
 

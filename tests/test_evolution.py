@@ -12,17 +12,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hypothesis import Phase, given, settings
+import msgspec
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
+from streameval.errors import ConfigError
 from streameval.stream.config_objects import evaluator_of, window_spec_of
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.evolution import evolution_of
 from streameval.stream.join.open_join import open_join
+from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.settings import (
+    AlertSettings,
     EvaluatorSettings,
     FieldSettings,
     JoinSettings,
@@ -235,7 +240,7 @@ def go_on(now: RunSettings, lists: Partitions, rng: random.Random) -> dict[str, 
         joined = now.join is not None
         decoder = RecordDecoder(now.fields, now.evaluator, join=joined)
         join = open_join(now, store, time.monotonic)
-        runner = Runner(now, store, decoder, None, join=join)
+        runner = Runner(now, store, decoder, Publisher(), join=join)
         runner.run([Lists(lists, runner.positions, rng, 0)])
         assert runner._quarantine.reasons == {}
         evaluators = runner._counting.evaluators
@@ -368,7 +373,7 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=60, phases=[Phase.generate])
+@settings(max_examples=40)
 @given(st.booleans(), configurations(), actions, st.integers(0, 2**16))
 def test_every_part_holds_what_the_model_says(
     joined: bool, first: dict[str, Any], steps: list[tuple[str, Any]], seed: int
@@ -387,3 +392,187 @@ def test_every_part_holds_what_the_model_says(
             else:
                 world.change(settings_of(directory, joined, **what))
             world.run()
+
+
+def feed(lists: Partitions, name: str, *records: Mapping[str, Any]) -> None:
+    lists[name][1].extend(json.dumps(record).encode() for record in records)
+
+
+def test_scores_begin_beside_labels_that_wait_and_are_corrected(tmp_path: Path) -> None:
+    """Columns that are kept of later predictions only: the earlier ones have fewer."""
+    labels_only = RunSettings(
+        store=str(tmp_path / "run.db"),
+        evaluator=EvaluatorSettings(slices=["country"]),
+        fields=FieldSettings(id="id", y_pred="p", time="t", time_unit="us"),
+        join=JoinSettings(wait="1h", remember="1h"),
+    )
+    lists: Partitions = {"p": ("predictions", []), "l": ("labels", [])}
+    shared = {"country": "PT", "device": "x", "score": 0.5}
+    feed(lists, "p", *({"id": n, "p": True, "t": START + n, **shared} for n in range(4)))
+    feed(lists, "l", *({"id": n, "y_true": True, "t": START + n} for n in range(2)))
+    rng = random.Random(0)
+    go_on(labels_only, lists, rng)
+    scored = msgspec.structs.replace(
+        labels_only,
+        evaluator=EvaluatorSettings(slices=["device", "country"]),
+        fields=FieldSettings(id="id", y_pred="p", score="score", time="t", time_unit="us"),
+    )
+    lines, drops = evolve(scored)
+    assert [
+        line.partition(" begins now: it holds predictions from 2023-11-14")[0] for line in lines
+    ] == [
+        "what is kept of scores (all metrics of them)",
+        "slice 'device'",
+    ]
+    assert drops == {}
+    feed(lists, "l", {"id": 0, "y_true": False, "t": START + 9})  # a correction
+    feed(lists, "l", {"id": 2, "y_true": False, "t": START + 9})  # of one that waited
+    feed(lists, "p", *({"id": n, "p": True, "t": START + n, **shared} for n in range(4, 7)))
+    feed(lists, "l", *({"id": n, "y_true": n == 4, "t": START + n} for n in range(4, 7)))
+    evaluator = go_on(scored, lists, rng)["all"]
+    cells = set(evaluator.confusion.cells())
+    assert cells == {(True, True, 2), (False, True, 4)}
+    tally = evaluator.total._window.current()
+    assert (tally.index.positives, tally.index.negatives) == (1, 2)
+    slices = evaluator.slices()
+    assert slices[(("country", "PT"),)].confusion.total == 6
+    assert slices[(("device", "x"),)].confusion.total == 3
+    # A correction of what was counted after the change is taken out of everything.
+    feed(lists, "l", {"id": 4, "y_true": False, "t": START + 20})
+    evaluator = go_on(scored, lists, rng)["all"]
+    tally = evaluator.total._window.current()
+    assert (tally.index.positives, tally.index.negatives) == (0, 3)
+    assert set(evaluator.slices()[(("device", "x"),)].confusion.cells()) == {(False, True, 3)}
+
+
+def many(directory: Path, **given: Any) -> RunSettings:
+    """A run of several classes over complete records."""
+    return RunSettings(
+        store=str(directory / "run.db"),
+        evaluator=EvaluatorSettings(task="multiclass", **given),
+        fields=FieldSettings(proba="q"),
+    )
+
+
+def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None:
+    lists: Partitions = {"r": ("records", [])}
+    rows = [("a", {"a": 0.75, "b": 0.25}), ("b", {"a": 0.5, "b": 0.5}), ("b", {"b": 1.0})]
+    feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in rows))
+    rng = random.Random(0)
+    go_on(many(tmp_path, metrics=["accuracy"]), lists, rng)
+    with pytest.raises(ConfigError, match=r"^evaluator.labels: .*\["):
+        evolve(many(tmp_path, metrics=["accuracy"], labels=["a", "c"]))
+    closed = many(tmp_path, metrics=["accuracy"], labels=["a", "b"])
+    assert evolve(closed)[1] == {}
+    go_on(closed, lists, rng)
+    wider = many(tmp_path, metrics=["accuracy"], labels=["a", "b", "c"])
+    (line,), _ = evolve(wider)
+    assert line.startswith("evaluator.labels: ")
+    with pytest.raises(ConfigError, match=r"^evaluator.labels: .* was begun with "):
+        evolve(closed)
+    more = [("c", {"c": 1.0}), ("c", {"b": 1.0})]
+    feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in more))
+    evaluator = go_on(wider, lists, rng)["all"]
+    whole = se.Evaluator("multiclass", labels=["a", "b", "c"], metrics=["accuracy"], time_unit="us")
+    for label, shares in rows + more:
+        whole.update(label, proba=shares)
+    assert evaluator == whole
+
+
+def test_sums_of_scores_that_need_more_begin_anew_once_confirmed(tmp_path: Path) -> None:
+    lists: Partitions = {"r": ("records", [])}
+    row = {"y_true": "a", "q": {"a": 0.75, "b": 0.25}}
+    feed(lists, "r", row, row)
+    rng = random.Random(0)
+    go_on(many(tmp_path, metrics=["accuracy", "log_loss"]), lists, rng)
+    ranked = many(tmp_path, metrics=["accuracy", "log_loss", "roc_auc_ovr"])
+    lines, drops = evolve(ranked)
+    assert drops == {"scores": "the sums of scores (log_loss)"}
+    assert lines[0] == "metric 'roc_auc_ovr' is added"
+    assert lines[1].startswith("what is kept of scores (log_loss, roc_auc_ovr) begins now")
+    feed(lists, "r", row)
+    report = go_on(ranked, lists, rng)["all"].report().to_dict()
+    support = {name: row["support"] for name, row in report["metrics"].items()}
+    assert support == {"accuracy": 3, "log_loss": 1, "roc_auc_ovr": 1}
+
+
+def test_most_slices_may_change_while_it_is_exact(tmp_path: Path) -> None:
+    def few(most: int, window: str = "all") -> RunSettings:
+        return RunSettings(
+            store=str(tmp_path / "run.db"),
+            evaluator=EvaluatorSettings(slices=["k"], max_slices=most),
+            window=[WindowSettings(name=window)],
+            fields=FieldSettings(score="s"),
+        )
+
+    lists: Partitions = {"r": ("records", [])}
+    feed(lists, "r", *({"y_true": True, "s": 0.5, "k": n} for n in range(3)))
+    rng = random.Random(0)
+    go_on(few(10), lists, rng)
+    with pytest.raises(ConfigError, match="max_slices: expected at least 3, the slices that are"):
+        evolve(few(2))
+    assert evolve(few(3))[0] == ["evaluator.max_slices: 3 instead of 10"]
+    feed(lists, "r", {"y_true": True, "s": 0.5, "k": 7})
+    assert len(go_on(few(3), lists, rng)["all"].slices()) == 4  # with (other)
+    with pytest.raises(ConfigError, match=r"max_slices: .* '3', .* give the windows new names"):
+        evolve(few(5))
+    assert set(evolve(few(5, "whole"))[1]) == {"window.all"}
+
+
+def test_before_the_first_record_every_setting_may_change(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    go_on(many(tmp_path), {"r": ("records", [])}, rng)
+    other = RunSettings(store=str(tmp_path / "run.db"), fields=FieldSettings(score="s"))
+    assert evolve(other)[0] == ["no record was read before: all settings are taken over"]
+    lists: Partitions = {"r": ("records", [])}
+    feed(lists, "r", {"y_true": True, "s": 0.5})
+    assert go_on(other, lists, rng)["all"]["accuracy"] == 1.0
+
+
+def test_alerts_begin_and_end_with_a_line_each(tmp_path: Path) -> None:
+    def watched(*names: str) -> RunSettings:
+        return RunSettings(
+            store=str(tmp_path / "run.db"),
+            fields=FieldSettings(score="s"),
+            alert=[AlertSettings(name=name, metric="f1", below=0.5) for name in names],
+        )
+
+    lists: Partitions = {"r": ("records", [])}
+    rng = random.Random(0)
+    for names, told in (
+        (("a", "b"), []),
+        (("b", "c"), ["alert 'c' begins now", "alert 'a' is removed"]),
+        (("b", "c"), []),
+    ):
+        assert evolve(watched(*names))[0] == told
+        feed(lists, "r", {"y_true": True, "s": 0.5})
+        go_on(watched(*names), lists, rng)
+
+
+def test_answers_say_since_when_a_part_holds_events(tmp_path: Path) -> None:
+    first = settings_of(tmp_path, True)
+    lists: Partitions = {"p": ("predictions", []), "l": ("labels", [])}
+    record = {"id": 1, "score": 0.5, "time": START, "country": "PT"}
+    feed(lists, "p", record)
+    rng = random.Random(0)
+    go_on(first, lists, rng)
+    now = settings_of(tmp_path, True, windows=["all", "day"], slices=["country"])
+    evolve(now)
+    feed(lists, "p", {**record, "id": 2, "time": START + 1})
+    feed(lists, "l", *({"id": n, "y_true": True, "time": START + 2} for n in (1, 2)))
+    with closing(open_store(now.store, fingerprint(now))) as store:
+        publisher = Publisher()
+        decoder = RecordDecoder(now.fields, now.evaluator, join=True)
+        join = open_join(now, store, time.monotonic)
+        runner = Runner(now, store, decoder, publisher, join=join)
+        runner.run([Lists(lists, runner.positions, rng, 0)])
+        published = publisher.current()
+    assert published is not None
+    since = "2023-11-14T22:13:20.000001Z"
+    specs = [window["spec"] for window in published.data["windows"]]
+    assert specs == [f"all events, slice country since {since}", f"all events, since {since}"]
+    reports = published.data["reports"]
+    assert reports["all"]["slices_since"] == {"country": since}
+    assert reports["day"]["since"] == since
+    assert [reports[name]["metrics"]["accuracy"]["support"] for name in ("all", "day")] == [2, 1]
+    assert [row["support"] for row in published.data["slices"]["all"]] == [1]

@@ -155,7 +155,7 @@ def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> str:
     for name, begin in (("labels_since", begins.labels), ("scores_since", begins.scores)):
         later = begin is not None and (since is None or begin > since)
         notes[name] = iso_time(begin) if begin is not None and later else None
-    evaluator.note(notes)
+    evaluator.note(notes, later=begins.labels is not None or begins.scores is not None)
     return since_text(notes)
 
 
