@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import ConfigError
+from streameval.errors import ConfigError, StoreError
 from streameval.stream.config_objects import evaluator_of, window_spec_of
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.evolution import evolution_of
@@ -547,6 +547,29 @@ def test_alerts_begin_and_end_with_a_line_each(tmp_path: Path) -> None:
         assert evolve(watched(*names))[0] == told
         feed(lists, "r", {"y_true": True, "s": 0.5})
         go_on(watched(*names), lists, rng)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE meta SET value = '{' WHERE key = 'config.evaluator.bins'",
+        "INSERT INTO meta VALUES ('run.begins', '[]')",
+        "INSERT INTO alerts VALUES ('book', '{')",
+        "UPDATE meta SET value = '[1]' WHERE key = 'run.layout'",
+        "UPDATE meta SET value = '{}' WHERE key = 'run.join'",
+    ],
+)
+def test_damage_is_told_in_words(tmp_path: Path, damage: str) -> None:
+    now = settings_of(tmp_path, True)
+    lists: Partitions = {"p": ("predictions", []), "l": ("labels", [])}
+    feed(lists, "p", {"id": 1, "score": 0.5, "time": START})
+    go_on(now, lists, random.Random(0))
+    with closing(open_store(now.store)) as store, store.transaction() as connection:
+        connection.execute("DELETE FROM alerts")
+        connection.execute("DELETE FROM meta WHERE key = 'run.begins'")
+        assert connection.execute(damage).rowcount == 1
+    with pytest.raises(StoreError, match="damaged"):
+        evolve(settings_of(tmp_path, True, threshold=0.7))
 
 
 def test_answers_say_since_when_a_part_holds_events(tmp_path: Path) -> None:

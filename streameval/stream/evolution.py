@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.errors import ConfigError, shown
+from streameval.errors import ConfigError, StoreError, shown
 from streameval.evaluator import Evaluator
 from streameval.event_time import duration, duration_text, iso_time
 from streameval.events import IntArray
@@ -28,7 +28,7 @@ from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
 from streameval.stream.config_objects import evaluator_of, slice_fields
 from streameval.stream.evaluators import fingerprint
-from streameval.stream.join.join_report import JOIN_SPANS, JoinSpans, read_join
+from streameval.stream.join.join_report import JOIN_SPANS, read_join, read_spans
 from streameval.stream.join.open_join import JOIN_LAYOUT, join_layout
 from streameval.stream.progress import read_progress
 from streameval.stream.settings import RunSettings, WindowSettings
@@ -130,7 +130,17 @@ class Begins(msgspec.Struct):
 def read_begins(connection: sqlite3.Connection) -> Begins:
     """What a store notes of them."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (_BEGINS,)).fetchone()
-    return Begins() if row is None else msgspec.json.decode(row[0], type=Begins)
+    return Begins() if row is None else _decoded(row[0], Begins, "since when parts hold events")
+
+
+def _decoded(text: str, kind: Any, what: str) -> Any:
+    """A value out of a store; raises StoreError for a damaged one."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError as error:
+        raise StoreError(
+            f"{what} is damaged in the store: {error}; restore a copy of it, or begin a new one"
+        ) from None
 
 
 def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> str:
@@ -250,7 +260,7 @@ class _Finder:
         was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
         # What an older release did not note is as it is now.
-        self._was = {key: msgspec.json.decode(value) for key, value in {**got, **was}.items()}
+        self._was = {key: _decoded(value, Any, key) for key, value in {**got, **was}.items()}
         begins = read_begins(connection)
         begins.joined = settings.join is not None
         self.evolution = Evolution(settings, begins, changed=was != got)
@@ -330,7 +340,8 @@ class _Finder:
 
     def _alerts(self) -> None:
         row = self._connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
-        known = set(msgspec.json.decode(row[0])["alerts"]) if row is not None else set()
+        book = {} if row is None else _decoded(row[0], dict[str, Any], "the book of alerts")
+        known = set(book.get("alerts", ()))
         wanted = {alert.name for alert in self._settings.alert}
         self.evolution.lines += [f"alert {name!r} begins now" for name in sorted(wanted - known)]
         self.evolution.lines += [f"alert {name!r} is removed" for name in sorted(known - wanted)]
@@ -339,7 +350,7 @@ class _Finder:
         noted = self._meta.get(JOIN_SPANS)
         if noted is None or self._settings.join is None:
             return
-        was = msgspec.json.decode(noted, type=JoinSpans).wait
+        was = read_spans(noted).wait
         wait = duration(self._settings.join.wait, "join.wait")
         if was != wait:
             counts = read_join(self._connection) or {}

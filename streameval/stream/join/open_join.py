@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from streameval.errors import StoreError
 from streameval.event_time import duration
-from streameval.stream.join.join_report import JOIN_SPANS, JoinSpans
+from streameval.stream.join.join_report import JOIN_SPANS, JoinSpans, read_spans
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.records.fields import record_fields
 from streameval.stream.settings import EvaluatorSettings, FieldSettings, RunSettings
@@ -29,7 +30,12 @@ def join_layout(
     Those that the store has come first and stay where they are, wanted or not: what
     was kept of earlier predictions has these, and nothing of those that follow.
     """
-    kept = msgspec.json.decode(meta.get(JOIN_LAYOUT, "[]"), type=list[str])
+    try:
+        kept = msgspec.json.decode(meta.get(JOIN_LAYOUT, "[]"), type=list[str])
+    except msgspec.MsgspecError as error:
+        raise StoreError(
+            f"the columns of waiting predictions are damaged: {error}; restore a copy of the store"
+        ) from None
     wanted = record_fields(fields, evaluator, join=True).prediction
     names = [field.column for field in wanted if field.column not in ("id", "time")]
     return list(dict.fromkeys([*kept, *names]))
@@ -61,7 +67,7 @@ def open_join(settings: RunSettings, store: Store, clock: Callable[[], float]) -
     cohort = min(cohorts)
     if JOIN_SPANS in meta:
         # What is counted by cohorts cannot be cut anew.
-        cohort = msgspec.json.decode(meta[JOIN_SPANS], type=JoinSpans).cohort
+        cohort = read_spans(meta[JOIN_SPANS]).cohort
     spans = JoinSpans(wait, cohort)
     with store.transaction() as connection:
         store.set_meta(JOIN_LAYOUT, msgspec.json.encode(layout).decode())
