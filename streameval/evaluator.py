@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 from streameval.errors import InputError, MetricError, StateError, shown
@@ -12,6 +14,7 @@ from streameval.evaluator_setup import set_up
 from streameval.events import Label, Weight
 from streameval.intake import BinaryIntake, ClassIntake
 from streameval.metrics.cut_points import CutPoint
+from streameval.metrics.registry import find
 from streameval.places import Places
 from streameval.report import ClassificationReport, Report, SeriesRow
 from streameval.saved_evaluator import checked_options
@@ -20,7 +23,7 @@ from streameval.slice_report import SliceReport, slice_report
 from streameval.slices import SliceKey
 from streameval.state_file import pack, read_file, unpack, write_atomically
 from streameval.states.confusion import ConfusionCounts
-from streameval.tally import Tally, Task
+from streameval.tally import Batch, Plan, Tally, Task
 from streameval.view import View
 from streameval.windows import window_spec
 from streameval.windows.cumulative import CumulativeWindow
@@ -471,6 +474,81 @@ class Evaluator:
         timeline = self._places.timeline
         return None if timeline is None else timeline.latest
 
+    @contextmanager
+    def restricted(
+        self, dimensions: Iterable[tuple[str, ...]], *, labels: bool, scores: bool
+    ) -> Iterator[None]:
+        """Within the block, events are counted (or reverted) in a part of the states only.
+
+        For events of a time at which the other parts were not kept yet.
+
+        Args:
+            dimensions: The slices that know the event, out of those of this evaluator.
+            labels: Whether predicted labels are counted.
+            scores: Whether scores are.
+
+        >>> ev = Evaluator(slices=("country",))
+        >>> with ev.restricted((), labels=True, scores=False):
+        ...     ev.update(True, score=0.9)
+        >>> ev["accuracy"], len(ev.slices()), ev.wants_scores
+        (1.0, 0, True)
+        >>> ev["roc_auc"]
+        Traceback (most recent call last):
+        streameval.errors.MetricError: roc_auc needs scores: pass score= (or proba=) with ...
+        """
+        slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
+        ways = (self._count, self._straight, self._plain, self._scores_only)
+        self._intake = _PartIntake(self._intake, labels, scores)  # type: ignore[assignment]
+        slicer.restrict(dimensions)
+        self._count = self._straight = self._plain = None
+        self._scores_only = False
+        try:
+            yield
+        finally:
+            self._intake = before[0]
+            slicer.restrict(before[1])
+            self._count, self._straight, self._plain, self._scores_only = ways
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments that it was made with, as plain data."""
+        return copy.deepcopy(self._options)
+
+    @property
+    def plan(self) -> Plan:
+        """Which states are kept."""
+        return self._question.plan
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """What reports say that their numbers rest on."""
+        return self._question.notes
+
+    def note(self, notes: Mapping[str, Any], *, later: bool = False) -> None:
+        """Add to what reports say that their numbers rest on; None takes a note away.
+
+        Args:
+            notes: By name.
+            later: Labels or scores are kept from a later time on than the other: metrics of
+                what was not fed yet are undefined and no error.
+        """
+        self._question.later = later
+        every = {**self._question.notes, **notes}
+        self._question.notes = {key: value for key, value in every.items() if value is not None}
+
+    def show(self, metrics: Iterable[str] | None) -> None:
+        """Have reports give these metrics, as ``metrics=`` does; None: the default ones.
+
+        Raises:
+            MetricError: An unknown metric, or one whose states are not kept.
+        """
+        names = None if metrics is None else sorted(set(metrics))
+        for name in names or ():
+            for state in find(name, self.task).states:
+                if not self.plan.serves(state):
+                    raise MetricError(f"{name} is not kept by this evaluator")
+        self._question.kept = names
+
     @classmethod
     def _blank(cls, options: dict[str, Any]) -> Self:
         """A new evaluator of these options; raises InputError or MetricError."""
@@ -541,6 +619,40 @@ class Evaluator:
 
     def _check(self) -> None:
         self._places._check()
+
+
+class _PartIntake:
+    """An intake whose events leave out labels or scores."""
+
+    __slots__ = ("_labels", "_scores", "_whole")
+
+    def __init__(self, whole: BinaryIntake | ClassIntake, labels: bool, scores: bool) -> None:
+        self._whole = whole
+        self._labels = labels
+        self._scores = scores
+
+    def event(self, *values: object, learn: bool = True) -> tuple[Any, Any, Any, Any]:
+        true, predicted, score, weight = self._whole.event(*values, learn=learn)
+        return (
+            true,
+            predicted if self._labels else None,
+            score if self._scores else None,
+            weight,
+        )
+
+    def batch(self, *columns: object) -> Batch:
+        batch = self._whole.batch(*columns)
+        return replace(
+            batch,
+            y_pred=batch.y_pred if self._labels else None,
+            score=batch.score if self._scores else None,
+        )
+
+    def known_so_far(self) -> int:
+        return self._whole.known_so_far()
+
+    def forget_since(self, known: int) -> None:
+        self._whole.forget_since(known)
 
 
 def from_bytes(data: bytes) -> Evaluator:

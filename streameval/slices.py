@@ -124,8 +124,7 @@ class Slicer:
             raise InputError(
                 "max_slices", expected="a number from 1 to 10000000", got=shown(max_slices)
             )
-        self.dimensions = tuple(parsed)
-        self.names = tuple(dict.fromkeys(name for names in parsed for name in names))
+        self.restrict(parsed)
         self.max_slices = max_slices
         self._rank = {names: n for n, names in enumerate(parsed)}
         self.opened = 0
@@ -139,6 +138,11 @@ class Slicer:
         """Keep room for slices that are open elsewhere, of which ``opened`` are counted."""
         self.reserved = keys
         self.opened = opened
+
+    def restrict(self, dimensions: Iterable[tuple[str, ...]]) -> None:
+        """Assign events to slices of these dimensions only, out of those it was made with."""
+        self.dimensions = tuple(dimensions)
+        self.names = tuple(dict.fromkeys(name for names in self.dimensions for name in names))
 
     def _values(self, slices: object, position: int | None = None) -> dict[str, Label]:
         if not isinstance(slices, Mapping) or not all(name in slices for name in self.names):

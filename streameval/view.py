@@ -50,6 +50,8 @@ class Question:
         undefined: The number that stands in for an undefined value, or None.
         notes: What reports say that their numbers rest on.
         kept: The metrics that the evaluator was told to keep, or None.
+        later: Labels or scores are kept from a later time on than the other, so that
+            those not fed yet are undefined and no error.
     """
 
     plan: Plan
@@ -57,6 +59,7 @@ class Question:
     undefined: float | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)
     kept: Sequence[str] | None = None
+    later: bool = False
     readers: dict[str, Callable[[Tally], float]] = field(default_factory=dict)
     """Metrics without parameters as functions of a tally, as they were first asked."""
 
@@ -83,6 +86,8 @@ class Question:
                     f"{metric!r} to metrics="
                 )
                 raise MetricError(f"{metric} is not kept; {how}")
+            if self.later:
+                continue
             of_labels = state in ("confusion", "succession")
             # Before the first event nobody knows what will be fed.
             if tally.has_scores and of_labels and not tally.has_labels:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import random
 import signal
+import sqlite3
 import subprocess
+import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -251,12 +255,182 @@ def test_a_check_looks_for_the_directory_of_the_store(here: Path, command: Comma
     assert result.err.count("\n") == 1
 
 
-def test_a_changed_threshold_is_refused(here: Path, command: Command) -> None:
-    (here / "events.jsonl").write_text(lines(events(10)))
+def test_a_changed_threshold_holds_for_every_event(here: Path, command: Command) -> None:
+    rows = events(300)
+    (here / "events.jsonl").write_text(lines(rows[:200]))
     assert command("run", "run.toml", "--until-end").code == 0
+    (here / "events.jsonl").write_text(lines(rows))
     result = command("run", "run.toml", "--until-end", "--set", "evaluator.threshold=0.7")
-    assert result.code == 2
-    assert "evaluator.threshold: streameval.db was begun with '0.5'" in result.err
+    assert result.code == 0, result.err
+    assert "evaluator.threshold: 0.7: the counts of labels are derived exactly" in result.err
+    again = command(
+        "run", "run.toml", "--until-end", "--set", "evaluator.threshold=0.7", "--store", "new.db"
+    )
+    assert again.code == 0, again.err
+    changed = exported(command, here / "changed")
+    os.replace("new.db", "streameval.db")
+    assert changed == exported(command, here / "begun")
+
+
+NEW_PARTS = """
+[[window]]
+name = "day"
+length = "24h"
+"""
+
+
+def dump(path: str = "streameval.db") -> list[str]:
+    connection = sqlite3.connect(path)
+    try:
+        return list(connection.iterdump())
+    finally:
+        connection.close()
+
+
+def told(result: Result) -> str:
+    """The log without its times."""
+    return "".join(line.partition(" INFO ")[2] + "\n" for line in result.err.splitlines())
+
+
+def test_new_parts_begin_in_an_old_store(here: Path, command: Command) -> None:
+    rows = [{**row, "device": "ab"[n % 2]} for n, row in enumerate(events(300))]
+    (here / "events.jsonl").write_text(lines(rows[:200]))
+    assert command("run", "run.toml", "--until-end").code == 0
+    before = dump()
+    config = CONFIG.replace('["country"]', '["country", "device"]') + NEW_PARTS
+    (here / "run.toml").write_text(config)
+    check = command("run", "run.toml", "--check")
+    assert check.code == 0, check.err
+    assert "# store streameval.db: window 'day' begins now: it holds what is read" in check.out
+    assert "# store streameval.db: slice 'device' begins now: it holds what is read" in check.out
+    assert dump() == before
+    (here / "events.jsonl").write_text(lines(rows))
+    result = command("run", "run.toml", "--until-end")
+    assert result.code == 0, result.err
+    assert "window 'day' begins now" in told(result)
+    report = command("store", "report", "streameval.db").out
+    assert "window all, slice device since 20" in report
+    assert "window day, since 20" in report
+    shown = json.loads(command("store", "report", "streameval.db", "--format", "json").out)
+    assert shown["all"]["metrics"] == expected(rows).report().to_dict()["metrics"]
+    assert shown["day"]["metrics"] == expected(rows[200:]).report().to_dict()["metrics"]
+    assert "since" not in shown["all"]
+    assert shown["day"]["since"] <= shown["all"]["slices_since"]["device"]
+    again = command("run", "run.toml", "--until-end")
+    assert (again.code, "begins" in again.err) == (0, False)
+
+
+def test_what_is_removed_is_dropped_only_when_confirmed(here: Path, command: Command) -> None:
+    (here / "events.jsonl").write_text(lines(events(50)))
+    assert command("run", "run.toml", "--until-end").code == 0
+    before = dump()
+    start_of_recent = CONFIG.index('[[window]]\nname = "recent"')
+    config = CONFIG[:start_of_recent] + CONFIG[CONFIG.index("[fields]") :]
+    (here / "run.toml").write_text(config.replace('["country"]', "[]"))
+    refused = command("run", "run.toml", "--until-end")
+    assert refused.code == 2
+    assert refused.err.rstrip("\n").endswith(
+        "streameval.db: slice 'country' and its 2 values and window 'recent' and its 1 states "
+        "would be dropped; to confirm, add --drop slice.country --drop window.recent"
+    )
+    assert refused.err.count("\n") == 1
+    half = command("run", "run.toml", "--until-end", "--drop", "slice.country")
+    assert half.code == 2
+    assert "to confirm, add --drop window.recent" in half.err
+    assert dump() == before
+    check = command("run", "run.toml", "--check", "--drop", "slice.country")
+    assert "slice 'country' and its 2 values would be dropped\n" in check.out
+    assert "would be dropped; needs --drop window.recent\n" in check.out
+    options = ["--drop", "slice.country", "--drop", "window.recent"]
+    result = command("run", "run.toml", "--until-end", *options)
+    assert result.code == 0, result.err
+    assert "dropped: window 'recent' and its 1 states" in result.err
+    found = json.loads(command("store", "report", "streameval.db", "--format", "json").out)
+    assert list(found) == ["all"]
+    # The options may stay where they are.
+    assert command("run", "run.toml", "--until-end", *options).code == 0
+
+
+def test_what_is_removed_is_asked_for_on_a_terminal(here: Path, command: Command) -> None:
+    (here / "events.jsonl").write_text(lines(events(50)))
+    assert command("run", "run.toml", "--until-end").code == 0
+    before = dump()
+    (here / "run.toml").write_text(CONFIG.replace('["country"]', "[]"))
+    for answer, code in ((b"n\n", 2), (b"y\n", 0)):
+        terminal, end = pty.openpty()
+        with subprocess.Popen(
+            [*COMMAND, "run", "run.toml", "--until-end"], stdin=end, stderr=end, stdout=end
+        ) as process:
+            os.close(end)
+            heard = b""
+            while b"go on? [y/N]" not in heard:
+                heard += os.read(terminal, 1000)
+            assert b"slice 'country' and its 2 values will be dropped" in heard
+            os.write(terminal, answer)
+            with suppress(OSError):  # the end of a terminal is an error on Linux
+                while os.read(terminal, 1000):
+                    pass
+        os.close(terminal)
+        assert process.returncode == code
+        assert (dump() == before) == (code == 2)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (
+            "evaluator.task='multiclass'; fields={y_pred='label'}",
+            "evaluator.task: streameval.db was begun with ",
+        ),
+        ("evaluator.positive=0", "evaluator.positive: "),
+        ("fields.weight='w'", "fields.weight: streameval.db was begun with 'false'"),
+        ("fields.y_pred='label'", "fields.y_pred: "),
+        ("join={wait = '1h'}", "join: "),
+        ("window.1.pane='10m'", "window.recent.pane: streameval.db was begun with 300 s, and its "),
+        ("window.1.lateness='1m'", "window.recent.lateness (join.wait unless it is set): "),
+    ],
+)
+def test_what_changes_the_meaning_of_events_is_refused(
+    here: Path, command: Command, option: str, said: str
+) -> None:
+    rows = events(50)
+    rows.append({**rows[0], "time": rows[0]["time"].replace("00:00Z", "00:30Z")})
+    rows.insert(0, {**rows[0], "time": "2026-01-01T00:20:00Z"})
+    (here / "events.jsonl").write_text(lines(rows))
+    (here / "run.toml").write_text(CONFIG.replace("[fields]", '[fields]\nid = "id"'))
+    assert command("run", "run.toml", "--until-end").code == 0
+    before = dump()
+    for check in ("--check", "--until-end"):
+        pairs = [part for one in option.split("; ") for part in ("--set", one)]
+        result = command("run", "run.toml", check, *pairs)
+        assert (result.code, result.err.count("\n")) == (2, 1), result.err
+        assert said in result.err
+        assert "its counts rest on that; got " in result.err
+        assert "or begin a new store with --store" in result.err
+    assert dump() == before
+
+
+def test_a_change_that_is_killed_leaves_the_store_as_it_was(here: Path, command: Command) -> None:
+    (here / "events.jsonl").write_text(lines(events(200)))
+    assert command("run", "run.toml", "--until-end").code == 0
+    whole = dump()
+    changed = ["--set", "evaluator.slices=['country', 'id']", "--set", "evaluator.threshold=0.7"]
+    for number in (1, 2):  # before the states of the first window, after those of the second
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "tests.killed_at", "states changed", str(number)),
+                *("run", here / "run.toml", "--until-end", *changed),
+                *("--store", here / "streameval.db"),
+            ],
+            cwd=Path(__file__).parent.parent,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert dump() == whole
+    result = command("run", "run.toml", "--until-end", *changed)
+    assert result.code == 0, result.err
+    assert dump() != whole
 
 
 def test_a_full_disk_ends_the_run_in_words(here: Path, command: Command) -> None:
@@ -326,3 +500,51 @@ def post(address: str, kind: str, record: dict[str, Any]) -> None:
     )
     with urllib.request.urlopen(request) as answer:
         assert answer.status in (200, 202)
+
+
+SERVED = CONFIG.replace("enabled = false", 'listen = "127.0.0.1:0"')
+
+
+def test_sighup_reads_the_configuration_again(here: Path) -> None:
+    config = SERVED.replace('[files]\nrecords = ["events.jsonl"]', "[http]")
+    file = here / "run.toml"
+    file.write_text(config)
+    rows = events(1)
+
+    def reread(process: subprocess.Popen[bytes], text: str) -> list[str]:
+        """Send the signal; the lines of the log up to the one that tells of it."""
+        file.write_text(text)
+        process.send_signal(signal.SIGHUP)
+        assert process.stderr is not None
+        found = []
+        while not found or "configuration" not in found[-1]:
+            found.append(process.stderr.readline().decode())
+        return found
+
+    def alerts() -> Any:
+        with urllib.request.urlopen(f"{address}api/alerts") as answer:
+            return json.load(answer)["alerts"]
+
+    with start() as process:
+        address = listening(process)
+        assert alerts() == []
+        low = '[[alert]]\nname = "low"\nmetric = "accuracy"\nbelow = 0.99\n'
+        (line,) = reread(process, config + low)
+        assert line.endswith("configuration read: alert\n")
+        wait_until(lambda: [alert["name"] for alert in alerts()] == ["low"])
+        (line,) = reread(process, config + low.replace("below", "bellow"))
+        assert "the configuration was not taken over, nothing has changed: " in line
+        assert "alert[0].bellow: expected a key" in line
+        assert [alert["name"] for alert in alerts()] == ["low"]
+        short = config.replace("[http]", "[http]\nmax_line_bytes = 20")
+        (line,) = reread(process, short + low + NEW_PARTS)
+        assert line.endswith("configuration read: http.max_line_bytes\n")
+        assert process.stderr is not None
+        later = process.stderr.readline().decode()
+        assert later.endswith("window: takes effect at the next start\n")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            post(address, "predictions", rows[0])
+        assert b"at most 20 bytes" in refused.value.read()
+        refused.value.close()
+        process.terminate()
+        assert process.wait() == 0

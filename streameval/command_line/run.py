@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -36,6 +39,13 @@ def run(
         str | None,
         typer.Option(metavar="ADDRESS", help="Where to serve, as 127.0.0.1:8642; port 0 is any."),
     ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Drop what the configuration no longer has, as window.day; as often as needed.",
+        ),
+    ] = None,
     until_end: Annotated[
         bool, typer.Option("--until-end", help="End when nothing is left to read.")
     ] = False,
@@ -48,10 +58,25 @@ def run(
         overrides.append(f"serve.listen={listen}")
     settings = load_settings(config, overrides)
     if check:
-        write(check_text(settings).rstrip("\n"))
+        write(check_text(settings, dropped=drop or ()).rstrip("\n"))
         return
     # Imported here: what runs for days may load what a look at --check need not.
     from streameval.command_line.service import run_service
 
     with log_to_stderr():
-        run_service(settings, until_end=until_end)
+        run_service(
+            settings,
+            until_end=until_end,
+            reread=partial(load_settings, config, overrides),
+            drop=partial(_confirmed, drop or ()),
+        )
+
+
+def _confirmed(named: Sequence[str], drops: Mapping[str, str]) -> Sequence[str]:
+    """The names that may be dropped: given as options, or confirmed on a terminal."""
+    if drops.keys() <= set(named) or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return named
+    for name, text in drops.items():
+        if name not in named and not typer.confirm(f"{text} will be dropped: go on?", err=True):
+            return named
+    return [*drops]

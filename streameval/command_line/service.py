@@ -8,14 +8,18 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from streameval.errors import ConfigError, StreamevalError
 from streameval.stream.evaluators import fingerprint
+from streameval.stream.evolution import differences, evolution_of, while_running
 from streameval.stream.join.open_join import open_join
 from streameval.stream.open_sources import open_sources
 from streameval.stream.outside import resolved_secrets
@@ -24,11 +28,14 @@ from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.settings import RunSettings
 from streameval.stream.sources.inbox import Inbox
-from streameval.stream.store import open_store
+from streameval.stream.store import Store, open_store
 from streameval.stream.webhook import Webhook
 from streameval.stream.window_order import keep_window_order
 
-__all__ = ["run_service"]
+if TYPE_CHECKING:
+    from streameval.serve.server import Server
+
+__all__ = ["drops_text", "run_service"]
 
 log = logging.getLogger("streameval.run")
 
@@ -39,6 +46,8 @@ def run_service(
     settings: RunSettings,
     *,
     until_end: bool = False,
+    reread: Callable[[], RunSettings] | None = None,
+    drop: Callable[[Mapping[str, str]], Collection[str]] = lambda drops: (),
     started: Callable[[Runner, str | None], None] = lambda runner, url: None,
 ) -> None:
     """Run until a signal, or until the sources have ended.
@@ -49,6 +58,9 @@ def run_service(
     Args:
         settings: The run's.
         until_end: End as soon as nothing is left to read.
+        reread: Reads the settings anew when SIGHUP comes; what may change while it runs does.
+        drop: From what the settings no longer have (name -> what would be lost) to the names
+            that may be dropped.
         started: Called once with the runner and the server's address, when both are ready.
 
     Raises:
@@ -61,12 +73,14 @@ def run_service(
     token = settings.serve.token
     if token is not None:
         token = resolve(token, "serve.token")
-    stop = _Stop()
+    stop, hangup = _Signalled(Runner.stop), _Signalled(Runner.ask_to_reread)
     with ExitStack() as stack:
         # From the start: a stop while it opens its store is a stop like any other.
-        stack.enter_context(_signals(stop))
+        stack.enter_context(_signals(stop, hangup))
         stack.enter_context(_rare_collections())
-        store = open_store(settings.store, fingerprint(settings))
+        store = open_store(
+            settings.store, fingerprint(settings), evolve=partial(_evolve, settings, drop)
+        )
         stack.callback(store.close)
         keep_window_order(store, settings)
         longest = _LONGEST_RECORD
@@ -80,10 +94,12 @@ def run_service(
         webhook = None
         if settings.webhook is not None:
             webhook = Webhook(settings.webhook, resolve=resolve)
-            stack.callback(webhook.close)
         join = open_join(settings, store, time.monotonic)
         runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
+        parts = _Parts(settings, runner, webhook)
+        stack.callback(parts.close)
         stop.reaches(runner)
+        hangup.reaches(runner)
         log.info(
             "%s: %s events counted so far, in %d partitions",
             settings.store,
@@ -93,7 +109,7 @@ def run_service(
         inbox = None
         if settings.http is not None:
             directory = Path(os.path.realpath(settings.store) + ".inbox")
-            inbox = Inbox(directory, max_bytes=settings.http.max_inbox_bytes)
+            inbox = parts.inbox = Inbox(directory, max_bytes=settings.http.max_inbox_bytes)
             stack.callback(inbox.close)
         sources = open_sources(settings, runner.positions, inbox, resolve)
         for source in sources:
@@ -103,32 +119,109 @@ def run_service(
             # Imported only where it is wanted: the server is an extra.
             from streameval.serve.server import start
 
-            server = start(settings.serve, settings.http, publisher, inbox, token=token)
+            server = parts.server = start(
+                settings.serve, settings.http, publisher, inbox, token=token
+            )
             stack.callback(server.stop)
             url = server.url
             log.info("listening at %s", url)
+        if reread is not None:
+            runner.reread = partial(parts.reread, reread)
         started(runner, url)
         runner.run(sources, until_end=until_end)
         log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
 
 
-class _Stop:
-    """Asks a run to end, even before it has begun."""
+def _evolve(
+    settings: RunSettings, drop: Callable[[Mapping[str, str]], Collection[str]], store: Store
+) -> None:
+    """Bring a store to the settings; raises ConfigError where it is refused or not confirmed."""
+    with store.reading() as connection:
+        found = evolution_of(store.path, connection, settings, time.time_ns() // 1_000)
+    kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
+    if kept:
+        raise ConfigError(drops_text(store.path, {name: found.drops[name] for name in kept}))
+    if found.changed:
+        found.apply(store)
+    for line in found.lines:
+        log.info("%s: %s", store.path, line)
+    for text in found.drops.values():
+        log.info("%s: dropped: %s", store.path, text)
 
-    def __init__(self) -> None:
+
+def drops_text(path: str, drops: Mapping[str, str]) -> str:
+    """What has to be confirmed, and how.
+
+    >>> drops_text("run.db", {"window.day": "window 'day' and its 24 states"})
+    "run.db: window 'day' and its 24 states would be dropped; to confirm, add --drop window.day"
+    """
+    what = " and ".join(drops[name] for name in sorted(drops))
+    options = " ".join(f"--drop {name}" for name in sorted(drops))
+    return f"{path}: {what} would be dropped; to confirm, add {options}"
+
+
+class _Parts:
+    """What of a run takes over other settings while it goes on."""
+
+    def __init__(self, settings: RunSettings, runner: Runner, webhook: Webhook | None) -> None:
+        self._settings = settings
+        self._runner = runner
+        self._webhook = webhook
+        self.inbox: Inbox | None = None
+        self.server: Server | None = None
+
+    def close(self) -> None:
+        """Close the webhook."""
+        if self._webhook is not None:
+            self._webhook.close()
+
+    def reread(self, read: Callable[[], RunSettings]) -> None:
+        """Take over what may change while the run goes on, and log the rest."""
+        try:
+            wanted = read()
+            resolve = resolved_secrets(wanted)
+            settings, later = while_running(self._settings, wanted)
+        except StreamevalError as error:
+            log.error("the configuration was not taken over, nothing has changed: %s", error)
+            return
+        webhook = self._webhook
+        if settings.webhook != self._settings.webhook:
+            if webhook is not None:
+                webhook.close()
+            webhook = None
+            if settings.webhook is not None:
+                webhook = Webhook(settings.webhook, resolve=resolve)
+        self._webhook = webhook
+        changed = differences(self._settings, settings)
+        self._settings = settings
+        self._runner.configure(settings, webhook)
+        if self.inbox is not None and settings.http is not None:
+            self.inbox.max_bytes = settings.http.max_inbox_bytes
+        if self.server is not None:
+            self.server.reload(settings.serve, settings.http)
+        log.info("configuration read: %s", ", ".join(changed) or "nothing has changed")
+        for key in later:
+            log.warning("%s: takes effect at the next start", key)
+
+
+class _Signalled:
+    """Calls a method of a runner when a signal comes, even before there is one."""
+
+    def __init__(self, tell: Callable[[Runner], None]) -> None:
+        self._tell = tell
         self._asked = False
         self._runner: Runner | None = None
 
     def __call__(self) -> None:
         self._asked = True
         if self._runner is not None:
-            self._runner.stop()
+            self._tell(self._runner)
 
     def reaches(self, runner: Runner) -> None:
         """From now on it is this runner that is asked."""
         self._runner = runner
         if self._asked:
-            runner.stop()
+            self._tell(runner)
 
 
 def _ending(settings: RunSettings) -> RunSettings:
@@ -156,8 +249,8 @@ def _rare_collections() -> Iterator[None]:
 
 
 @contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call ``stop``; a second SIGINT interrupts."""
+def _signals(stop: Callable[[], None], hangup: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT call ``stop``, SIGHUP ``hangup``; a second SIGINT interrupts."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -171,6 +264,8 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
         stop()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    if hasattr(signal, "SIGHUP"):  # not on Windows
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda number, frame: hangup())
     try:
         yield
     finally:

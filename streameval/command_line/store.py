@@ -21,6 +21,7 @@ from streameval.command_line.stdout import write
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator import Evaluator
 from streameval.report import text_table
+from streameval.stream.evolution import note_begins, read_begins, since_text
 from streameval.stream.join.join_report import read_join
 from streameval.stream.join.segment_store import SegmentStore
 from streameval.stream.progress import read_progress
@@ -70,6 +71,8 @@ def _windows(
         if partition not in known:
             raise InputError("--partition", expected=_one_of(known), got=shown(partition))
     found = in_window_order(merged_windows(connection, partition), store)
+    for name, evaluator in found.items():
+        note_begins(read_begins(connection), name, evaluator)
     if window is not None and window not in found:
         raise InputError("--window", expected=_one_of(list(found)), got=shown(window))
     return found if window is None else {window: found[window]}
@@ -140,7 +143,7 @@ def report(
     if not results:
         write("nothing was counted yet")
     for place, (name, result) in enumerate(results.items()):
-        title = f"window {shown(name)[1:-1]}"
+        title = f"window {shown(name)[1:-1]}{since_text(found[name].notes)}"
         write(("\n" if place else "") + (f"## {title}\n" if format is Format.MARKDOWN else title))
         result.write(format)
     if join is not None:

@@ -59,6 +59,7 @@ def application(
     live: Live,
     threads: ThreadPoolExecutor,
     clock: Callable[[], float],
+    started: float,
     limits: Limits,
 ) -> App:
     """The application, without the guard.
@@ -72,6 +73,7 @@ def application(
         threads: Where posts are stored, apart from those that answer questions, so that
             a slow disk does not hold up the pages.
         clock: Seconds since 1970.
+        started: When the server began, by this clock.
         limits: What clients may cost.
 
     Raises:
@@ -79,7 +81,6 @@ def application(
     """
     readiness = Readiness(settings)
     files = StaticFiles()
-    started = clock()
     exposition = Exposition(
         publisher,
         most_slices=settings.max_slices_exposed,

@@ -13,13 +13,14 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from streameval.errors import ConfigError, MissingExtraError
 from streameval.serve.access import Access
 from streameval.serve.address import Address, parse_address
 from streameval.serve.app import application
-from streameval.serve.asgi import App
+from streameval.serve.asgi import App, Receive, Scope, Send
 from streameval.serve.guard import Guard
 from streameval.serve.limits import LIMITS, Limits
 from streameval.serve.live import Live
@@ -68,21 +69,36 @@ def start(
         address = Address(*listening.getsockname()[:2])
         live = Live(publisher, most=limits.listeners, keep_alive=limits.event_seconds)
         threads = ThreadPoolExecutor(_STORING_THREADS, "streameval-inbox")
-        app = application(
-            serve,
-            http,
-            publisher,
-            inbox,
+        make = partial(
+            application,
+            publisher=publisher,
+            inbox=inbox,
             live=live,
             threads=threads,
             clock=clock,
+            started=clock(),
             limits=limits,
         )
+        app = _Replaceable(make(serve, http))
     except BaseException:
         listening.close()
         raise
     guard = Guard(app, Access(token, address))
-    return Server(guard, listening, address, live, threads, limits)
+
+    def reload(serve: ServeSettings, http: HttpSettings | None) -> None:
+        app.current = make(serve, http)
+
+    return Server(guard, listening, address, live, threads, limits, reload)
+
+
+class _Replaceable:
+    """The application of the newest settings; a request ends in the one that it began in."""
+
+    def __init__(self, app: App) -> None:
+        self.current = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.current(scope, receive, send)
 
 
 class Server:
@@ -90,6 +106,7 @@ class Server:
 
     Attributes:
         address: Where it listens, with the port that the system chose.
+        reload: Takes over the limits of other settings; the address and the token stay.
     """
 
     def __init__(
@@ -100,8 +117,10 @@ class Server:
         live: Live,
         threads: ThreadPoolExecutor,
         limits: Limits,
+        reload: Callable[[ServeSettings, HttpSettings | None], None],
     ) -> None:
         self.address = address
+        self.reload = reload
         self._listening = listening
         self._live = live
         self._threads = threads

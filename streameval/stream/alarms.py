@@ -49,9 +49,27 @@ class Alarms:
                 self._book.restore(msgspec.json.decode(row[0]))
             except (msgspec.DecodeError, StateError) as error:
                 raise StoreError(f"the alerts in the store are damaged: {error}") from None
-        self._written = self._state()
+        self._written = self._state() if row is None else row[0]
         for transition in self._book.unsent:
             self._tell(transition)
+
+    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
+        """Go on under other settings; alerts that are the same stay as they are.
+
+        Args:
+            settings: The new ones.
+            webhook: Where transitions are posted to from now on; those that the one before
+                left undone, which is closed, are posted there.
+        """
+        if webhook is not self._webhook and self._webhook is not None:
+            self._book.settle(self._webhook.settled())
+        state = self._book.to_state()
+        self._book = AlertBook(settings.alert, settings.window[0].name)
+        self._book.restore(state)
+        if webhook is not self._webhook:
+            self._webhook = webhook
+            for transition in self._book.unsent:
+                self._tell(transition)
 
     def judge(self, published: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The alerts' states under a snapshot, as plain data; tells of those that changed."""

@@ -35,8 +35,9 @@ from streameval.stream.event_columns import (
     rows_of,
     taken_rows,
 )
+from streameval.stream.evolution import Begins
 from streameval.stream.settings import FieldSettings
-from streameval.stream.state_rows import Event, StateRow, StateRows, take_back
+from streameval.stream.state_rows import PART, Event, StateRow, StateRows, take_back
 
 __all__ = ["Counting", "Refused"]
 
@@ -71,12 +72,22 @@ class Counting:
         fields: Where a record has its fields, to write a refused event as one.
         in_order: Events come in the order of their partition, and are late by
             it; False where a join gives them out.
+        begins: From when on parts of the windows hold events.
     """
 
     def __init__(
-        self, evaluators: Mapping[str, Evaluator], fields: FieldSettings, *, in_order: bool
+        self,
+        evaluators: Mapping[str, Evaluator],
+        fields: FieldSettings,
+        *,
+        in_order: bool,
+        begins: Begins | None = None,
     ) -> None:
         self.evaluators = dict(evaluators)
+        self._begins = Begins() if begins is None else begins
+        self._dimensions = {
+            name: tuple(map(tuple, main.options["slices"])) for name, main in evaluators.items()
+        }
         self._fields = fields
         self._in_order = in_order
         self._newest: dict[tuple[str, str], int] = {}
@@ -142,12 +153,15 @@ class Counting:
         """
         counted = 0
         refused: list[Refused] = []
+        back: dict[str, list[Event]] = {}
         for partition in sorted({*self._parts, *self._reverted}):
             deltas, count, bad = self._deltas(partition)
             counted += count
             refused += bad
-            taken = self._reverted.get(partition, [])
+            events_back = self._reverted.get(partition, [])
             for window, delta in deltas.items():
+                taken = self._parts_of(window, events_back)
+                back.setdefault(window, []).extend(taken)
                 rows.write(partition, window, number, delta, taken)
                 try:
                     self.evaluators[window].merge(delta)
@@ -157,15 +171,46 @@ class Counting:
                         "this checkpoint was counted"
                     ) from None
                 self._note_newest(partition, window, delta)
-        for taken in self._reverted.values():
+        for window, taken in back.items():
             for event in taken:
-                for main in self.evaluators.values():
-                    take_back(main, event)
+                take_back(self.evaluators[window], event)
         self._parts.clear()
         self._origins.clear()
         self._reverted.clear()
         self.pending = 0
         return counted, refused
+
+    def _parts_of(self, window: str, taken: list[Event]) -> list[Event]:
+        """Of events that are taken back those that a window holds, with what it holds of them."""
+        found: list[Event] = []
+        for event in taken:
+            part = self._begins.part(window, self._dimensions[window], event["time"])
+            if part is None:
+                found.append(event)
+            elif part.labels or part.scores:
+                found.append({**event, PART: part._asdict()})
+        return found
+
+    def _count_in(
+        self, window: str, delta: Evaluator, columns: Columns, rows: int
+    ) -> dict[int, InputError]:
+        """Count rows in those parts of a window that hold events of their times."""
+        times = columns.get("time")
+        known = None if times is None else np.asarray(times, dtype=np.int64)
+        refused: dict[int, InputError] = {}
+        for chosen, part in self._begins.parts(window, self._dimensions[window], known):
+            if chosen is None:
+                return _count(delta, columns, rows)
+            taken = taken_rows(columns, chosen)
+            if part is None:
+                found = _count(delta, taken, len(chosen))
+            else:
+                if not part.scores and "y_pred" in taken:
+                    taken = {n: c for n, c in taken.items() if n not in ("score", "proba")}
+                with delta.restricted(part.dimensions, labels=part.labels, scores=part.scores):
+                    found = _count(delta, taken, len(chosen))
+            refused |= {int(chosen[row]): error for row, error in found.items()}
+        return refused
 
     def _deltas(self, partition: str) -> tuple[dict[str, Evaluator], int, list[Refused]]:
         parts = self._parts.get(partition)
@@ -191,7 +236,7 @@ class Counting:
             for window, main in self.evaluators.items():
                 newest = self._newest.get((partition, window)) if self._in_order else None
                 deltas[window] = delta = main.delta(newest=newest)
-                for position, error in _count(delta, chosen, len(left)).items():
+                for position, error in self._count_in(window, delta, chosen, len(left)).items():
                     found.setdefault(int(left[position]), error)
             if not found:
                 break

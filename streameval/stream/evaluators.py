@@ -68,6 +68,14 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
         for window in settings.window
     }
     values["window"] = windows
+    fields = settings.fields
+    values |= {
+        "join": settings.join is not None,
+        # Where a field is may change; whether there is one decides what is counted.
+        "fields.y_pred": fields.y_pred is not None,
+        "fields.scores": "proba" if fields.proba else "score" if fields.score else None,
+        "fields.weight": fields.weight is not None,
+    }
     return {
         key: msgspec.json.encode(value, order="sorted").decode() for key, value in values.items()
     }

@@ -40,7 +40,7 @@ class Quarantine:
         now: Callable[[], int],
     ) -> None:
         self._connection = connection
-        self._settings = settings
+        self.settings = settings
         self._now = now
         self.reasons = reasons(connection)
         self._pending: list[tuple[Any, ...]] = []
@@ -68,7 +68,7 @@ class Quarantine:
             reason = "other"
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
         self._changed.add(reason)
-        limit = self._settings.max_bytes
+        limit = self.settings.max_bytes
         cut = cut or len(event.raw) > limit
         self._pending.append(
             (
@@ -83,8 +83,8 @@ class Quarantine:
                 event.raw[:limit],
             )
         )
-        if len(self._pending) > 2 * self._settings.keep:
-            del self._pending[: -self._settings.keep or None]
+        if len(self._pending) > 2 * self.settings.keep:
+            del self._pending[: -self.settings.keep or None]
 
     def note_batch(self, batch: Batch, bad: Sequence[BadEvent]) -> None:
         """Keep the bad records of a batch: the source's own, and those of its decoding."""
@@ -125,7 +125,7 @@ class Quarantine:
         self._connection.executemany(
             "DELETE FROM quarantine WHERE id = ?", [(number,) for number in self._replayed]
         )
-        keep = self._settings.keep
+        keep = self.settings.keep
         self._connection.executemany(
             "INSERT INTO quarantine (at, partition, kind, place, time, reason, detail, cut, raw) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -12,8 +12,10 @@ from streameval.errors import SourceError
 from streameval.event_time import duration, iso_time
 from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
+from streameval.stream.config_objects import kept_metrics
 from streameval.stream.counting import Counting
 from streameval.stream.evaluators import open_evaluators
+from streameval.stream.evolution import read_begins
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.partition_rows import PartitionRows
 from streameval.stream.progress import Progress
@@ -102,8 +104,12 @@ class Runner:
         self._every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
         self._wait = 0 if settings.join is None else duration(settings.join.wait, "join.wait")
         with store.reading() as connection:
+            self._begins = read_begins(connection)
             self._counting = Counting(
-                open_evaluators(settings), settings.fields, in_order=join is None
+                open_evaluators(settings),
+                settings.fields,
+                in_order=join is None,
+                begins=self._begins,
             )
             self._counting.recover(read_rows(connection))
             self._rows = StateRows(connection)
@@ -115,7 +121,7 @@ class Runner:
         self._sequence = counters.get("checkpoints", 0)
         self._events = counters.get("events", 0)
         self._replayed = counters.get("replayed", 0)
-        self._snapshots = Snapshots(settings, self._counting.evaluators, clock)
+        self._snapshots = Snapshots(settings, self._counting.evaluators, self._begins, clock)
         self._published = 0
         self._checkpoint_at = now()
         self._checkpoint_seconds = 0.0
@@ -124,6 +130,9 @@ class Runner:
         self._read = 0
         self._table = PartitionRows()
         self._stopping = False
+        self._rereading = False
+        self.reread: Callable[[], None] = lambda: None
+        """Called by :meth:`run` after :meth:`ask_to_reread`."""
         self._sources: Sequence[Source] = ()
 
     @property
@@ -139,6 +148,30 @@ class Runner:
     def stop(self) -> None:
         """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
         self._stopping = True
+
+    def ask_to_reread(self) -> None:
+        """Have :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
+        self._rereading = True
+
+    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
+        """Go on under other settings of those that may change while it runs; by its own thread.
+
+        Args:
+            settings: Those of the run but for alerts, checkpoints, quarantine and the metrics
+                that are shown.
+            webhook: Where alerts are posted to from now on.
+
+        Raises:
+            MetricError: A metric whose states are not kept; nothing has changed.
+        """
+        for evaluator in self._counting.evaluators.values():
+            evaluator.show(kept_metrics(settings))
+        self._settings = settings
+        self._every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
+        self._quarantine.settings = settings.quarantine
+        self._alarms.configure(settings, webhook)
+        self._snapshots = Snapshots(settings, self._counting.evaluators, self._begins, self._clock)
+        self._publish(force=True)
 
     def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
         """Read until :meth:`stop`, or until every source has finished.
@@ -167,6 +200,9 @@ class Runner:
 
     def _loop(self, until_end: bool) -> None:
         while not self._stopping:
+            if self._rereading:
+                self._rereading = False
+                self.reread()
             got = self._read_some()
             if self._is_due():
                 self._checkpoint()

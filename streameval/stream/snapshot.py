@@ -17,6 +17,7 @@ from streameval.report import ReportRow
 from streameval.slices import slice_name
 from streameval.stream.config_objects import main_metrics
 from streameval.stream.evaluators import window_kind, window_spec_text
+from streameval.stream.evolution import Begins, note_begins
 from streameval.stream.settings import RunSettings
 from streameval.view import PaneReports, View
 
@@ -59,6 +60,7 @@ class Snapshots:
     Args:
         settings: The run's.
         evaluators: The run's, by window.
+        begins: From when on parts of the windows hold events.
         clock: Seconds, only ever forward.
     """
 
@@ -66,10 +68,12 @@ class Snapshots:
         self,
         settings: RunSettings,
         evaluators: Mapping[str, Evaluator],
+        begins: Begins,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._evaluators = evaluators
+        self._begins = begins
         self._clock = clock
         self._wanted = main_metrics(settings)
         self._panes: dict[str, PaneReports] = {}
@@ -83,7 +87,7 @@ class Snapshots:
         for window in settings.window:
             name, evaluator = window.name, evaluators[window.name]
             made: dict[str, Callable[[], Any]] = {
-                "reports": partial(_report, evaluator),
+                "reports": partial(self._report, name),
                 "curves": partial(_curves, evaluator.total),
                 "confusion": partial(_confusion, evaluator.total),
                 "slices": partial(self._slices, evaluator),
@@ -130,7 +134,7 @@ class Snapshots:
                 {
                     "name": window.name,
                     "kind": window_kind(window),
-                    "spec": window_spec_text(window),
+                    "spec": window_spec_text(window) + self._since(window.name),
                     "immature": waiting,
                 }
                 for window in self._settings.window
@@ -149,6 +153,13 @@ class Snapshots:
             for window, series in data["series"].items()
         }
         return data
+
+    def _since(self, window: str) -> str:
+        return note_begins(self._begins, window, self._evaluators[window])
+
+    def _report(self, window: str) -> dict[str, Any]:
+        self._since(window)  # a window moves on, past the panes that are missing
+        return self._evaluators[window].report().to_dict()
 
     def _names(self, view: View) -> list[str]:
         """The wanted metrics that can be answered with what was fed."""
@@ -196,10 +207,6 @@ class Snapshots:
                 }
             )
         return found
-
-
-def _report(evaluator: Evaluator) -> dict[str, Any]:
-    return evaluator.report().to_dict()
 
 
 def _rows(view: View, names: Sequence[str]) -> Sequence[ReportRow]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,9 +20,12 @@ from streameval.errors import InputError, StateError, StoreError
 from streameval.evaluator import Evaluator, from_bytes
 from streameval.stream.event_columns import arguments
 
-__all__ = ["Event", "StateRow", "StateRows", "merged_windows", "read_rows", "take_back"]
+__all__ = ["PART", "Event", "StateRow", "StateRows", "merged_windows", "read_rows", "take_back"]
 
 Event = Mapping[str, Any]
+
+PART = "part"
+"""In an event that is taken back: what it was counted in, where that is not all there is."""
 
 _FEW_BYTES = 256 * 1024
 _MANY_ROWS = 64
@@ -41,8 +45,17 @@ class StateRow(NamedTuple):
 
 def take_back(evaluator: Evaluator, event: Event) -> bool:
     """Undo an event where it is still there; False where its pane has been dropped."""
+    part = event.get(PART)
+    limits = (
+        nullcontext()
+        if part is None
+        else evaluator.restricted(
+            map(tuple, part["dimensions"]), labels=part["labels"], scores=part["scores"]
+        )
+    )
     try:
-        evaluator.revert(**arguments(event))
+        with limits:
+            evaluator.revert(**arguments(event))
     except InputError:
         return False
     return True
@@ -176,9 +189,22 @@ class StateRows:
                 return done
         return len(due)
 
-    def _merge(self, partition: str, window: str) -> None:
+    def drop(self, window: str) -> None:
+        """Delete the rows of a window."""
+        self._connection.execute("DELETE FROM states WHERE window = ?", (window,))
+        self._sizes = {place: size for place, size in self._sizes.items() if place[1] != window}
+
+    def change(self, window: str, step: Callable[[Evaluator], Evaluator]) -> None:
+        """Replace the rows of a window, one for each partition, by what ``step`` makes of them."""
+        for partition, name in list(self._sizes):
+            if name == window:
+                self._merge(partition, window, step)
+
+    def _merge(
+        self, partition: str, window: str, step: Callable[[Evaluator], Evaluator] | None = None
+    ) -> None:
         size = self._sizes[partition, window]
-        if size.rows == 1 and not size.snapshot:
+        if step is None and size.rows == 1 and not size.snapshot:
             self._connection.execute(
                 "UPDATE states SET kind = 'snapshot' WHERE partition = ? AND window = ?",
                 (partition, window),
@@ -199,6 +225,8 @@ class StateRows:
         # After all merges: an event may be taken back in an earlier row than it was counted in.
         for event in reverted:
             take_back(merged, event)
+        if step is not None:
+            merged = step(merged)
         self._connection.execute(
             "DELETE FROM states WHERE partition = ? AND window = ?", (partition, window)
         )

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from streameval.errors import ConfigError, StoreError, shown
 from streameval.stream.lock import StoreLock
 
-__all__ = ["SCHEMA_VERSION", "Store", "open_store", "read_store"]
+__all__ = ["SCHEMA_VERSION", "Store", "open_store", "read_store", "refused_change"]
 
 SCHEMA_VERSION = 1
 
@@ -134,7 +134,11 @@ class Store:
 
 
 def open_store(
-    path: str, fingerprint: Mapping[str, str] | None = None, *, busy_seconds: float = 10.0
+    path: str,
+    fingerprint: Mapping[str, str] | None = None,
+    *,
+    evolve: Callable[[Store], None] | None = None,
+    busy_seconds: float = 10.0,
 ) -> Store:
     """Open a store for writing, or begin a new one where there is none.
 
@@ -143,6 +147,7 @@ def open_store(
         fingerprint: Key of the configuration -> its value as text: what the
             counts in the store rest on. Kept in a new store, compared with an
             old one's. None: whatever it is.
+        evolve: Called with an old store, under its lock, before that comparison.
         busy_seconds: How long to wait for another program that writes to it.
 
     Raises:
@@ -157,6 +162,8 @@ def open_store(
     try:
         connection = _connect(path, busy_seconds)
         try:
+            if evolve is not None and _holds_tables(connection, path):
+                evolve(Store(path, connection, lock))
             _settle(connection, path, fingerprint)
         except BaseException:
             connection.close()
@@ -228,6 +235,12 @@ def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool =
         )
 
 
+def _holds_tables(connection: sqlite3.Connection, path: str) -> bool:
+    with worded(path, "cannot be read"):
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return bool(tables)
+
+
 def _settle(
     connection: sqlite3.Connection, path: str, fingerprint: Mapping[str, str] | None
 ) -> None:
@@ -250,11 +263,24 @@ def _settle(
     for key, value in fingerprint.items():
         before = known.get(f"config.{key}")
         if before != value:
-            name, was, got = _difference(key, _decoded(before), _decoded(value))
-            raise ConfigError(
-                f"{name}: {path} was begun with {was}, and its counts rest on that; got {got}; "
-                "put it back, or begin a new store with --store"
-            )
+            raise refused_change(path, *_difference(key, _decoded(before), _decoded(value)))
+
+
+def refused_change(path: str, key: str, was: Any, got: Any, remedy: str = "") -> ConfigError:
+    """What is said of a setting that a store cannot go on under.
+
+    Args:
+        path: Of the store.
+        key: Of the setting.
+        was: What the store was begun with; None where it had none.
+        got: What is wanted now.
+        remedy: What may be done beside putting it back, with a comma behind it.
+    """
+    return ConfigError(
+        f"{key}{_DEFAULTS.get(key.rpartition('.')[2], '')}: {path} was begun with "
+        f"{_worded(key, was)}, and its counts rest on that; got {_worded(key, got)}; "
+        f"put it back, {remedy}or begin a new store with --store"
+    )
 
 
 def _decoded(text: str | None) -> Any:
@@ -264,20 +290,20 @@ def _decoded(text: str | None) -> Any:
         return text
 
 
-def _difference(key: str, was: Any, got: Any) -> tuple[str, str, str]:
-    """The first place where two settings differ, and what stands there, in words.
+def _difference(key: str, was: Any, got: Any) -> tuple[str, Any, Any]:
+    """The first place where two settings differ, and what stands there.
 
     >>> was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
     >>> _difference("window", was, {"hour": {"kind": "panes", "lateness": 3_600_000_000}})
-    ('window.hour.lateness (join.wait unless it is set)', '86400 s', '3600 s')
+    ('window.hour.lateness', 86400000000, 3600000000)
     >>> _difference("window", {"all": {}}, {"all": {}, "day": {"length": 3}})
-    ('window.day', 'nothing', '\\'{"length": 3}\\'')
+    ('window.day', None, {'length': 3})
     """
     if isinstance(was, dict) and isinstance(got, dict):
         for name in [*was, *(name for name in got if name not in was)]:
             if was.get(name) != got.get(name):
                 return _difference(f"{key}.{name}", was.get(name), got.get(name))
-    return key + _DEFAULTS.get(key.rpartition(".")[2], ""), _worded(key, was), _worded(key, got)
+    return key, was, got
 
 
 _DEFAULTS = {

@@ -11,7 +11,7 @@ from streameval.errors import StoreError
 from streameval.stream.join.coverage import Coverage
 from streameval.stream.join.saved_join import SavedJoin
 
-__all__ = ["JOIN_SPANS", "JoinSpans", "read_join"]
+__all__ = ["JOIN_SPANS", "JoinSpans", "read_join", "read_spans"]
 
 JOIN_SPANS = "run.join"
 """The key in ``meta`` under which a run notes what its join's counts are read with."""
@@ -22,6 +22,16 @@ class JoinSpans(msgspec.Struct):
 
     wait: int
     cohort: int
+
+
+def read_spans(text: str) -> JoinSpans:
+    """The spans that were noted; raises StoreError for damaged ones."""
+    try:
+        return msgspec.json.decode(text, type=JoinSpans)
+    except ValueError as error:
+        raise StoreError(
+            f"the join's spans are damaged: {error}; restore the store from a copy of it"
+        ) from None
 
 
 def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
@@ -40,12 +50,7 @@ def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
     if row is None:
         return None
     saved = SavedJoin.of(*row)
-    try:
-        spans = msgspec.json.decode(noted[0], type=JoinSpans)
-    except ValueError as error:
-        raise StoreError(
-            f"the join's spans are damaged: {error}; restore the store from a copy of it"
-        ) from None
+    spans = read_spans(noted[0])
     coverage = Coverage(spans.wait, spans.cohort)
     coverage.restore(saved.coverage)
     return coverage.to_dict(saved.watermark.value)

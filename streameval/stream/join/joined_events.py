@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -73,13 +74,16 @@ class JoinedEvents:
         self, labels: list[Any], times: list[int], payloads: list[Sequence[Any]]
     ) -> dict[str, Column]:
         columns: dict[str, Column] = {"y_true": labels, "time": np.array(times, dtype=np.int64)}
-        for name, values in zip(self._layout, zip(*payloads, strict=True), strict=True):
-            if values[0] is not None:
-                columns[name] = np.array(values) if type(values[0]) is float else list(values)
+        # A payload from before a column was kept is shorter: fields are added at its end.
+        for name, values in zip(self._layout, zip_longest(*payloads), strict=False):
+            if type(values[0]) is float and None not in values:
+                columns[name] = np.array(values)
+            elif values[0] is not None or any(value is not None for value in values):
+                columns[name] = list(values)
         return columns
 
     def _event(self, label: Any, time: int, payload: Sequence[Any]) -> dict[str, Any]:
-        values = zip(self._layout, payload, strict=True)
+        values = zip(self._layout, payload, strict=False)
         return {
             "y_true": label,
             "time": time,

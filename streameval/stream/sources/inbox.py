@@ -74,7 +74,7 @@ class Inbox:
             self.tails = {kind: _Tail(directory, kind, end) for kind, end in ends.items()}
         except OSError as error:
             raise StoreError(f"{directory}: cannot hold the inbox: {error.strerror}") from None
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._clock = clock
 
     def append(self, kind: InboxKind, body: bytes) -> int:
@@ -95,9 +95,9 @@ class Inbox:
         # No line of a body looks like a header, so that damage can be told from a torn end.
         lines = [b" " + line if line[:1].isdigit() else line for line in lines]
         body = b"\n".join(lines) + b"\n"
-        if self.bytes + len(body) > self._max_bytes:
+        if self.bytes + len(body) > self.max_bytes:
             raise InboxFullError(
-                f"the inbox holds {self.bytes:,} of at most {self._max_bytes:,} bytes that are "
+                f"the inbox holds {self.bytes:,} of at most {self.max_bytes:,} bytes that are "
                 "not counted yet; post again later"
             )
         try:
