@@ -38,6 +38,7 @@ except ImportError:
 __all__ = ["application"]
 
 _ANSWERS: dict[str, Callable[..., answers.Answer]] = {
+    "/api/view": answers.view,
     "/api/report": answers.report,
     "/api/curves/{name}": answers.curve,
     "/api/series/{metric}": answers.series,
