@@ -84,6 +84,12 @@ export function shortTime(iso, now = Date.now()) {
   return text.startsWith(today) ? clock : `${text.slice(0, 10)} ${clock}`;
 }
 
+/** A window's name, what it holds, and until when its numbers count. */
+export function about(window, { numbers = false } = {}) {
+  const spec = `${visible(window.name, 40)}: ${visible(window.spec, 80)}`;
+  return `${spec}${window.immature ? " · immature: labels are still coming in" : ""}${numbers ? ` · as of ${time(window.as_of)}` : ""}`;
+}
+
 export function plural(count, one, many = `${one}s`) {
   return `${whole(count)} ${count === 1 ? one : many}`;
 }
