@@ -609,14 +609,12 @@ def test_tiles_curves_confusion_and_time_are_of_one_snapshot(show: Show) -> None
 @pytest.mark.parametrize("classes", [2, 11])
 def test_numbers_on_the_matrix_can_be_read(show: Show, theme: str, classes: int) -> None:
     data = sample(classes=classes)
-    # Every share of the ramp, and a class without events.
-    shares = [n / (classes * classes - 1) for n in range(classes * classes)]
-    data["confusion"]["all"]["matrix"] = [
-        [0] * classes
-        if row and row == classes - 1
-        else [round(1000 * share) for share in shares[row * classes : (row + 1) * classes]]
-        for row in range(classes)
-    ]
+    # Shares from all over the ramp, and with many classes one without events.
+    matrix = [[0] * classes for _ in range(classes)]
+    for row in range(2 if classes == 2 else classes - 1):
+        matrix[row][0] = 450 + 130 * row if classes == 2 else 100 * row
+        matrix[row][1] = 1000 - matrix[row][0]
+    data["confusion"]["all"]["matrix"] = matrix
     size = {"viewport": {"width": 1280, "height": 1400}}
     shown = (
         show(data, charts=True, color_scheme=theme, **size).open().drawn(6 if classes == 2 else 4)
