@@ -102,10 +102,14 @@ function picture(labels, matrix) {
   const narrow = byId("confusion-chart").clientWidth < 420;
   const step = Math.ceil(labels.length / (narrow ? 12 : 25));
   const places = labels.map((_, n) => n).filter((n) => n % step === 0);
+  const shown = places.map((n) => text.short(labels[n], narrow ? 9 : few ? 24 : 14));
   const ticks = {
-    tickvals: places, ticktext: places.map((n) => text.plain(text.label(labels[n], narrow ? 9 : few ? 24 : 14))),
+    tickvals: places, ticktext: shown.map(text.plain),
     showgrid: false, tickfont: { size: labels.length > 40 ? 10 : 12 },
   };
+  // Plotly leaves out names that would run over the edge: long ones rise towards their cells.
+  const room = byId("confusion-chart").clientWidth / (places.length + 1);
+  const angle = Math.max(...shown.map((name) => 7 * name.length)) < room ? 0 : few ? -40 : -90;
   draw("confusion-chart", summary, (theme) => ({
     data: [{
       type: "heatmap", z: shares, x: labels.map((_, n) => n), y: labels.map((_, n) => n),
@@ -115,7 +119,7 @@ function picture(labels, matrix) {
       text: about, hovertemplate: "%{text}<extra></extra>", hoverongaps: false,
     }],
     layout: {
-      xaxis: { ...ticks, title: "predicted", side: "bottom", range: [-0.5, labels.length - 0.5] },
+      xaxis: { ...ticks, tickangle: angle, title: "predicted", side: "bottom", range: [-0.5, labels.length - 0.5] },
       yaxis: { ...ticks, title: "true", range: [labels.length - 0.5, -0.5] },
       annotations: few ? matrix.flatMap((counts, i) => counts.map((count, j) => ({
         x: j, y: i, text: text.compact(count), showarrow: false,

@@ -102,7 +102,7 @@ function picture(metric, panes, meaning, theme) {
   const ends = meaning ? (meaning.direction === "none" ? "" : meaning.direction === "up" ? " (more is better)" : " (less is better)") : "";
   return {
     data: [
-      bars, line(mature, "solid"), line(young, "dash"),
+      bars, line(mature, "solid"), line(young, "3px,3px"),
       points(mature, { size: panes.length < 60 ? 4 : 8, opacity: panes.length < 60 ? 1 : 0, color: theme.first }),
       points(young, { size: 6, color: theme.panel, line: { color: theme.first, width: 1.5 } }),
     ],

@@ -114,6 +114,14 @@ export function label(given, most = 60) {
   return visible(quoted ? `"${given}"` : given, most);
 }
 
+/** As `label`, cut in the middle: names that begin alike often end differently. */
+export function short(given, most) {
+  const marks = Array.from(label(given, Infinity));
+  if (marks.length <= most) return marks.join("");
+  const head = Math.ceil(0.6 * (most - 1));
+  return `${marks.slice(0, head).join("")}…${marks.slice(marks.length - (most - 1 - head)).join("")}`;
+}
+
 /**
  * For Plotly, which takes some HTML in every text: nothing of it is left. (Of the page's own
  * texts only <br> is used: for others Plotly writes style attributes, against the policy.)
