@@ -60,7 +60,7 @@ def attack(running: Running, count: int, sent: bytes, source: str = "127.0.0.1")
 
 
 @pytest.mark.parametrize("kind", ATTACKS)
-def test_slow_clients_shut_nobody_out(kind: str) -> None:
+def test_slow_clients_do_not_block_others(kind: str) -> None:
     with serving(limits=LIMITS._replace(connections=30)) as running:
         with attack(running, 45, ATTACKS[kind]):
             for path in ("/healthz", "/readyz", "/api/report", "/metrics"):
@@ -69,7 +69,7 @@ def test_slow_clients_shut_nobody_out(kind: str) -> None:
         assert len(running.inbox.posts) == 1
 
 
-def test_five_hundred_idle_connections_shut_nobody_out() -> None:
+def test_six_hundred_idle_connections_do_not_block_others() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     # Both ends are in this process.
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
@@ -319,7 +319,7 @@ def test_guesses_at_a_time_are_bounded() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20), st.booleans()), max_size=60))
-def test_one_clients_guesses_never_touch_anothers(made: list[tuple[str, int, bool]]) -> None:
+def test_clients_guesses_are_independent(made: list[tuple[str, int, bool]]) -> None:
     """Each client is answered as if the others were not there."""
     limits = LIMITS._replace(wrong_tokens=3, wrong_token_seconds=0)
     limits = limits._replace(wrong_token_seconds=1e-9)
