@@ -149,7 +149,7 @@ class WrongTokens:
         """Whether a claim is right.
 
         Args:
-            client: Who makes it.
+            client: The client that makes it.
             claim: What is claimed, to know it again.
             is_right: Compares it.
 
