@@ -89,7 +89,7 @@ def published_data(
     stamp = at.isoformat().replace("+00:00", "Z")
     labels = _labels(classes, hostile and task == "multiclass")
     names = [row.name for row in shown_metrics(task)]
-    windows = [dict(window) for window in WINDOWS]
+    windows = [{**window, "as_of": stamp} for window in WINDOWS]
     metric_rows = {w["name"]: _metrics(rng, task, 40_000 + sequence, undefined) for w in windows}
     return {
         "sequence": sequence,
@@ -98,6 +98,10 @@ def published_data(
         "positive": 1 if task == "binary" else None,
         "labels": labels,
         "windows": windows,
+        "sources": [
+            {"kind": "http", "holds": "predictions", "name": "/v1/predictions"},
+            {"kind": "kafka", "holds": "labels", "name": HOSTILE[3] if hostile else "b"},
+        ],
         "reports": {name: {"task": task, "metrics": rows} for name, rows in metric_rows.items()},
         "series": {"1h": _series(rng, names, panes, undefined)},
         "curves": {w["name"]: _curves(rng, task, points) for w in windows},
@@ -194,7 +198,17 @@ def _confusion(rng: random.Random, labels: list[str | int]) -> dict[str, Any]:
         [rng.randrange(500, 900) if row == column else rng.randrange(0, 40) for column in kept]
         for row in kept
     ]
-    return {"labels": kept, "matrix": matrix, "left_out": len(labels) - len(kept)}
+    classes = [
+        {
+            "label": label,
+            "true": sum(matrix[n]) if n < len(kept) else 3,
+            "predicted": sum(row[n] for row in matrix) if n < len(kept) else 2,
+            "right": matrix[n][n] if n < len(kept) else 1,
+        }
+        for n, label in enumerate(labels)
+    ]
+    left_out = len(labels) - len(kept)
+    return {"labels": kept, "matrix": matrix, "left_out": left_out, "classes": classes}
 
 
 def _slices(

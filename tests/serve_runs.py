@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from streameval.serve.server import Server, start
 from streameval.stream.settings import HttpSettings, ServeSettings
 from tests.published_sample import START, SamplePublisher, published_data
 
-__all__ = ["NOW", "TOKEN", "Box", "Clock", "Running", "raw", "serving"]
+__all__ = ["NOW", "TOKEN", "Box", "Clock", "Running", "raw", "received", "serving"]
 
 TOKEN = "a-token-of-twenty-two"
 NOW = START.timestamp() + 5
@@ -141,3 +142,11 @@ def raw(url: str, request: bytes, *, close: bool = False) -> bytes:
             if not chunk:
                 return received
             received += chunk
+
+
+def received(wire: socket.socket) -> bytes:
+    """Everything until the server closes."""
+    try:
+        return b"".join(itertools.takewhile(bool, iter(lambda: wire.recv(65536), None)))
+    except ConnectionResetError:
+        return b""

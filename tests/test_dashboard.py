@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
+import PIL.Image
 import pytest
 from playwright.sync_api import (
     Browser,
@@ -203,7 +205,11 @@ def test_everything_is_drawn_and_the_browser_has_nothing_to_say(show: Show) -> N
     expect(shown.page.locator("#what")).to_have_text("Binary · positive class 1")
     expect(shown.page.locator("#slices-count")).to_contain_text("of 1,000 slices")
     expect(shown.page.locator("#slices-table tbody tr")).to_have_count(50)
-    assert shown.page.locator("#metrics-about").inner_text().endswith("labels are still coming in")
+    at = shown.ask("api/view")["window"]["as_of"][:19].replace("T", " ")
+    about = f"all: all events · immature: labels are still coming in · as of {at}"
+    expect(shown.page.locator("#metrics-about")).to_have_text(about)
+    expect(shown.page.locator("#curves-about")).to_have_text(about)
+    expect(shown.page.locator("#confusion-about")).to_have_text(f"2 classes · {about}")
     assert shown.complaints == []
 
 
@@ -420,7 +426,7 @@ def test_texts_of_the_stream_are_shown_and_never_run(show: Show) -> None:
     expect(page.locator("#confusion-table tbody")).to_contain_text(HOSTILE[0])
     # Plotly has shown the label as it is, and has made neither a link nor bold of it.
     ticks = page.locator("#confusion-chart .ytick text").all_text_contents()
-    assert "<script>alert…" in ticks
+    assert "<script>…ript>" in ticks
     assert page.locator(".js-plotly-plot svg a").count() == 0
     expect(page.locator("#quarantine-table")).to_contain_text("\\u001b[31mred\\u0007")
     own = "[...document.scripts].every((one) => one.src.startsWith(location.origin + '/static/'))"
@@ -448,7 +454,7 @@ def test_a_hundred_classes(show: Show) -> None:
     shown = show(data, charts=True).open().drawn(charts=4)
     expect(shown.page.locator("#confusion-about")).to_contain_text("100 classes")
     expect(shown.page.locator("#confusion-note")).to_have_text(
-        "20 classes of less support are left out."
+        "20 classes of less support are left out; the table of all classes has them."
     )
     expect(shown.page.locator("#confusion-table tbody tr")).to_have_count(50)
     matrix = data["confusion"]["all"]["matrix"]
@@ -497,11 +503,234 @@ def test_before_the_first_event_it_says_how_to_send_some(show: Show) -> None:
         "metrics": {name: [] for name in data["series"]["1h"]["metrics"]},
     }  # fmt: skip
     shown.publish(data)
-    expect(page.locator("#time-note")).to_have_text("No pane has events yet.")
+    # No zeros, dashes or curves of nothing.
+    for numbers in ("metrics", "time", "curves", "slices", "confusion"):
+        expect(page.locator(f"#{numbers}")).to_be_hidden()
+        expect(page.locator(f'#sections a[href="#{numbers}"]')).to_be_hidden()
+    for there in ("source", "quarantine", "alerts"):
+        expect(page.locator(f"#{there}")).to_be_visible()
+    expect(page.locator("#state")).to_have_text("Waiting")
+    waits = ["predictions by POST at /v1/predictions", "labels from the Kafka topic b"]
+    expect(waiting.get_by_role("listitem")).to_have_text(waits)
+    assert "nan" not in page.inner_text("main").lower()
     expect(waiting).to_contain_text("but no two of the same id")
     shown.publish(sample(sequence=2))
     expect(waiting).to_be_hidden()
+    expect(page.locator("#metrics")).to_be_visible()
     assert shown.complaints == []
+
+
+def iso_day(first: datetime, days: int) -> str:
+    return (first + timedelta(days=days)).isoformat().replace("+00:00", "Z")
+
+
+def test_each_pane_is_drawn_over_its_own_span(show: Show) -> None:
+    data = sample(undefined=True)
+    series = data["series"]["1h"]
+    # Days of January, from the first; one day is missing.
+    days = [day for day in range(48) if day != 20]
+    first = datetime(2026, 1, 1, tzinfo=UTC)
+    series["start"] = [iso_day(first, day) for day in days]
+    series["end"] = [iso_day(first, day + 1) for day in days]
+    for name in ("immature", "support"):
+        series[name] = series[name][: len(days)]
+    series["metrics"] = {name: values[: len(days)] for name, values in series["metrics"].items()}
+    shown = show(data, charts=True).open().drawn()
+    traces = shown.page.evaluate(
+        "document.querySelector('#time-chart').data.map(({ type, mode, x, y, offset, width }) =>"
+        " ({ type, mode, x, y, offset, width }))"
+    )
+    values = series["metrics"][shown.page.locator("#metric").input_value()]
+    spans = {
+        (start[:10], end[:10], value)
+        for start, end, value in zip(series["start"], series["end"], values, strict=True)
+        if value is not None
+    }
+    drawn = set()
+    for trace in traces:
+        if trace["mode"] != "lines":
+            continue
+        x, y = trace["x"], trace["y"]
+        for n in range(len(x) - 1):
+            if y[n] is not None and y[n] == y[n + 1]:
+                drawn.add((x[n][:10], x[n + 1][:10], y[n]))
+            elif None not in (y[n], y[n + 1]):
+                # From one pane to the next at the moment where they touch, and nowhere else.
+                assert x[n] == x[n + 1]
+    assert drawn == spans
+    assert ("2026-01-01", "2026-01-02", values[0]) in drawn
+    bars = next(trace for trace in traces if trace["type"] == "bar")
+    assert (bars["offset"], {day[:10] for day in bars["x"]}) == (
+        0,
+        {s[:10] for s in series["start"]},
+    )
+    assert set(bars["width"]) == {0.9 * 86_400_000}
+    middles = {x[:13] for trace in traces if trace["mode"] == "markers" for x in trace["x"]}
+    assert middles == {f"{start[:10]}T12" for start in series["start"]}
+    assert shown.complaints == []
+
+
+SHOWN = """() => {
+    const words = (id) => document.getElementById(id).getAttribute("aria-label") ?? "";
+    return [
+        document.querySelector('#tiles [data-metric="roc_auc"] .value')?.textContent,
+        words("roc-chart").split("area ")[1],
+        words("confusion-chart").match(/: ([\\d,]+) of/)?.[1],
+        words("time-chart").match(/last (\\S+?)(;|$)/)?.[1],
+        document.documentElement.dataset.sequence,
+    ];
+}"""
+
+
+def test_tiles_curves_confusion_and_time_are_of_one_snapshot(show: Show) -> None:
+    """While snapshots follow each other faster than the page asks for them."""
+
+    def numbered(number: int) -> dict[str, Any]:
+        data = sample(slices=1)
+        for report in data["reports"].values():
+            report["metrics"]["roc_auc"]["value"] = number / 10_000
+        data["confusion"]["all"]["matrix"] = [[number, 7], [7, 0]]
+        data["series"]["1h"]["metrics"]["roc_auc"][-1] = number / 10_000
+        return data
+
+    shown = show(numbered(1)).open("?metric=roc_auc").seen()
+    seen = set()
+    for number in range(2, 120):
+        publish(shown.publisher, numbered(number))
+        tile, area, right, last, sequence = shown.page.evaluate(SHOWN)
+        assert tile == area == last == f"{int(right) / 10_000:.4f}"
+        seen.add(sequence)
+        shown.page.wait_for_timeout(50)
+    assert len(seen) > 3
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("classes", [2, 11])
+def test_numbers_on_the_matrix_can_be_read(show: Show, theme: str, classes: int) -> None:
+    data = sample(classes=classes)
+    # Shares from all over the ramp, and with many classes one without events.
+    matrix = [[0] * classes for _ in range(classes)]
+    for row in range(2 if classes == 2 else classes - 1):
+        matrix[row][0] = 450 + 130 * row if classes == 2 else 100 * row
+        matrix[row][1] = 1000 - matrix[row][0]
+    data["confusion"]["all"]["matrix"] = matrix
+    size = {"viewport": {"width": 1280, "height": 1400}}
+    shown = (
+        show(data, charts=True, color_scheme=theme, **size).open().drawn(6 if classes == 2 else 4)
+    )
+    chart = shown.page.locator("#confusion-chart")
+    chart.scroll_into_view_if_needed()
+    labels = chart.locator(".annotation text")
+    expect(labels).to_have_count(classes * classes)
+    cells = labels.evaluate_all(
+        "all => all.map((one) => { const box = one.getBoundingClientRect();"
+        " return [getComputedStyle(one).fill, box.x + box.width / 2, box.y + box.height / 2]; })"
+    )
+    # The numbers away: then the cell's own colour is where they stood.
+    shown.page.evaluate(
+        "document.querySelectorAll('#confusion-chart .annotation').forEach((one) => one.remove())"
+    )
+    picture = image(shown.page.screenshot())
+    contrasts = []
+    for fill, x, y in cells:
+        text = tuple(int(number) for number in re.findall(r"\d+", fill)[:3])
+        contrasts.append(contrast(text, picture(x, y)))
+    print(f"{theme}, {classes} classes: contrast from {min(contrasts):.2f} to {max(contrasts):.2f}")
+    assert min(contrasts) >= 4.5
+
+
+def image(png: bytes) -> Callable[[float, float], tuple[int, int, int]]:
+    """A function from a place to its colour."""
+    picture = PIL.Image.open(io.BytesIO(png)).convert("RGB")
+
+    def colour(x: float, y: float) -> tuple[int, int, int]:
+        found = picture.getpixel((int(x), int(y)))
+        assert isinstance(found, tuple)
+        return found[0], found[1], found[2]
+
+    return colour
+
+
+def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+    """WCAG 2's contrast ratio of two colours."""
+
+    def luminance(colour: tuple[int, ...]) -> float:
+        shares = [channel / 255 for channel in colour]
+        red, green, blue = (
+            share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+            for share in shares
+        )
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_every_ink_can_be_read_on_every_share_of_the_ramp(show: Show) -> None:
+    shown = show(sample()).open().seen()
+    for theme in ("light", "dark"):
+        shown.page.get_by_label("Theme").select_option(theme)
+        ramp, inks = shown.page.evaluate(
+            """async () => {
+                const { colours, ink } = await import("/static/charts.js");
+                const { ramp } = colours();
+                return [ramp, Array.from({ length: 1001 }, (_, n) => ink(ramp, n / 1000))];
+            }"""
+        )
+        stops = [tuple(int(colour[n : n + 2], 16) for n in (1, 3, 5)) for _, colour in ramp]
+        for n, text in enumerate(inks):
+            step = min(len(stops) - 2, n * (len(stops) - 1) // 1000)
+            part = n * (len(stops) - 1) / 1000 - step
+            pairs = zip(stops[step], stops[step + 1], strict=True)
+            cell = tuple(round(low + part * (high - low)) for low, high in pairs)
+            assert contrast(cell, (0, 0, 0) if text == "#000000" else (255,) * 3) >= 4.5
+
+
+def test_no_class_is_dropped_without_a_way_to_see_it(show: Show) -> None:
+    data = sample(classes=120)
+    names = [
+        f"a class with a name too long for an axis, as they are, number {n}" for n in range(120)
+    ]
+    confusion = data["confusion"]["all"]
+    confusion["labels"] = names[:100]
+    for row, name in zip(confusion["classes"], names, strict=True):
+        row["label"] = name
+    shown = show(data, charts=True).open().drawn(charts=4)
+    page = shown.page
+    chart = page.locator("#confusion-chart")
+    chart.scroll_into_view_if_needed()
+    box = chart.locator(".nsewdrag").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 100 * 7.5, box["y"] + box["height"] / 100 * 3.5)
+    hover = chart.locator(".hoverlayer .hovertext")
+    expect(hover).to_contain_text("number 3")
+    expect(hover).to_contain_text("number 7")
+    expect(page.locator("#classes-table tbody tr")).to_have_count(0)
+    page.locator("#classes summary").click()
+    expect(page.locator("#classes-table tbody tr")).to_have_count(120)
+    assert sorted(shown.column("#classes-table", "label")) == sorted(names)
+    assert "3" in shown.column("#classes-table", "true")[-1]
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("classes", [3, 12])
+def test_long_names_are_all_on_the_axes_and_differ(show: Show, classes: int, width: int) -> None:
+    data = sample(classes=classes)
+    names = [f"a class of the catalogue with a long name, number {n}" for n in range(classes)]
+    data["confusion"]["all"]["labels"] = names
+    shown = show(data, charts=True, viewport={"width": width, "height": 800}).open().drawn(4)
+    for axis in ("x", "y"):
+        ticks = shown.page.locator(f"#confusion-chart .{axis}tick text")
+        expect(ticks).to_have_count(classes)
+        texts = ticks.all_text_contents()
+        assert len(set(texts)) == classes
+        assert all(text.startswith("a c") for text in texts)
+        # Plotly hides those for which it finds no room.
+        opacities = ticks.evaluate_all("all => all.map((one) => getComputedStyle(one).opacity)")
+        displays = ticks.evaluate_all("all => all.map((one) => getComputedStyle(one).display)")
+        assert (set(opacities), set(displays) - {"inline", "block"}) == ({"1"}, set())
 
 
 def test_a_single_pane_is_drawn_as_wide_as_it_is(show: Show) -> None:
@@ -518,6 +747,8 @@ def test_a_single_pane_is_drawn_as_wide_as_it_is(show: Show) -> None:
     ((first, last), values) = layout
     length = datetime.fromisoformat(series["end"][0]) - datetime.fromisoformat(series["start"][0])
     assert datetime.fromisoformat(last) - datetime.fromisoformat(first) == 2 * length
+    middle = datetime.fromisoformat(series["start"][0]).replace(tzinfo=None) + length / 2
+    assert datetime.fromisoformat(first) == middle - length
     assert values == [0, 1]
     assert shown.complaints == []
 

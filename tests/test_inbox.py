@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -162,6 +164,27 @@ def test_damage_is_told_and_a_torn_end_is_cut(tmp_path: Path) -> None:
     path.write_bytes(whole[:5] + b"!" + whole[6:])
     with pytest.raises(StoreError, match=r"damaged at byte 0, before whole posts"):
         inbox_at(tmp_path)
+
+
+def test_without_file_handles_reading_goes_on_later(tmp_path: Path) -> None:
+    inbox = inbox_at(tmp_path)
+    source = reader_of(inbox, {})
+    inbox.append("labels", b"{}")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
+    try:
+        assert source.read(10, 0) == []
+        # A post is on disk all the same: its segment is open.
+        assert inbox.append("labels", b"[]") == 1
+        problems = [status.problem for status in source.status()]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert problems[0] == ""
+    assert "cannot be opened: Too many open files" in problems[1]
+    assert drain(source) == [b"{}", b"[]"]
+    assert [status.problem for status in source.status()] == ["", ""]
 
 
 def test_a_body_cannot_forge_a_post(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import streameval as se
 from streameval.errors import SourceError, StoreError
+from streameval.event_time import iso_time
 from streameval.stream.batch import Batch, PartitionStatus, Position
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.published import Publisher
@@ -169,10 +170,13 @@ def test_what_is_published(bench: Make) -> None:
     run.run()
     data = run.data
     assert (data["task"], data["positive"], data["labels"]) == ("binary", 1, [0, 1])
+    about = {"immature": False, "as_of": data["at"]}
     assert data["windows"] == [
-        {"name": "all", "kind": "cumulative", "spec": "all events", "immature": False},
-        {"name": "recent", "kind": "panes", "spec": "10m in panes of 5m", "immature": False},
+        {"name": "all", "kind": "cumulative", "spec": "all events", **about},
+        {"name": "recent", "kind": "panes", "spec": "10m in panes of 5m", **about},
     ]
+    names = [(source["kind"], source["holds"]) for source in data["sources"]]
+    assert names == [("files", "records")]
     assert set(data["series"]) == {"recent"}
     series = data["series"]["recent"]
     assert series["start"][-1] == "2026-01-01T04:55:00Z"
@@ -403,10 +407,39 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     for _ in range(600):
         run.clock.now += 1.0
         snapshots.changed()
-        snapshots.build(waiting=False, settled=None)
+        snapshots.build(now=0, waiting=False, settled=None)
     # Three seconds each, out of its share of the time.
     assert len(made) in (1 + int(600 * share / 3), 2 + int(600 * share / 3))
     snapshots.changed()
     assert snapshots.stale
-    snapshots.build(waiting=False, settled=None, force=True)
+    snapshots.build(now=0, waiting=False, settled=None, force=True)
     assert not snapshots.stale
+
+
+def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> None:
+    run = bench()
+    run.append(*events(10))
+    run.run()
+    snapshots = run.runner._snapshots
+    evaluator = run.runner._counting.evaluators["all"]
+    part = snapshots._parts["totals"]["all"]
+    made = part._make
+
+    def dear() -> Any:
+        run.clock.now += 3.0
+        return made()
+
+    part._make = dear
+    supports = set()
+    for number in range(200):
+        evaluator.update(number % 2, score=0.25, slices={"country": "PT"})
+        run.clock.now += 1.0
+        snapshots.changed()
+        data = snapshots.build(now=number, waiting=False, settled=None)
+        support = data["reports"]["all"]["metrics"]["accuracy"]["support"]
+        assert sum(map(sum, data["confusion"]["all"]["matrix"])) == support
+        assert sum(data["curves"]["all"]["calibration"]["weight"]) == support
+        # Its time is that of the numbers, not that of the snapshot.
+        assert data["windows"][0]["as_of"] == iso_time(support - 11) or number == 0
+        supports.add(support)
+    assert 2 < len(supports) < 100

@@ -24,6 +24,8 @@ OPENAPI = json.loads(
 )
 
 ASKED = [
+    "/api/view",
+    "/api/view?window=recent&metric=accuracy",
     "/api/report",
     "/api/report?window=1h",
     "/api/curves/roc",
@@ -45,6 +47,8 @@ ASKED = [
     "/readyz",
 ]
 REFUSED = [
+    ("/api/view?window=nope", 400),
+    ("/api/view?metric=nope", 400),
     ("/api/report?window=nope", 400),
     ("/api/report?windwo=all", 400),
     ("/api/report?window=" + "w" * 201, 400),
@@ -229,11 +233,40 @@ def test_the_largest_classes_of_a_confusion_matrix(multiclass: Running) -> None:
     assert part["left_out"] == 133
 
 
+def test_every_class_is_listed_beside_the_matrix(multiclass: Running) -> None:
+    answer = multiclass.json("/api/confusion?limit=7")
+    published = multiclass.publisher.current()
+    assert published is not None
+    assert [row["label"] for row in answer["classes"]] == published.data["labels"]
+    assert len(answer["classes"]) == len(answer["labels"]) + answer["left_out"] == 140
+
+
+@pytest.mark.parametrize("window", ["all", "1h", "recent"])
+def test_a_view_is_of_one_snapshot_and_equals_its_parts(running: Running, window: str) -> None:
+    whole = running.json(f"/api/view?window={window}&metric=f1")
+    stamp = {key: whole[key] for key in ("sequence", "at", "window")}
+    assert running.json(f"/api/report?window={window}") == {**stamp, "report": whole["report"]}
+    for name, curve in whole["curves"].items():
+        assert running.json(f"/api/curves/{name}?window={window}") == {**stamp, **curve}
+    confusion = running.json(f"/api/confusion?window={window}")
+    del confusion["classes"]
+    assert confusion == {**stamp, **whole["confusion"]}
+    # Only one of the windows has panes.
+    assert running.json("/api/series/f1") == whole["series"]
+
+
 def test_quarantine_by_reason(running: Running) -> None:
     answer = running.json("/api/quarantine?reason=score")
     assert {row["reason"] for row in answer["recent"]} == {"score"}
     assert answer["matching"] == len(answer["recent"]) > 0
     assert answer["total"] == 1000
+
+
+def test_a_view_without_panes() -> None:
+    data = published_data()
+    data["series"] = {}
+    with serving(data) as running:
+        assert running.json("/api/view")["series"] is None
 
 
 def test_answers_follow_the_newest_snapshot() -> None:

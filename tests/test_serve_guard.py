@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import socket
 from collections.abc import Iterator
 
@@ -16,7 +15,7 @@ from streameval.serve.limits import LIMITS
 from streameval.serve.server import start
 from streameval.stream.settings import ServeSettings
 from tests.published_sample import SamplePublisher, published_data
-from tests.serve_runs import TOKEN, Running, raw, serving
+from tests.serve_runs import TOKEN, Running, raw, received, serving
 
 PATHS = [
     "/",
@@ -33,7 +32,9 @@ PATHS = [
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Running]:
     """Reachable from everywhere, therefore with a token."""
-    with serving(token=TOKEN, listen="0.0.0.0:0") as it:
+    # So many wrong tokens as these tests send are slowed elsewhere.
+    limits = LIMITS._replace(wrong_tokens=1000)
+    with serving(token=TOKEN, listen="0.0.0.0:0", limits=limits) as it:
         yield it
 
 
@@ -320,26 +321,6 @@ def test_headers_that_never_end_are_cut_off() -> None:
             )
             assert b" 413 " in received(wire)
         assert running.json("/healthz") == {"alive": True}
-
-
-def received(wire: socket.socket) -> bytes:
-    """Everything until the server closes."""
-    try:
-        return b"".join(itertools.takewhile(bool, iter(lambda: wire.recv(65536), None)))
-    except ConnectionResetError:
-        return b""
-
-
-def test_too_many_connections_are_told_so() -> None:
-    with serving(limits=LIMITS._replace(connections=5)) as running:
-        where = running.server.address
-        wires = [socket.create_connection((where.host, where.port)) for _ in range(5)]
-        try:
-            request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-            assert raw(running.server.url, request).startswith(b"HTTP/1.1 503 ")
-        finally:
-            for wire in wires:
-                wire.close()
 
 
 def test_stopping_twice_and_with_open_connections() -> None:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import html
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from urllib.parse import parse_qs
 
 from streameval.errors import ConfigError
 from streameval.serve.address import Address
 from streameval.serve.asgi import Scope, header
+from streameval.serve.fault import RefusedError
+from streameval.serve.limits import Limits
 from streameval.stream.outside import check_token
 
-__all__ = ["COOKIE", "LOGIN_STYLE_HASH", "Access", "login_page"]
+__all__ = ["COOKIE", "LOGIN_STYLE_HASH", "Access", "WrongTokens", "login_page"]
 
+_LOG = logging.getLogger("streameval.serve")
 COOKIE = "streameval_session"
+_MOST_CLIENTS = 4096
+_MOST_WAITING = 8
 
 _STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:15vh auto;padding:0 1rem;"
@@ -73,6 +83,11 @@ class Access:
             for cookie in _cookies(scope)
         )
 
+    def claim(self, scope: Scope) -> bytes:
+        """What the request brings as token or cookie; empty where it brings neither."""
+        claims = [header(scope, "authorization") or "", *_cookies(scope)]
+        return "\n".join(claims).encode("utf-8", "replace") if any(claims) else b""
+
     def is_token(self, given: str) -> bool:
         """Whether it is the token, in a time that does not tell how much of it is right."""
         expected = self._token if self._token is not None else b""
@@ -91,6 +106,102 @@ class Access:
     def from_form(self, body: bytes) -> str:
         """The token that the login page's form sends; empty where there is none."""
         return _field(body.decode("utf-8", "replace")) or ""
+
+
+class _Client:
+    """The wrong tokens of a client."""
+
+    __slots__ = ("at", "count", "free", "last", "waiting")
+
+    def __init__(self, free: float, at: float) -> None:
+        self.free = free
+        self.at = at
+        self.count = 0
+        self.last = b""
+        self.waiting = 0
+
+
+class WrongTokens:
+    """Slows the guessing of the token, for each client separately.
+
+    A client has some wrong tokens free. When they are spent, each of its requests with a
+    token waits before the token is compared, right or wrong, so that no answer tells
+    earlier than the others; when too many of them wait, further ones are refused without a
+    comparison. A right token of another client never waits. The same wrong token again
+    is no guess: it is neither counted nor compared, so that a program with an outdated
+    token does not slow others at its address.
+
+    Args:
+        limits: How many are free, and the wait.
+        clock: Seconds, only ever forward.
+
+    Cost:
+        O(1) time; memory for at most 4,096 clients, the latest that failed.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._free = limits.wrong_tokens
+        self._wait = limits.wrong_token_seconds
+        self._clock = clock
+        self._clients: OrderedDict[str, _Client] = OrderedDict()
+
+    async def check(self, client: str, claim: bytes, is_right: Callable[[], bool]) -> bool:
+        """Whether a claim is right.
+
+        Args:
+            client: The client that makes it.
+            claim: What is claimed, to know it again.
+            is_right: Compares it.
+
+        Raises:
+            RefusedError: 429; too many claims of the client are waiting.
+        """
+        known = self._clients.get(client)
+        digest = hashlib.sha256(claim).digest()
+        if known is not None:
+            if digest == known.last:
+                return False
+            if self._free_now(known) < 1:
+                await self._turn(known)
+        if is_right():
+            return True
+        self._count(client, digest)
+        return False
+
+    async def _turn(self, known: _Client) -> None:
+        if known.waiting >= _MOST_WAITING:
+            raise RefusedError(
+                429,
+                expected="fewer wrong tokens",
+                got="more than are compared at a time",
+                where="this client's address",
+                remedy="send the right token a little later",
+                headers=(("retry-after", "5"),),
+            )
+        known.waiting += 1
+        try:
+            await asyncio.sleep(self._wait)
+        finally:
+            known.waiting -= 1
+
+    def _free_now(self, known: _Client) -> float:
+        now = self._clock()
+        gained = (now - known.at) / (10 * self._wait)
+        known.free = min(float(self._free), known.free + gained)
+        known.at = now
+        return known.free
+
+    def _count(self, client: str, digest: bytes) -> None:
+        known = self._clients.get(client)
+        if known is None:
+            known = self._clients[client] = _Client(self._free, self._clock())
+            if len(self._clients) > _MOST_CLIENTS:
+                self._clients.popitem(last=False)
+        self._clients.move_to_end(client)
+        known.free = max(0.0, self._free_now(known) - 1)
+        known.last = digest
+        known.count += 1
+        _LOG.warning("wrong token from %s, %d so far", client, known.count)
 
 
 def _field(text: str) -> str | None:

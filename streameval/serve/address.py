@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from streameval.errors import ConfigError, shown
 
-__all__ = ["Address", "is_loopback", "parse_address"]
+__all__ = ["Address", "client_of", "is_loopback", "parse_address"]
 
 
 class Address(NamedTuple):
@@ -61,3 +61,20 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def client_of(host: str) -> str:
+    """The client that an address belongs to: itself, or its IPv6 network of 64 bits.
+
+    >>> client_of("192.0.2.1"), client_of("::ffff:192.0.2.1"), client_of("2001:db8::1:2:3:4")
+    ('192.0.2.1', '192.0.2.1', '2001:db8::/64')
+    """
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((address, 64), strict=False))

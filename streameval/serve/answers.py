@@ -25,6 +25,7 @@ __all__ = [
     "quarantine",
     "report",
     "series",
+    "view",
 ]
 
 Answer: TypeAlias = dict[str, Any]
@@ -49,6 +50,24 @@ def report(data: Data, asking: Asking) -> Answer:
     return {**about_window(data, window), "report": data["reports"][window]}
 
 
+def view(data: Data, asking: Asking) -> Answer:
+    """Everything about a window's total, of one snapshot: report, curves, confusion, and a metric
+    over time (of the first window of panes where this one has none)."""
+    window = asking.window(data)
+    metrics = list(data["reports"][window]["metrics"])
+    metric = asking.choice("metric", metrics, metrics[0] if metrics else "")
+    asking.finish()
+    paned = window if window in data["series"] else next(iter(data["series"]), None)
+    shown = paned is not None and metric in data["series"][paned]["metrics"]
+    return {
+        **about_window(data, window),
+        "report": data["reports"][window],
+        "curves": {name: _curve(data, window, name) for name in CURVE_NAMES},
+        "confusion": _matrix(data, window, 100),
+        "series": _series(data, str(paned), metric) if shown else None,
+    }
+
+
 def curve(data: Data, asking: Asking, name: str) -> Answer:
     """A curve's columns; without points, and with a reason, where the window has no such curve."""
     window = asking.window(data)
@@ -60,18 +79,17 @@ def curve(data: Data, asking: Asking, name: str) -> Answer:
             got=shown(name),
             where="the curve's name",
         )
+    return {**about_window(data, window), **_curve(data, window, name)}
+
+
+def _curve(data: Data, window: str, name: str) -> Answer:
     found = data["curves"].get(window, {}).get(name)
     if found is None:
         task = data["task"]
         found = {"reason": f"a {task} task without what this curve is made of has none"}
     # One spelling of the columns' dictionary, whoever made it.
     columns = {key: column for key, column in found.items() if isinstance(column, list)}
-    return {
-        **about_window(data, window),
-        "curve": name,
-        "reason": found.get("reason") or "",
-        "columns": columns,
-    }
+    return {"curve": name, "reason": found.get("reason") or "", "columns": columns}
 
 
 def series(data: Data, asking: Asking, metric: str) -> Answer:
@@ -96,6 +114,11 @@ def series(data: Data, asking: Asking, metric: str) -> Answer:
             got=shown(metric),
             where="the metric's name",
         )
+    return _series(data, window, metric)
+
+
+def _series(data: Data, window: str, metric: str) -> Answer:
+    found = data["series"][window]
     return {
         **about_window(data, window),
         "metric": metric,
@@ -105,10 +128,19 @@ def series(data: Data, asking: Asking, metric: str) -> Answer:
 
 
 def confusion(data: Data, asking: Asking) -> Answer:
-    """The confusion matrix, rows true; ``limit`` keeps the classes of the most support."""
+    """The confusion matrix, rows true; ``limit`` keeps the classes of the most support. And every
+    class with its weight, also those that the matrix leaves out."""
     window = asking.window(data)
     limit = asking.number("limit", 100, most=100)
     asking.finish()
+    return {
+        **about_window(data, window),
+        **_matrix(data, window, limit),
+        "classes": data["confusion"].get(window, {}).get("classes", []),
+    }
+
+
+def _matrix(data: Data, window: str, limit: int) -> Answer:
     found = data["confusion"].get(window) or {"labels": [], "matrix": [], "left_out": 0}
     labels, matrix, left_out = found["labels"], found["matrix"], found["left_out"]
     if len(labels) > limit:
@@ -117,12 +149,7 @@ def confusion(data: Data, asking: Asking) -> Answer:
         left_out += len(labels) - limit
         labels = [labels[row] for row in kept]
         matrix = [[matrix[row][column] for column in kept] for row in kept]
-    return {
-        **about_window(data, window),
-        "labels": labels,
-        "matrix": matrix,
-        "left_out": left_out,
-    }
+    return {"labels": labels, "matrix": matrix, "left_out": left_out}
 
 
 def quarantine(data: Data, asking: Asking) -> Answer:

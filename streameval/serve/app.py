@@ -38,6 +38,7 @@ except ImportError:
 __all__ = ["application"]
 
 _ANSWERS: dict[str, Callable[..., answers.Answer]] = {
+    "/api/view": answers.view,
     "/api/report": answers.report,
     "/api/curves/{name}": answers.curve,
     "/api/series/{metric}": answers.series,
@@ -93,10 +94,11 @@ def application(
         published = publisher.current()
         return None if published is None else published.data
 
-    def healthz(request: Request) -> Response:
+    # Coroutines: they are answered while every thread is at work on other requests.
+    async def healthz(request: Request) -> Response:
         return _json({"alive": True})
 
-    def readyz(request: Request) -> Response:
+    async def readyz(request: Request) -> Response:
         reasons = readiness.reasons(newest(), clock())
         # The reasons name partitions: not for those who have not shown the token.
         told = reasons if request.scope.get("streameval.allowed") else []

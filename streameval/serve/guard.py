@@ -7,10 +7,11 @@ import logging
 from urllib.parse import urlsplit
 
 from streameval.errors import shown
-from streameval.serve.access import LOGIN_STYLE_HASH, Access, login_page
-from streameval.serve.address import is_loopback
+from streameval.serve.access import LOGIN_STYLE_HASH, Access, WrongTokens, login_page
+from streameval.serve.address import client_of, is_loopback
 from streameval.serve.asgi import App, Message, Receive, Scope, Send, header, respond
 from streameval.serve.fault import RefusedError
+from streameval.serve.limits import Limits
 from streameval.serve.posted import Room, read_body
 
 __all__ = ["SECURITY_HEADERS", "Guard"]
@@ -60,11 +61,13 @@ class Guard:
         access: Who may ask. Where nobody needs a token, only names of this machine
             are taken as Host, so that a page of another site, whose name was
             made to point here (DNS rebinding), reaches nothing.
+        limits: How many wrong tokens a client may send before it has to wait.
     """
 
-    def __init__(self, app: App, access: Access) -> None:
+    def __init__(self, app: App, access: Access, limits: Limits) -> None:
         self._app = app
         self._access = access
+        self._wrong = WrongTokens(limits)
         self._room = Room(64 * 1024)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,6 +114,17 @@ class Guard:
         _check_size(scope)
         self._check_host(scope)
         path, method = scope["path"], scope["method"]
+        if path == "/healthz":
+            return False
+        if scope.get("streameval.full"):
+            raise RefusedError(
+                503,
+                expected="fewer connections",
+                got="as many as may be, each with a request that is being answered",
+                where="the server",
+                remedy="send it again a little later",
+                headers=(("retry-after", "1"), ("connection", "close")),
+            )
         if path == "/login":
             await self._login(scope, receive, send)
             return True
@@ -119,9 +133,9 @@ class Guard:
         if path == "/" and method == "GET" and not self._access.open:
             given = self._access.from_query(scope)
             if given is not None:
-                await self._exchange(given, send)
+                await self._exchange(given, scope, send)
                 return True
-        scope["streameval.allowed"] = allowed = self._access.allows(scope)
+        scope["streameval.allowed"] = allowed = await self._allows(scope)
         if allowed or path in _OPEN_PATHS:
             return False
         if method == "GET" and "text/html" in (header(scope, "accept") or ""):
@@ -142,7 +156,7 @@ class Guard:
         elif scope["method"] == "POST":
             with self._room.share() as share:
                 body = await read_body(scope, receive, most=4096, seconds=10, share=share)
-            await self._exchange(self._access.from_form(body), send)
+            await self._exchange(self._access.from_form(body), scope, send)
         elif scope["method"] in ("GET", "HEAD"):
             await respond(send, 200, login_page(), _HTML)
         else:
@@ -154,11 +168,25 @@ class Guard:
                 headers=(("allow", "GET, HEAD, POST"),),
             )
 
-    async def _exchange(self, given: str, send: Send) -> None:
-        if self._access.is_token(given):
+    async def _exchange(self, given: str, scope: Scope, send: Send) -> None:
+        claim = given.encode("utf-8", "replace")
+        if await self._wrong.check(_client(scope), claim, lambda: self._access.is_token(given)):
             await respond(send, 303, b"", headers=self._access.session())
         else:
             await respond(send, 403, login_page("That is not the token of this run."), _HTML)
+
+    async def _allows(self, scope: Scope) -> bool:
+        claim = self._access.claim(scope)
+        if self._access.open or not claim:
+            return self._access.open
+        try:
+            return await self._wrong.check(
+                _client(scope), claim, lambda: self._access.allows(scope)
+            )
+        except RefusedError:
+            if scope["path"] in _OPEN_PATHS:
+                return False
+            raise
 
     def _check_host(self, scope: Scope) -> None:
         host = header(scope, "host") or ""
@@ -170,6 +198,10 @@ class Guard:
                 where="the header Host",
                 remedy="to be reached under other names, set serve.token",
             )
+
+
+def _client(scope: Scope) -> str:
+    return client_of(scope["client"][0])
 
 
 class _Body:

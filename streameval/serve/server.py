@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import logging
 import os
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,7 +21,7 @@ from typing import Any
 
 from streameval.errors import ConfigError, MissingExtraError
 from streameval.serve.access import Access
-from streameval.serve.address import Address, parse_address
+from streameval.serve.address import Address, client_of, parse_address
 from streameval.serve.app import application
 from streameval.serve.asgi import App, Receive, Scope, Send
 from streameval.serve.guard import Guard
@@ -34,8 +37,13 @@ except ImportError:
 
 __all__ = ["Server", "start"]
 
+_LOG = logging.getLogger("streameval.serve")
 _STORING_THREADS = 16
 _STOP_SECONDS = 5
+_NO_HANDLE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_SEND_BYTES = 256 * 1024
+_RETRY_SECONDS = 0.1, 1.0
+"""The first and the longest wait after the system has refused to open another connection."""
 
 
 def start(
@@ -83,7 +91,7 @@ def start(
     except BaseException:
         listening.close()
         raise
-    guard = Guard(app, Access(token, address))
+    guard = Guard(app, Access(token, address), limits)
 
     def reload(serve: ServeSettings, http: HttpSettings | None) -> None:
         app.current = make(serve, http)
@@ -124,10 +132,10 @@ class Server:
         self._listening = listening
         self._live = live
         self._threads = threads
-        self._limits = limits
+        self._connections = _Connections(app, listening, limits)
         self._uvicorn = uvicorn.Server(
             uvicorn.Config(
-                app,
+                self._connections,
                 # The plain protocol everywhere, whatever else is installed: its limits are known.
                 http="h11",
                 ws="none",
@@ -138,7 +146,6 @@ class Server:
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                limit_concurrency=limits.connections,
                 timeout_keep_alive=limits.keep_alive_seconds,
                 timeout_graceful_shutdown=_STOP_SECONDS,
             )
@@ -167,6 +174,7 @@ class Server:
 
     def _end(self) -> None:
         self._live.close()
+        self._connections.close()
         self._uvicorn.should_exit = True
 
     def _run(self) -> None:
@@ -178,38 +186,228 @@ class Server:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._live.start(self._loop)
-        sweeping = asyncio.create_task(self._sweep())
+        self._uvicorn.config.load()
+        self._connections.start(self._uvicorn)
         self._running.set()
         try:
-            await self._uvicorn.serve(sockets=[self._listening])
+            # uvicorn speaks the protocol and ends it in order; connections are accepted here.
+            await self._uvicorn.serve(sockets=[])
         finally:
-            sweeping.cancel()
+            self._connections.close()
             self._live.close()
-            # Who has not taken an answer in the time given for it is let go.
-            for connection in list(self._uvicorn.server_state.connections):
-                connection.transport.abort()
+            # A client that has not read its response in the time given is disconnected.
+            for protocol in list(self._uvicorn.server_state.connections):
+                protocol.transport.abort()
             await asyncio.sleep(0)
 
-    async def _sweep(self) -> None:
-        """Close connections on which no request has become whole for too long.
 
-        uvicorn bounds the time between requests, and the guard that of a request, but
-        nobody bounds headers that come a byte a minute.
+class _Connection:
+    """An accepted connection.
+
+    Attributes:
+        client: The network that it comes from.
+        full: It was accepted beyond the limits: only ``/healthz`` is answered.
+        since: When it was accepted, or its last request began or ended.
+        unsent: Bytes of responses that the client had not read at the last look.
+        read: When it was last seen that the client reads, or has nothing to read.
+    """
+
+    __slots__ = ("client", "full", "protocol", "read", "since", "unsent")
+
+    def __init__(self, protocol: Any, client: str, full: bool) -> None:
+        self.protocol = protocol
+        self.client = client
+        self.full = full
+        self.since = self.read = time.monotonic()
+        self.unsent = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request has arrived in full, or none after the last response."""
+        request = self.protocol.cycle
+        return request is None or request.response_complete
+
+    @property
+    def waits(self) -> bool:
+        """Whether the next step is the client's: to send the rest of a request, or to read."""
+        return self.idle or self.protocol.cycle.more_body or self.protocol.flow.write_paused
+
+
+class _Connections:
+    """Accepts connections within the limits, and closes those whose clients are too slow.
+
+    At a limit the connection that has waited the longest for its client is closed for the
+    new one: of the same client at the client's limit, of the client with the most
+    connections at the limit of all. A connection whose request is being processed is
+    never closed. Where no connection can be closed, some more are accepted from a
+    reserve, and answered at ``/healthz`` alone.
+
+    Args:
+        app: What answers requests.
+        listening: Bound, and in the state of listening.
+        limits: What clients may cost.
+    """
+
+    def __init__(self, app: App, listening: socket.socket, limits: Limits) -> None:
+        self._app = app
+        self._listening = listening
+        self._limits = limits
+        self._known: dict[tuple[str, int], _Connection] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._spare: list[int] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application: notes when each connection's requests begin and end."""
+        # A client may have gone before its request is begun.
+        connection = self._known.get(scope["client"])
+        if connection is None:
+            return
+        connection.since = time.monotonic()
+        scope["streameval.full"] = connection.full
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            connection.since = time.monotonic()
+
+    def start(self, server: uvicorn.Server) -> None:
+        """Accept from now on; called in the event loop."""
+        self._server = server
+        self._listening.setblocking(False)
+        self._keep_spare()
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._accept()), loop.create_task(self._sweep())]
+
+    def close(self) -> None:
+        """Accept no more; called in the event loop."""
+        for task in self._tasks:
+            task.cancel()
+        for handle in self._spare:
+            os.close(handle)
+        self._spare = []
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        wait, longest = _RETRY_SECONDS
+        # Whether the next connection takes a handle of the reserve.
+        last = False
+        while True:
+            try:
+                wire, peer = await loop.sock_accept(self._listening)
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                freed = False
+                if error.errno in _NO_HANDLE:
+                    # The system says so also while no client is there.
+                    await self._pending()
+                    if self._evict(self._open()):
+                        freed = True
+                        await asyncio.sleep(0)
+                    elif self._spare:
+                        os.close(self._spare.pop())
+                        freed = last = True
+                if not freed:
+                    _LOG.error("cannot accept connections: %s", error.strerror)
+                    await asyncio.sleep(wait)
+                    wait = min(longest, 2 * wait)
+                continue
+            wait = _RETRY_SECONDS[0]
+            await self._begin(wire, peer[:2], last)
+            last = False
+            self._keep_spare()
+
+    async def _pending(self) -> None:
+        """Wait until a client waits to be accepted."""
+        loop = asyncio.get_running_loop()
+        pending: asyncio.Future[None] = loop.create_future()
+        # Called once: what is woken by it removes it before the loop looks again.
+        loop.add_reader(self._listening, pending.set_result, None)
+        try:
+            await pending
+        finally:
+            loop.remove_reader(self._listening)
+
+    async def _begin(self, wire: socket.socket, peer: tuple[str, int], last: bool) -> None:
+        client = client_of(peer[0])
+        full = last or not self._make_room(client)
+        if full and len(self._open()) >= self._limits.connections + self._limits.reserve:
+            wire.close()
+            return
+        config = self._server.config
+        protocol = config.http_protocol_class(  # type: ignore[call-arg]
+            config=config, server_state=self._server.server_state, app_state={}
+        )
+        self._known[peer] = _Connection(protocol, client, full)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, wire)
+        except OSError:
+            del self._known[peer]
+            wire.close()
+
+    def _open(self) -> list[_Connection]:
+        """The connections that are open; forgets the others."""
+        there = self._server.server_state.connections
+        # One may be about to be handed to its protocol.
+        self._known = {
+            peer: one
+            for peer, one in self._known.items()
+            if one.protocol in there or one.protocol.transport is None
+        }
+        return [one for one in self._known.values() if one.protocol in there]
+
+    def _make_room(self, client: str) -> bool:
+        """Close a connection if there are too many for another; whether that was possible."""
+        connections = self._open()
+        counts = Counter(one.client for one in connections)
+        if counts[client] >= self._limits.client_connections:
+            most = client
+        elif len(connections) >= self._limits.connections:
+            most, _ = counts.most_common(1)[0]
+        else:
+            return True
+        return self._evict([one for one in connections if one.client == most]) or self._evict(
+            connections if most != client else []
+        )
+
+    def _evict(self, connections: list[_Connection]) -> bool:
+        """Close the connection that has waited the longest for its client, if one waits."""
+        waiting = [one for one in connections if one.waits]
+        if not waiting:
+            return False
+        longest = min(waiting, key=lambda one: one.since)
+        _LOG.warning(
+            "no room for a further connection: closed one of %s, which sent or read nothing",
+            longest.client,
+        )
+        longest.protocol.transport.abort()
+        # It leaves uvicorn's set a moment later; no other may be closed in its place.
+        self._server.server_state.connections.discard(longest.protocol)
+        return True
+
+    def _keep_spare(self) -> None:
+        """Handles that are closed for a connection when the process has no other left."""
+        with contextlib.suppress(OSError):
+            while len(self._spare) < self._limits.spare_handles:
+                self._spare.append(os.open(os.devnull, os.O_RDONLY))
+
+    async def _sweep(self) -> None:
+        """Close connections whose clients neither send a whole request nor read for too long.
+
+        uvicorn bounds the time between requests, and the guard that of a request; headers
+        that arrive a byte a minute and responses that are never read are bounded here.
         """
         most = self._limits.header_seconds
-        since: dict[Any, tuple[object, float]] = {}
         while True:
             await asyncio.sleep(most / 4)
             now = time.monotonic()
-            idle = {}
-            for connection in list(self._uvicorn.server_state.connections):
-                request = getattr(connection, "cycle", None)
-                if request is None or request.response_complete:
-                    known = since.get(connection)
-                    idle[connection] = known if known and known[0] is request else (request, now)
-                    if now - idle[connection][1] > most:
-                        connection.transport.abort()
-            since = idle
+            for one in self._open():
+                unsent = one.protocol.transport.get_write_buffer_size()
+                if unsent == 0 or unsent < one.unsent:
+                    one.read = now
+                one.unsent = unsent
+                if now - (one.read if unsent else one.since if one.idle else now) > most:
+                    one.protocol.transport.abort()
+            self._keep_spare()
 
 
 def _listen(wanted: Address, token: str | None) -> socket.socket:
@@ -226,6 +424,8 @@ def _listen(wanted: Address, token: str | None) -> socket.socket:
         try:
             if os.name == "posix":
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Of each connection: with the system's megabytes a slow reader seems to stand still.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
             listening.bind(where[:2])
             listening.listen(512)
         except OSError:

@@ -56,6 +56,7 @@ def status(
             "curves": {window: list(curves) for window, curves in data["curves"].items()},
             "slices": {window: len(rows) for window, rows in data["slices"].items()},
             "join": data["join"] is not None,
+            "sources": data["sources"],
             "checkpoint": data["checkpoint"],
         },
     }

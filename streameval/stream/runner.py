@@ -332,10 +332,11 @@ class Runner:
         statuses = [status for source in self._sources for status in source.status()]
         with self._store.reading():
             quarantine = self._quarantine.published()
+        now = self._now()
         data = {
             "sequence": self._published,
-            "at": iso_time(self._now()),
-            **self._snapshots.build(waiting=waiting, settled=settled, force=force),
+            "at": iso_time(now),
+            **self._snapshots.build(now=now, waiting=waiting, settled=settled, force=force),
             "join": coverage,
             "partitions": self._table.rows(self._progress, statuses),
             "quarantine": quarantine,

@@ -32,7 +32,7 @@ _SHARE = 0.2
 class _Part:
     """Something that is computed anew when it has changed and enough time has passed."""
 
-    __slots__ = ("_at", "_cost", "_make", "stale", "value")
+    __slots__ = ("_at", "_cost", "_make", "as_of", "stale", "value")
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -40,8 +40,10 @@ class _Part:
         self._cost = 0.0
         self.stale = True
         self.value: Any = None
+        self.as_of = 0
+        """Microseconds since 1970: the value holds all that was counted until then."""
 
-    def refresh(self, clock: Callable[[], float], share: float, *, force: bool) -> None:
+    def refresh(self, clock: Callable[[], float], share: float, now: int, *, force: bool) -> None:
         """Compute it, if it is stale and its last cost is less than its share of the time since."""
         begun = clock()
         if self.stale and (force or self._cost <= share * (begun - self._at)):
@@ -49,13 +51,16 @@ class _Part:
             self._at = clock()
             self._cost = self._at - begun
             self.stale = False
+        if not self.stale:
+            self.as_of = now
 
 
 class Snapshots:
     """Makes the part of a snapshot that is about metrics.
 
-    Every part that is dear (slices, curves, series) is made anew when it can be
-    within its share of a fifth of the time; between, the last one is shown.
+    Every part that is dear (totals, slices, series) is made anew when it can be
+    within its share of a fifth of the time; between, the last one is shown. The report,
+    curves and confusion of a window are one part, so they always agree.
 
     Args:
         settings: The run's.
@@ -78,18 +83,14 @@ class Snapshots:
         self._wanted = main_metrics(settings)
         self._panes: dict[str, PaneReports] = {}
         self._parts: dict[str, dict[str, _Part]] = {
-            "reports": {},
+            "totals": {},
             "series": {},
-            "curves": {},
-            "confusion": {},
             "slices": {},
         }
         for window in settings.window:
             name, evaluator = window.name, evaluators[window.name]
             made: dict[str, Callable[[], Any]] = {
-                "reports": partial(self._report, name),
-                "curves": partial(_curves, evaluator.total),
-                "confusion": partial(_confusion, evaluator.total),
+                "totals": partial(self._totals, name),
                 "slices": partial(self._slices, evaluator),
             }
             if window_kind(window) == "panes":
@@ -97,12 +98,13 @@ class Snapshots:
             for part, make in made.items():
                 self._parts[part][name] = _Part(make)
         self._all = [part for parts in self._parts.values() for part in parts.values()]
-        # Half of the time is for the reports, which are what people wait for.
-        reports = self._parts["reports"].values()
-        others = len(self._all) - len(reports)
+        # Half of the time is for the totals, which are what people wait for.
+        totals = self._parts["totals"].values()
+        others = len(self._all) - len(totals)
         self._shares = [
-            (part, _SHARE / 2 / (len(reports) if part in reports else others)) for part in self._all
+            (part, _SHARE / 2 / (len(totals) if part in totals else others)) for part in self._all
         ]
+        self._sources = _sources(settings)
 
     def changed(self) -> None:
         """Something was counted."""
@@ -114,16 +116,19 @@ class Snapshots:
         """Whether some part does not show all that was counted."""
         return any(part.stale for part in self._all)
 
-    def build(self, *, waiting: bool, settled: int | None, force: bool = False) -> dict[str, Any]:
+    def build(
+        self, *, now: int, waiting: bool, settled: int | None, force: bool = False
+    ) -> dict[str, Any]:
         """Plain data.
 
         Args:
+            now: Microseconds since 1970.
             waiting: Whether labels are being waited for.
             settled: Up to which moment no more labels will come; None: nobody knows.
             force: Make everything anew that has changed, whatever it costs.
         """
         for part, share in self._shares:
-            part.refresh(self._clock, share, force=force)
+            part.refresh(self._clock, share, now, force=force)
         given = self._settings.evaluator
         first = next(iter(self._evaluators.values()))
         data: dict[str, Any] = {
@@ -136,12 +141,17 @@ class Snapshots:
                     "kind": window_kind(window),
                     "spec": window_spec_text(window) + self._since(window.name),
                     "immature": waiting,
+                    "as_of": iso_time(self._parts["totals"][window.name].as_of),
                 }
                 for window in self._settings.window
             ],
+            "sources": self._sources,
         }
-        for name, parts in self._parts.items():
-            data[name] = {window: part.value for window, part in parts.items()}
+        totals = self._parts["totals"]
+        for name in ("reports", "curves", "confusion"):
+            data[name] = {window: part.value[name] for window, part in totals.items()}
+        for name in ("series", "slices"):
+            data[name] = {window: part.value for window, part in self._parts[name].items()}
         # Whether a pane is mature changes with time, while its values stay.
         data["series"] = {
             window: {
@@ -157,9 +167,14 @@ class Snapshots:
     def _since(self, window: str) -> str:
         return note_begins(self._begins, window, self._evaluators[window])
 
-    def _report(self, window: str) -> dict[str, Any]:
+    def _totals(self, window: str) -> dict[str, Any]:
         self._since(window)  # a window moves on, past the panes that are missing
-        return self._evaluators[window].report().to_dict()
+        evaluator = self._evaluators[window]
+        return {
+            "reports": evaluator.report().to_dict(),
+            "curves": _curves(evaluator.total),
+            "confusion": _confusion(evaluator.total),
+        }
 
     def _names(self, view: View) -> list[str]:
         """The wanted metrics that can be answered with what was fed."""
@@ -174,7 +189,7 @@ class Snapshots:
 
     def _series(self, window: str, evaluator: Evaluator) -> dict[str, Any]:
         # All that has a tile, so that each can be drawn over time; the report is made first.
-        reported = self._parts["reports"][window].value["metrics"]
+        reported = self._parts["totals"][window].value["reports"]["metrics"]
         names = list(dict.fromkeys([*reported, *self._names(evaluator.total)]))
         known = self._panes.get(window, {})
         if any(len(rows) != len(names) for _, rows in known.values()):
@@ -207,6 +222,20 @@ class Snapshots:
                 }
             )
         return found
+
+
+def _sources(settings: RunSettings) -> list[dict[str, str]]:
+    """What the run reads: its kind, which records it holds, and its name there."""
+    found = []
+    for kind, source in (("files", settings.files), ("kafka", settings.kafka)):
+        for holds in ("records", "predictions", "labels"):
+            names = getattr(source, holds, None) or []
+            for name in [names] if isinstance(names, str) else names:
+                found.append({"kind": kind, "holds": holds, "name": name})
+    if settings.http is not None:
+        for holds in ("predictions", "labels"):
+            found.append({"kind": "http", "holds": holds, "name": f"/v1/{holds}"})
+    return found
 
 
 def _rows(view: View, names: Sequence[str]) -> Sequence[ReportRow]:
@@ -250,17 +279,27 @@ def _confusion(view: View) -> dict[str, Any]:
     try:
         counts = view.confusion
     except MetricError:
-        return {"labels": [], "matrix": [], "left_out": 0}
+        return {"labels": [], "matrix": [], "left_out": 0, "classes": []}
     cells = list(counts.cells())
-    support: dict[Any, Any] = dict.fromkeys(counts.labels, 0)
+    rows: dict[Any, dict[str, Any]] = {
+        label: {"label": label, "true": 0, "predicted": 0, "right": 0} for label in counts.labels
+    }
     for true, predicted, weight in cells:
-        support[true] += weight
-        support[predicted] += weight
-    largest = sorted(counts.labels, key=lambda label: -support[label])[:_CLASSES]
-    labels = [label for label in counts.labels if label in set(largest)]
+        rows[true]["true"] += weight
+        rows[predicted]["predicted"] += weight
+        if true == predicted:
+            rows[true]["right"] += weight
+    classes = sorted(rows.values(), key=lambda row: -(row["true"] + row["predicted"]))
+    largest = {row["label"] for row in classes[:_CLASSES]}
+    labels = [label for label in counts.labels if label in largest]
     places = {label: n for n, label in enumerate(labels)}
     matrix: list[list[Any]] = [[0] * len(labels) for _ in labels]
     for true, predicted, weight in cells:
         if true in places and predicted in places:
             matrix[places[true]][places[predicted]] += weight
-    return {"labels": labels, "matrix": matrix, "left_out": len(support) - len(labels)}
+    return {
+        "labels": labels,
+        "matrix": matrix,
+        "left_out": len(rows) - len(labels),
+        "classes": classes,
+    }

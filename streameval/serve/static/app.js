@@ -1,7 +1,7 @@
 // Puts the page together: what is known, what is chosen, and who shows which part.
 
 import * as alerts from "./alerts.js";
-import { NeedsToken } from "./api.js";
+import { ask, NeedsToken } from "./api.js";
 import { begin, redraw } from "./charts.js";
 import * as confusion from "./confusion.js";
 import * as curves from "./curves.js";
@@ -18,7 +18,7 @@ import * as text from "./text.js";
 import * as tiles from "./tiles.js";
 import * as waiting from "./waiting.js";
 
-const known = { status: null, snapshot: null, state: { kind: "connecting", since: null }, clock: 0 };
+const known = { status: null, snapshot: null, view: null, state: { kind: "connecting", since: null }, clock: 0 };
 const query = new URLSearchParams(location.search);
 const chosen = { window: query.get("window"), metric: query.get("metric") };
 
@@ -26,20 +26,37 @@ const chosen = { window: query.get("window"), metric: query.get("metric") };
 const now = () => Date.now() + known.clock;
 const meanings = () => known.status?.run?.definitions ?? {};
 const windowNow = () => known.snapshot.windows.find((one) => one.name === chosen.window) ?? known.snapshot.windows[0];
-const reportNow = () => known.snapshot.reports[windowNow().name];
 
 const panels = refresher([
-  { id: "slices", every: 2_000, load: (signal) => slices.refresh({ window: chosen.window, metrics: Object.keys(reportNow().metrics), about: meanings(), signal }).finally(begin) },
+  { id: "slices", every: 2_000, load: (signal) => slices.refresh({ window: chosen.window, metrics: Object.keys(known.snapshot.reports[chosen.window].metrics), about: meanings(), signal }).finally(begin) },
   { id: "labels", every: 3_000, load: (signal) => labels.refresh({ signal }) },
   { id: "quarantine", every: 3_000, load: (signal) => quarantine.refresh({ signal }) },
-  { id: "time", every: 3_000, load: (signal) => overTime.refresh({ window: chosen.window, metric: chosen.metric, windows: known.status.run.series, meaning: meanings()[chosen.metric], signal }) },
-  { id: "curves", every: 5_000, load: (signal) => curves.refresh({ window: chosen.window, report: reportNow(), has: known.status.run.curves[chosen.window] ?? [], task: known.status.run.task, signal }) },
-  { id: "confusion", every: 5_000, load: (signal) => confusion.refresh({ window: chosen.window, signal }) },
+  { id: "page", every: 1_000, load: view },
+  { id: "classes", every: 3_000, load: (signal) => confusion.refreshClasses({ window: chosen.window, signal }) },
 ], (id, error) => {
   if (error instanceof NeedsToken) return login();
   console.warn(`${id}: ${error.message}`);
-  setText(byId(`${id}-about`), `not up to date: ${text.visible(error.message, 200)}`);
+  setText(byId(id === "page" ? "metrics-about" : `${id}-about`), `not up to date: ${text.visible(error.message, 200)}`);
 });
+
+/** Tiles, curves, confusion and the metric over time: of one answer, so that they agree. */
+async function view(signal) {
+  const { window, metric } = chosen;
+  known.view = await ask("/api/view", { window, metric }, { signal });
+  drawView();
+}
+
+function drawView() {
+  const { view } = known;
+  if (!counted() || view?.window.name !== chosen.window) return;
+  tiles.show(view.report, { window: view.window, meanings: meanings(), chosen: chosen.metric, choose: chooseMetric });
+  if (view.series === null || view.series.metric === chosen.metric) overTime.show(view, meanings()[chosen.metric]);
+  curves.show(view, { has: known.status.run.curves[chosen.window] ?? [], task: known.status.run.task });
+  confusion.show(view);
+  document.documentElement.dataset.sequence = view.sequence;
+}
+
+const counted = () => known.snapshot !== null && known.snapshot.checkpoint.events > 0;
 
 const live = follow({
   onNeedsToken: login,
@@ -84,16 +101,20 @@ function drawAll() {
   const window = windowNow();
   chosen.window = window.name;
   options(byId("window"), snapshot.windows.map((one) => [one.name, `${text.visible(one.name, 40)} — ${text.visible(one.spec, 60)}`]), window.name);
-  const report = reportNow();
-  const names = Object.keys(report?.metrics ?? {});
+  // Nothing is shown of numbers that are not there yet.
+  const some = counted();
+  const begun = snapshot.join !== null && snapshot.join.predictions + snapshot.join.labels > 0;
+  for (const id of ["metrics", "time", "curves", "slices", "confusion"]) byId(id).hidden = !some;
+  byId("labels").hidden = !(some || begun);
+  for (const link of byId("sections").children) link.hidden = byId(link.hash.slice(1)).hidden;
+  const names = Object.keys(snapshot.reports[window.name]?.metrics ?? {});
   if (!names.includes(chosen.metric)) chosen.metric = names[0] ?? null;
   options(byId("metric"), names.map((name) => [name, name]), chosen.metric);
-  if (report) tiles.show(report, { window, meanings: meanings(), chosen: chosen.metric, choose: chooseMetric });
   labels.show(snapshot.join);
   source.show(snapshot.partitions);
   quarantine.show(snapshot.quarantine);
   alerts.show(snapshot.alerts);
-  document.documentElement.dataset.sequence = snapshot.sequence;
+  if (!some) document.documentElement.dataset.sequence = snapshot.sequence;
   if (snapshot.sequence !== refreshed) {
     refreshed = snapshot.sequence;
     panels.changed();
@@ -123,7 +144,8 @@ function chooseMetric(name) {
   chosen.metric = name;
   remember();
   drawAll();
-  panels.now("time");
+  drawView();
+  panels.now("page");
 }
 
 function login() {
@@ -160,6 +182,7 @@ byId("pause").addEventListener("click", (event) => {
   setText(event.target, paused ? "Resume" : "Pause");
   live.pause(paused);
 });
+confusion.start(() => panels.now("classes"));
 slices.start(() => panels.now("slices"));
 quarantine.start(() => panels.now("quarantine"));
 header.themes(redraw);

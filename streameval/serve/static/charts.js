@@ -48,6 +48,23 @@ export function colours() {
   };
 }
 
+const channels = (colour) => [1, 3, 5].map((from) => Number.parseInt(colour.slice(from, from + 2), 16));
+
+/** The luminance that the contrast of colours is made of (WCAG 2). */
+function luminance(rgb) {
+  const [r, g, b] = rgb.map((one) => (one / 255 <= 0.04045 ? one / 255 / 12.92 : ((one / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}
+
+/** Black or white: which can be read at that share of the ramp; one of them always can, at 4.5:1. */
+export function ink(ramp, share) {
+  const place = Math.min(1, Math.max(0, share)) * (ramp.length - 1);
+  const step = Math.min(ramp.length - 2, Math.floor(place));
+  const [from, to] = [ramp[step][1], ramp[step + 1][1]].map(channels);
+  const light = luminance(from.map((one, n) => one + (to[n] - one) * (place - step)));
+  return (light + 0.05) ** 2 > 1.05 * 0.05 ? "#000000" : "#ffffff";
+}
+
 function layoutOf(own, theme) {
   const axis = {
     gridcolor: theme.line, linecolor: theme.line, zerolinecolor: theme.line, tickcolor: theme.line,

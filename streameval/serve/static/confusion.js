@@ -1,7 +1,7 @@
 // The confusion matrix as a heat map, and its largest confusions as a table.
 
 import { ask } from "./api.js";
-import { clear, draw } from "./charts.js";
+import { clear, draw, ink } from "./charts.js";
 import { byId, note, setText } from "./dom.js";
 import { sortable } from "./table.js";
 import * as text from "./text.js";
@@ -23,14 +23,43 @@ const table = sortable({
 });
 byId("confusion-table").append(table.node);
 
-export async function refresh({ window, signal }) {
-  const found = await ask("/api/confusion", { window }, { signal });
-  const { labels, matrix, left_out: leftOut } = found;
+const classes = sortable({
+  caption: "Classes",
+  columns: [
+    { key: "label", name: "Class", class: "stream", value: (row) => row.name, cell: (row) => row.name },
+    { key: "true", name: "Events", number: true, title: "Events of this class (their weights, where events have one)", value: (row) => row.true, cell: (row) => text.whole(row.true) },
+    { key: "predicted", name: "Predicted", number: true, title: "Events that were taken for this class", value: (row) => row.predicted, cell: (row) => text.whole(row.predicted) },
+    { key: "right", name: "Right", number: true, title: "Events of this class that were taken for it", value: (row) => row.right, cell: (row) => text.whole(row.right) },
+    { key: "recall", name: "Found", number: true, title: "Share of the class's events that were taken for it", value: (row) => row.recall, cell: (row) => text.percent(row.recall) },
+  ],
+  keyOf: (row) => row.name,
+  empty: "No labelled events yet.",
+  sort: { key: "true", order: "desc" },
+});
+byId("classes-table").append(classes.node);
+
+/** Every class in full, also those that the matrix has no room for. */
+export async function refreshClasses({ window, signal }) {
+  if (!byId("classes").open) return;
+  const found = await ask("/api/confusion", { window, limit: 0 }, { signal });
+  setText(byId("classes-about"), text.about(found.window, { numbers: true }));
+  classes.show(found.classes.map((row) => (
+    { ...row, name: text.label(row.label, Infinity), recall: row.true ? row.right / row.true : null })));
+}
+
+/** `changed` is called when the table of classes is opened. */
+export function start(changed) {
+  byId("classes").addEventListener("toggle", changed);
+}
+
+/** `view`: an answer of /api/view. */
+export function show(view) {
+  const { labels, matrix, left_out: leftOut } = view.confusion;
   setText(byId("confusion-about"),
-    `${labels.length ? `${text.plural(labels.length, "class", "classes")} · ` : ""}${text.visible(found.window.name, 40)}: ${text.visible(found.window.spec, 80)}${found.window.immature ? " · immature" : ""}`);
+    `${labels.length ? `${text.plural(labels.length, "class", "classes")} · ` : ""}${text.about(view.window, { numbers: true })}`);
   note(byId("confusion-note"), labels.length === 0 ? "No labelled events yet."
-    : leftOut ? `${text.plural(leftOut, "class", "classes")} of less support ${leftOut === 1 ? "is" : "are"} left out.` : "");
-  byId("confusion-body").hidden = byId("confusion-scale").hidden = labels.length === 0;
+    : leftOut ? `${text.plural(leftOut, "class", "classes")} of less support ${leftOut === 1 ? "is" : "are"} left out; the table of all classes has ${leftOut === 1 ? "it" : "them"}.` : "");
+  byId("confusion-body").hidden = byId("confusion-scale").hidden = byId("classes").hidden = labels.length === 0;
   table.show(largest(labels, matrix));
   if (labels.length === 0) clear("confusion-chart");
   else picture(labels, matrix);
@@ -46,13 +75,20 @@ function largest(labels, matrix) {
   });
   rows.sort((a, b) => b.count - a.count || a.i - b.i || a.j - b.j);
   return rows.slice(0, MOST_CONFUSIONS).map(({ i, j, count, share }) => (
-    { true: text.label(labels[i]), predicted: text.label(labels[j]), count, share }));
+    { true: text.label(labels[i], 200), predicted: text.label(labels[j], 200), count, share }));
+}
+
+/** A long label in lines, for the box that shows on hover. */
+function broken(label) {
+  const marks = Array.from(label);
+  const lines = Array.from({ length: Math.ceil(marks.length / 40) }, (_, n) => marks.slice(40 * n, 40 * n + 40).join(""));
+  return lines.map(text.plain).join("<br>");
 }
 
 function picture(labels, matrix) {
   const sums = matrix.map((counts) => counts.reduce((sum, count) => sum + count, 0));
   const shares = matrix.map((counts, i) => counts.map((count) => (sums[i] ? count / sums[i] : null)));
-  const names = labels.map((one) => text.plain(text.label(one, 40)));
+  const names = labels.map((one) => broken(text.label(one, 240)));
   const about = matrix.map((counts, i) => counts.map((count, j) =>
     `true ${names[i]}<br>predicted ${names[j]}<br>${text.whole(count)}${sums[i] ? ` · ${text.percent(count / sums[i])} of the true class` : ""}`));
   const right = matrix.reduce((sum, counts, i) => sum + counts[i], 0);
@@ -66,10 +102,14 @@ function picture(labels, matrix) {
   const narrow = byId("confusion-chart").clientWidth < 420;
   const step = Math.ceil(labels.length / (narrow ? 12 : 25));
   const places = labels.map((_, n) => n).filter((n) => n % step === 0);
+  const shown = places.map((n) => text.short(labels[n], narrow ? 9 : few ? 24 : 14));
   const ticks = {
-    tickvals: places, ticktext: places.map((n) => text.plain(text.label(labels[n], narrow ? 9 : few ? 24 : 14))),
+    tickvals: places, ticktext: shown.map(text.plain),
     showgrid: false, tickfont: { size: labels.length > 40 ? 10 : 12 },
   };
+  // Plotly leaves out names that would run over the edge: long ones rise towards their cells.
+  const room = byId("confusion-chart").clientWidth / (places.length + 1);
+  const angle = Math.max(...shown.map((name) => 7 * name.length)) < room ? 0 : few ? -40 : -90;
   draw("confusion-chart", summary, (theme) => ({
     data: [{
       type: "heatmap", z: shares, x: labels.map((_, n) => n), y: labels.map((_, n) => n),
@@ -79,11 +119,11 @@ function picture(labels, matrix) {
       text: about, hovertemplate: "%{text}<extra></extra>", hoverongaps: false,
     }],
     layout: {
-      xaxis: { ...ticks, title: "predicted", side: "bottom", range: [-0.5, labels.length - 0.5] },
+      xaxis: { ...ticks, tickangle: angle, title: "predicted", side: "bottom", range: [-0.5, labels.length - 0.5] },
       yaxis: { ...ticks, title: "true", range: [labels.length - 0.5, -0.5] },
       annotations: few ? matrix.flatMap((counts, i) => counts.map((count, j) => ({
         x: j, y: i, text: text.compact(count), showarrow: false,
-        font: { size: labels.length > 6 ? 11 : 14, color: (shares[i][j] ?? 0) > 0.5 ? theme.panel : theme.text },
+        font: { size: labels.length > 6 ? 11 : 14, color: shares[i][j] === null ? theme.text : ink(theme.ramp, shares[i][j] / most) },
       }))) : [],
     },
   }));

@@ -1,31 +1,27 @@
 // ROC, precision and recall, calibration.
 
-import { ask } from "./api.js";
 import { clear, draw } from "./charts.js";
 import { byId, note, setText } from "./dom.js";
 import * as text from "./text.js";
 
 const CURVES = { roc: roc, precision_recall: precisionRecall, calibration: calibration };
 
-/** `has`: the names of the curves that the window has. */
-export async function refresh({ window, report, has, task, signal }) {
+/** `view`: an answer of /api/view; `has`: the names of the curves that the window has. */
+export function show(view, { has, task }) {
   // A task of many classes has no ROC curve; a binary one may lack it for want of scores.
   const names = Object.keys(CURVES).filter((name) => task === "binary" || has.includes(name));
   for (const name of Object.keys(CURVES)) byId(name).hidden = !names.includes(name);
   const absent = names.length < Object.keys(CURVES).length;
   note(byId("curves-note"), absent ? "ROC, precision and recall curves are about one class against another: tasks of more classes have none." : "");
   if (names.length === 0) return;
-  const found = await Promise.all(
-    names.map((name) => ask(`/api/curves/${name}`, { window }, { signal })));
-  const about = found[0].window;
-  setText(byId("curves-about"), `${text.visible(about.name, 40)}: ${text.visible(about.spec, 80)}${about.immature ? " · immature" : ""}`);
-  for (const { curve, reason, columns } of found) {
+  setText(byId("curves-about"), text.about(view.window, { numbers: true }));
+  for (const { curve, reason, columns } of names.map((name) => view.curves[name])) {
     const points = Object.values(columns)[0]?.length ?? 0;
     const chart = byId(`${curve}-chart`);
     chart.hidden = points === 0;
     note(byId(`${curve}-note`), points === 0 ? `None: ${text.visible(reason || "no points", 300)}.` : "");
     if (points === 0) clear(`${curve}-chart`);
-    else CURVES[curve](columns, report);
+    else CURVES[curve](columns, view.report);
   }
 }
 

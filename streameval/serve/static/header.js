@@ -44,6 +44,7 @@ export function currency(state, status, snapshot, now) {
   }
   if (state.kind === "offline") return { kind: "offline", words: `The connection is lost; trying again.${numbers}` };
   if (state.kind === "live" && status && !status.run) return { kind: "waiting", words: "" };
+  if (state.kind === "live" && status?.ready && snapshot?.checkpoint.events === 0) return { kind: "waiting", words: "" };
   if (state.kind !== "live" || !status || status.ready) return { kind: state.kind, words: "" };
   const isAge = (reason) => reason.startsWith("the last checkpoint");
   const problems = new Set((snapshot?.partitions ?? []).map((one) => `${one.partition}: ${one.problem}`));

@@ -1,6 +1,5 @@
 // A metric in each pane of a window; panes whose labels still come in are dashed.
 
-import { ask } from "./api.js";
 import { clear, draw } from "./charts.js";
 import { byId, note, setText } from "./dom.js";
 import { sortable } from "./table.js";
@@ -21,20 +20,21 @@ const table = sortable({
 });
 byId("time-table").querySelector("div").append(table.node);
 
-/** Load and draw. `windows` are those that have panes; the chosen one if it does, else the first. */
-export async function refresh({ window, metric, windows, meaning, signal }) {
-  if (windows.length === 0) {
+/** `view`: an answer of /api/view; its series is of the first window of panes where its own has none. */
+export function show(view, meaning) {
+  const found = view.series;
+  if (found === null) {
     clear("time-chart");
     byId("time-chart").hidden = true;
     byId("time-table").hidden = true;
     return note(byId("time-note"), "No window of this run has panes. Give one a length and a pane in the settings, and its metrics show here over time.");
   }
-  const shown = windows.includes(window) ? window : windows[0];
-  const found = await ask(`/api/series/${encodeURIComponent(metric)}`, { window: shown }, { signal });
+  const metric = found.metric;
   byId("time-chart").hidden = false;
   byId("time-table").hidden = false;
-  setText(byId("time-about"), `${text.visible(found.window.name, 40)}: ${text.visible(found.window.spec, 80)}`);
-  const other = shown === window ? "" : `Window ${text.visible(window, 40)} has no panes; shown is ${text.visible(shown, 40)}.`;
+  setText(byId("time-about"), text.about(found.window));
+  const other = found.window.name === view.window.name ? ""
+    : `Window ${text.visible(view.window.name, 40)} has no panes; shown is ${text.visible(found.window.name, 40)}.`;
   note(byId("time-note"), found.start.length === 0 ? "No pane has events yet." : other);
   const panes = found.start.map((start, n) => ({
     start, end: found.end[n], value: found.values[n], support: found.support[n], immature: found.immature[n],
@@ -53,42 +53,59 @@ function summary(metric, panes) {
 }
 
 /** Plotly takes times as they stand, without their zone: all are UTC here. */
-const stand = (iso) => new Date(iso).toISOString().slice(0, -1);
+const stand = (moment) => new Date(moment).toISOString().slice(0, -1);
+
+/** Each pane as a level line over its own span; panes that touch are joined, between others is a gap. */
+function steps(panes, times, keep) {
+  const x = [], y = [];
+  panes.forEach((pane, n) => {
+    if (!keep(pane)) return;
+    const joined = n > 0 && keep(panes[n - 1]) && panes[n - 1].end === pane.start;
+    if (x.length && !joined) {
+      x.push(times[n].start);
+      y.push(null);
+    }
+    x.push(times[n].start, times[n].end);
+    y.push(pane.value, pane.value);
+  });
+  return { x, y };
+}
 
 function picture(metric, panes, meaning, theme) {
-  const times = panes.map((pane) => stand(pane.end));
+  const times = panes.map((pane) => {
+    const start = Date.parse(pane.start), end = Date.parse(pane.end);
+    return { start: stand(pane.start), end: stand(pane.end), middle: stand((start + end) / 2), length: end - start };
+  });
   const about = panes.map((pane) => text.plain(
     `${text.time(pane.start)} – ${text.shortTime(pane.end, Date.parse(pane.start))}`) +
     `<br>${text.value(pane.value)}<br>${text.plural(pane.support, "event")}${pane.immature ? "<br>labels still coming in" : ""}`);
   const line = (keep, dash) => ({
-    type: "scatter", mode: panes.length < 60 ? "lines+markers" : "lines", x: times,
-    y: panes.map((pane, n) => (keep(pane, n) ? pane.value : null)),
-    text: about, hovertemplate: "%{text}<extra></extra>", connectgaps: false,
-    line: { color: theme.first, width: 2, dash, shape: "linear" }, marker: { size: 4, color: theme.first },
+    type: "scatter", mode: "lines", ...steps(panes, times, (pane) => pane.value !== null && keep(pane)),
+    connectgaps: false, hoverinfo: "skip", line: { color: theme.first, width: 2, dash, shape: "linear" },
   });
-  // The dashed line starts at the last point whose labels are all there.
-  const young = (pane, n) => pane.immature || panes[n + 1]?.immature || panes[n - 1]?.immature;
-  const dashed = line((pane, n) => young(pane, n), "dash");
-  dashed.hoverinfo = "skip";
-  dashed.hovertemplate = undefined;
-  dashed.mode = "lines";
-  const points = line((pane) => pane.immature, "solid");
-  points.mode = "markers";
-  points.marker = { size: 6, color: theme.panel, line: { color: theme.first, width: 1.5 } };
+  // In the middle of its span each pane has a point, which tells about it; of many it is not seen.
+  const points = (keep, marker) => ({
+    type: "scatter", mode: "markers", x: times.map((one) => one.middle),
+    y: panes.map((pane) => (keep(pane) ? pane.value : null)),
+    text: about, hovertemplate: "%{text}<extra></extra>", marker,
+  });
+  const mature = (pane) => !pane.immature, young = (pane) => pane.immature;
   const bars = {
-    type: "bar", x: times, y: panes.map((pane) => pane.support), yaxis: "y2",
-    marker: { color: theme.quiet }, hoverinfo: "skip",
+    type: "bar", x: times.map((one) => one.start), offset: 0, width: times.map((one) => 0.9 * one.length),
+    y: panes.map((pane) => pane.support), yaxis: "y2", marker: { color: theme.quiet }, hoverinfo: "skip",
   };
-  // One pane has no width of its own to draw it at: a pane's length to both sides.
+  // A single pane is shown with half its length to both sides.
   const alone = panes.length === 1;
-  const length = alone ? Date.parse(panes[0].end) - Date.parse(panes[0].start) : 0;
-  const around = alone ? [-1, 1].map((side) => new Date(Date.parse(panes[0].end) + side * length).toISOString().slice(0, -1)) : undefined;
-  if (alone) bars.width = length;
+  const around = alone ? [Date.parse(panes[0].start) - times[0].length / 2, Date.parse(panes[0].end) + times[0].length / 2].map(stand) : undefined;
   const low = meaning?.low, high = meaning?.high;
   const whole = alone && typeof low === "number" && typeof high === "number" ? [low, high] : undefined;
   const ends = meaning ? (meaning.direction === "none" ? "" : meaning.direction === "up" ? " (more is better)" : " (less is better)") : "";
   return {
-    data: [bars, line((pane) => !pane.immature, "solid"), dashed, points],
+    data: [
+      bars, line(mature, "solid"), line(young, "3px,3px"),
+      points(mature, { size: panes.length < 60 ? 4 : 8, opacity: panes.length < 60 ? 1 : 0, color: theme.first }),
+      points(young, { size: 6, color: theme.panel, line: { color: theme.first, width: 1.5 } }),
+    ],
     layout: {
       xaxis: { type: "date", showgrid: false, anchor: "y2", tickangle: 0, ...(around && { range: around }) },
       yaxis: { title: text.plain(metric + ends), domain: [0.26, 1], ...(whole && { range: whole }) },
@@ -99,4 +116,3 @@ function picture(metric, panes, meaning, theme) {
     },
   };
 }
-

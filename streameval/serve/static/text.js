@@ -84,6 +84,12 @@ export function shortTime(iso, now = Date.now()) {
   return text.startsWith(today) ? clock : `${text.slice(0, 10)} ${clock}`;
 }
 
+/** A window's name, what it holds, and until when its numbers count. */
+export function about(window, { numbers = false } = {}) {
+  const spec = `${visible(window.name, 40)}: ${visible(window.spec, 80)}`;
+  return `${spec}${window.immature ? " · immature: labels are still coming in" : ""}${numbers ? ` · as of ${time(window.as_of)}` : ""}`;
+}
+
 export function plural(count, one, many = `${one}s`) {
   return `${whole(count)} ${count === 1 ? one : many}`;
 }
@@ -106,6 +112,14 @@ export function label(given, most = 60) {
   if (typeof given !== "string") return String(given);
   const quoted = given.trim() !== given || given === "" || (given !== "" && !Number.isNaN(Number(given)));
   return visible(quoted ? `"${given}"` : given, most);
+}
+
+/** As `label`, cut in the middle: names that begin alike often end differently. */
+export function short(given, most) {
+  const marks = Array.from(label(given, Infinity));
+  if (marks.length <= most) return marks.join("");
+  const head = Math.ceil(0.6 * (most - 1));
+  return `${marks.slice(0, head).join("")}…${marks.slice(marks.length - (most - 1 - head)).join("")}`;
 }
 
 /**

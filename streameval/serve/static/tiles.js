@@ -51,6 +51,5 @@ export function show(report, { window, meanings, chosen, choose }) {
     one.node.classList.toggle("undefined", !defined);
     one.node.classList.toggle("immature", window.immature);
   }
-  const spec = `${text.visible(window.name, 40)}: ${text.visible(window.spec, 80)}`;
-  setText(byId("metrics-about"), window.immature ? `${spec} · immature: labels are still coming in` : spec);
+  setText(byId("metrics-about"), text.about(window, { numbers: true }));
 }

@@ -19,6 +19,13 @@ function examples(run) {
   return [curl("/v1/predictions", [{ id: "1", ...prediction }]), curl("/v1/labels", [{ id: "1", ...truth }])];
 }
 
+/** What the run reads, as its settings say. */
+function sources(run) {
+  const ways = { files: "from files", kafka: "from the Kafka topic", http: "by POST at" };
+  return (run?.sources ?? []).map(({ kind, holds, name }) =>
+    make("li", { class: "stream" }, `${holds} ${ways[kind]} ${text.visible(name, 200)}`));
+}
+
 /** Show it, or hide it once events are counted. */
 export function show(status, snapshot) {
   const box = byId("waiting");
@@ -26,7 +33,7 @@ export function show(status, snapshot) {
   box.hidden = events > 0 || !status;
   if (box.hidden) return;
   const join = snapshot?.join;
-  const key = JSON.stringify([status.posts, Boolean(status.run), join?.predictions, join?.labels]);
+  const key = JSON.stringify([status.posts, status.run?.sources, join?.predictions, join?.labels]);
   if (box.dataset.shown === key) return;
   box.dataset.shown = key;
   const so = join && (join.predictions || join.labels)
@@ -35,12 +42,13 @@ export function show(status, snapshot) {
   box.replaceChildren(
     make("h2", { id: "waiting-title" }, "Waiting for the first labelled events"),
     make("p", {}, `${so} This page shows them as soon as they are counted.`),
+    ...(status.run?.sources.length ? [make("p", {}, "It waits for:"), make("ul", {}, ...sources(status.run))] : []),
     ...(status.posts ? [
       make("p", {}, "Send some, with fields as the settings name them; usually:"),
       make("pre", { tabindex: "0" }, examples(status.run).join("\n")),
       make("p", { class: "muted" }, "With a token, add -H \"Authorization: Bearer $TOKEN\". What cannot be counted shows under Quarantine."),
     ] : [
-      make("p", {}, "This run reads its events from files or from Kafka, as its settings say. Source, below, shows how far it has read; records that cannot be counted show under Quarantine."),
+      make("p", {}, "Source, below, shows how far it has read; records that cannot be counted show under Quarantine."),
     ]),
   );
 }

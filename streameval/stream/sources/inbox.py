@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
-from streameval.errors import StoreError
+from streameval.errors import StoreError, shown
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
 from streameval.stream.sources.inbox_segments import (
     frame_bytes,
@@ -253,6 +253,7 @@ class _Reader:
         self._segment = int(position["segment"]) if position else there[0]
         self._offset = int(position["offset"]) if position else 0
         self._file: BinaryIO | None = None
+        self._problem = ""
         if self._segment not in there or self._offset > self._tail.end_of(self._segment):
             raise StoreError(
                 f"{inbox.directory}: expected segment {self._segment} with at least "
@@ -264,24 +265,36 @@ class _Reader:
         while True:
             end = self._tail.end_of(self._segment)
             if self._offset < end:
-                return self._batch(min(end, self._offset + _READ_BYTES), end)
+                file = self._opened()
+                if file is None:
+                    return None
+                return self._batch(file, min(end, self._offset + _READ_BYTES), end)
             if self._segment == self._tail.number:
                 return None
             self.close()
             self._segment += 1
             self._offset = 0
 
-    def _batch(self, stop: int, end: int) -> Batch:
+    def _opened(self) -> BinaryIO | None:
+        """The segment's file; None while it cannot be opened, as without free file handles."""
         if self._file is None:
-            self._file = segment_path(self._inbox.directory, self._kind, self._segment).open("rb")
+            path = segment_path(self._inbox.directory, self._kind, self._segment)
+            try:
+                self._file = path.open("rb")
+            except OSError as error:
+                self._problem = f"{shown(str(path))} cannot be opened: {error.strerror}"
+                return None
+            self._problem = ""
+        return self._file
+
+    def _batch(self, file: BinaryIO, stop: int, end: int) -> Batch:
         # At least one post, however large it is.
-        frames = list(read_frames(self._file, self._offset, stop)) or list(
-            islice(read_frames(self._file, self._offset, end), 1)
+        frames = list(read_frames(file, self._offset, stop)) or list(
+            islice(read_frames(file, self._offset, end), 1)
         )
         if not frames:
             raise StoreError(
-                f"{self._file.name}: damaged at byte {self._offset}; "
-                "restore the file or move it away"
+                f"{file.name}: damaged at byte {self._offset}; restore the file or move it away"
             )
         messages: list[bytes] = []
         places: list[int] = []
@@ -310,7 +323,7 @@ class _Reader:
         lag = self._tail.end_of(self._segment) - self._offset
         for number in range(self._segment + 1, self._tail.number + 1):
             lag += self._tail.end_of(number)
-        return PartitionStatus(self.partition, self._position, lag)
+        return PartitionStatus(self.partition, self._position, lag, self._problem)
 
     def close(self) -> None:
         if self._file is not None:
