@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,6 +29,7 @@ __all__ = [
     "event_times",
     "iso_time",
     "time_missing",
+    "wall_time",
 ]
 
 _UNITS = {
@@ -99,6 +101,11 @@ def iso_time(moment: int) -> str:
     """
     moment = min(max(moment, EARLIEST), LATEST)
     return (_EPOCH + timedelta(microseconds=moment)).isoformat().replace("+00:00", "Z")
+
+
+def wall_time() -> int:
+    """The machine's clock: microseconds since 1970-01-01 UTC."""
+    return time.time_ns() // 1_000
 
 
 def event_time(

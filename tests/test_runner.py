@@ -170,8 +170,14 @@ def test_what_is_published(bench: Make) -> None:
     data = run.data
     assert (data["task"], data["positive"], data["labels"]) == ("binary", 1, [0, 1])
     assert data["windows"] == [
-        {"name": "all", "kind": "cumulative", "spec": "all events", "immature": False},
-        {"name": "recent", "kind": "panes", "spec": "10m in panes of 5m", "immature": False},
+        {"name": "all", "kind": "cumulative", "spec": "all events", "immature": False, "late": 0.0},
+        {
+            "name": "recent",
+            "kind": "panes",
+            "spec": "10m in panes of 5m",
+            "immature": False,
+            "late": 0.0,
+        },
     ]
     assert set(data["series"]) == {"recent"}
     series = data["series"]["recent"]
@@ -388,7 +394,7 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     run = bench()
     run.append(*events(10))
     run.run()
-    snapshots = run.runner._snapshots
+    snapshots, late = run.runner._snapshots, run.runner._counting.late
     made = []
 
     def dear() -> str:
@@ -403,10 +409,10 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     for _ in range(600):
         run.clock.now += 1.0
         snapshots.changed()
-        snapshots.build(waiting=False, settled=None)
+        snapshots.build(waiting=False, settled=None, late=late)
     # Three seconds each, out of its share of the time.
     assert len(made) in (1 + int(600 * share / 3), 2 + int(600 * share / 3))
     snapshots.changed()
     assert snapshots.stale
-    snapshots.build(waiting=False, settled=None, force=True)
+    snapshots.build(waiting=False, settled=None, late=late, force=True)
     assert not snapshots.stale

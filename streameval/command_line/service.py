@@ -15,6 +15,7 @@ from types import FrameType
 
 import msgspec
 
+from streameval.event_time import wall_time
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.join.open_join import open_join
 from streameval.stream.open_sources import open_sources
@@ -81,7 +82,7 @@ def run_service(
         if settings.webhook is not None:
             webhook = Webhook(settings.webhook, resolve=resolve)
             stack.callback(webhook.close)
-        join = open_join(settings, store, time.monotonic)
+        join = open_join(settings, store, time.monotonic, wall_time)
         runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
         stop.reaches(runner)
         log.info(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -9,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from streameval.errors import SourceError
-from streameval.event_time import duration, iso_time
+from streameval.event_time import duration, iso_time, wall_time
 from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
 from streameval.stream.counting import Counting
@@ -26,6 +27,8 @@ from streameval.stream.store import Store
 from streameval.stream.webhook import Webhook
 
 __all__ = ["Decoder", "Runner"]
+
+log = logging.getLogger(__name__)
 
 _READ_MOST = 20_000
 _WAIT_SECONDS = 0.1
@@ -89,7 +92,7 @@ class Runner:
         *,
         join: LabelJoin | None = None,
         webhook: Webhook | None = None,
-        now: Callable[[], int] = lambda: time.time_ns() // 1_000,
+        now: Callable[[], int] = wall_time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
@@ -123,6 +126,7 @@ class Runner:
         self._quiet_since = self._begun
         self._read = 0
         self._table = PartitionRows()
+        self._is_late: dict[str, bool] = {}
         self._stopping = False
         self._sources: Sequence[Source] = ()
 
@@ -270,6 +274,24 @@ class Runner:
         self._begun = self._quiet_since = end
         self._read = 0
         self._snapshots.changed()
+        self._log_late()
+
+    def _log_late(self) -> None:
+        """Log where most records have begun, or ceased, to be too late."""
+        shares = {f"window {name}": share for name, share in self._counting.late.items()}
+        if self._join is not None:
+            shares["the join"] = self._join.late
+        for where, share in shares.items():
+            if share.is_most and not self._is_late.get(where):
+                log.warning(
+                    "%s: %.0f %% of the recent records are too late to be counted: a clock was "
+                    "ahead, or a source is far behind; see streameval store watermark",
+                    where,
+                    100 * share.value,
+                )
+            elif self._is_late.get(where) and not share.is_most:
+                log.info("%s: most records are in time again", where)
+            self._is_late[where] = share.is_most
 
     def _count(self, number: int) -> int:
         if self._join is not None:
@@ -299,7 +321,9 @@ class Runner:
         data = {
             "sequence": self._published,
             "at": iso_time(self._now()),
-            **self._snapshots.build(waiting=waiting, settled=settled, force=force),
+            **self._snapshots.build(
+                waiting=waiting, settled=settled, late=self._counting.late, force=force
+            ),
             "join": coverage,
             "partitions": self._table.rows(self._progress, statuses),
             "quarantine": quarantine,

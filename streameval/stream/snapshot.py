@@ -17,6 +17,7 @@ from streameval.report import ReportRow
 from streameval.slices import slice_name
 from streameval.stream.config_objects import main_metrics
 from streameval.stream.evaluators import window_kind, window_spec_text
+from streameval.stream.lateness import LateShare
 from streameval.stream.settings import RunSettings
 from streameval.view import PaneReports, View
 
@@ -110,12 +111,20 @@ class Snapshots:
         """Whether some part does not show all that was counted."""
         return any(part.stale for part in self._all)
 
-    def build(self, *, waiting: bool, settled: int | None, force: bool = False) -> dict[str, Any]:
+    def build(
+        self,
+        *,
+        waiting: bool,
+        settled: int | None,
+        late: Mapping[str, LateShare],
+        force: bool = False,
+    ) -> dict[str, Any]:
         """Plain data.
 
         Args:
             waiting: Whether labels are being waited for.
-            settled: Up to which moment no more labels will come; None: nobody knows.
+            settled: Up to which moment no more labels will come; None: unknown.
+            late: By window, which part of the recent events it dropped.
             force: Make everything anew that has changed, whatever it costs.
         """
         for part, share in self._shares:
@@ -132,6 +141,7 @@ class Snapshots:
                     "kind": window_kind(window),
                     "spec": window_spec_text(window),
                     "immature": waiting,
+                    "late": late[window.name].value,
                 }
                 for window in self._settings.window
             ],
