@@ -104,7 +104,7 @@ REFUSED = [
     (
         "[fields]\nscore = 's'\nid = 'id'\nahead = '31m'\n[join]\nwait = '1h'",
         "fields.ahead: conflicts with join.wait = '1h', which allows at most 30m, got 31m: a "
-        'record further ahead would make all others late; set ahead = "30m" or less, or leave it out',
+        'record further ahead would make all others late; set ahead = "30m" or less, or leave',
     ),
     (
         SCORE + "ahead = '1h'\n[[window]]\nname = 'w'\nlength = '1h'\npane = '5m'",

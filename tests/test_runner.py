@@ -14,6 +14,7 @@ import pytest
 
 import streameval as se
 from streameval.errors import SourceError, StoreError
+from streameval.serve.readiness import Readiness
 from streameval.stream.batch import Batch, PartitionStatus, Position
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.published import Publisher
@@ -26,6 +27,7 @@ from streameval.stream.settings import (
     FieldSettings,
     FilesSettings,
     RunSettings,
+    ServeSettings,
     WindowSettings,
 )
 from streameval.stream.sources.files import FilesSource
@@ -297,6 +299,85 @@ def test_a_dear_checkpoint_makes_the_next_one_wait(bench: Make) -> None:
     run.clock.now -= 7
     run.runner._read = 200  # but never more than so many are held back
     assert run.runner._is_due()
+
+
+class Quiet:
+    """Ten records, and then nothing: each read waits for as long as it may.
+
+    Args:
+        clock: Moved by what is waited for, and by a first checkpoint that takes long.
+        seconds: How long after the first checkpoint it ends.
+        seen: Called at each read.
+    """
+
+    def __init__(self, clock: Clock, seconds: float, seen: Callable[[], None]) -> None:
+        self.clock = clock
+        self.seconds = seconds
+        self.seen = seen
+        self.idle: float | None = None
+        self.reads = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.idle is not None and self.clock.now > self.idle + self.seconds
+
+    def read(self, most: int, timeout: float) -> list[Batch]:
+        if self.idle is None:
+            self.clock.now += 1.0
+            lines = [json.dumps(row).encode() for row in events(10)]
+            return [Batch("a", "records", lines, range(10), {"offset": 10})]
+        self.reads += 1
+        self.clock.now += max(timeout, 0.001)
+        self.seen()
+        return []
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        if self.idle is None:
+            self.clock.now += 12.0
+            self.idle = self.clock.now
+
+    def status(self) -> list[PartitionStatus]:
+        return [PartitionStatus("a", {"offset": 10}, 0)]
+
+    def close(self) -> None: ...
+
+
+def test_an_idle_run_waits_and_stays_ready_after_a_dear_checkpoint(bench: Make) -> None:
+    run = bench()
+    assert run.store is not None
+    settings, clock = run.settings, run.clock
+    decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
+    runner = Runner(
+        settings,
+        run.store,
+        decoder,
+        run.publisher,
+        now=lambda: int(clock.now * 1e6),
+        clock=clock,
+    )
+    readiness = Readiness(ServeSettings())
+    reasons: list[list[str]] = []
+    source = Quiet(clock, 300, lambda: reasons.append(readiness.reasons(run.data, clock.now)))
+    runner.run([source])
+    assert run.data["checkpoint"]["sequence"] == 1
+    assert run.data["checkpoint"]["seconds"] == 12.0
+    assert [reason for reason in reasons if reason] == []
+    # Each waits for as long as a stop may have to, or until something is due.
+    assert source.reads < 1.2 * 300 / 0.1
+
+
+def test_a_run_waits_while_a_dear_checkpoint_holds_back_the_next(bench: Make) -> None:
+    run = bench(checkpoint=CheckpointSettings(every="1s", events=10))
+    runner = run.runner
+    runner._checkpoint_seconds, runner._read = 2.0, 5
+    for passed, due in ((0.5, 7.5), (7.0, 0.5), (0.6, 0.0)):
+        run.clock.now += passed
+        assert runner._due_in() == pytest.approx(due)
+        assert runner._patience() == pytest.approx(min(0.1, due))
+    # With nothing to write, what the last one took is no reason to wait.
+    runner._read = 0
+    run.clock.now -= 7.0
+    assert runner._due_in() == 0.0
 
 
 class Failing:
