@@ -114,19 +114,20 @@ class _Rows:
     def due(self) -> tuple[int, int] | None:
         """The newest rows that are to be merged: where they begin, and their bytes.
 
-        A row that outweighs twice all that came after it stays as it is. So the sizes of
-        the rows fall geometrically, a byte is rewritten a logarithmic number of times, and
-        a merge costs what has changed since the last one and not what is there in all.
-        None while there are only a few small ones.
+        A row that outweighs all that came after it (and twice the newest one) stays as it
+        is. So a byte is rewritten a logarithmic number of times, a merge costs what has
+        changed since the last one and not what is there in all, and the heaviest row is
+        rewritten when as much has come since. None while there are only a few small ones.
         """
         start, total = len(self.sizes), 0
+        alike = max(2 * self.sizes[-1], _FEW_BYTES) if self.sizes else 0
         light = 0
         while start:
             start -= 1
             total += self.sizes[start]
             light += 1
             before = self.sizes[start - 1] if start else 0
-            if start and before <= max(2 * total, _FEW_BYTES):
+            if start and before <= max(total, alike):
                 continue
             rows = len(self.sizes) - start
             if light >= _MANY_ROWS or (1 < rows == light and total > 2 * _FEW_BYTES):
