@@ -199,6 +199,37 @@ def test_joined_events_may_come_in_any_order_and_be_taken_back(
             assert metrics(run.counting.evaluators[window]) == metrics(whole)
 
 
+def test_what_is_taken_back_is_found_in_a_row_that_was_left_alone() -> None:
+    rng = random.Random(8)
+    rows = [
+        {**GOOD, "score": rng.random(), "slice:country": f"c{n % 40}", "time": n % 9 * MINUTE}
+        for n in range(200)
+    ]
+    with bench(in_order=False, positive="spam") as run, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_rows, "_FEW_BYTES", 0)
+        patch.setattr(state_rows, "_MANY_ROWS", 3)
+        run.counting.add_columns("a", columns(rows))
+        run.checkpoint()
+        for n, row in enumerate(rows[:30]):
+            run.counting.take_back("a", row)
+            # Every other one is counted again.
+            if n % 2:
+                run.counting.add_columns("a", columns([row]))
+            run.checkpoint()
+            assert run.store is not None
+            with run.store.transaction():
+                run.rows.compact(lambda: False)
+            run.rows._check()
+        kinds = [kind for (kind,) in run.store.connection.execute("SELECT kind FROM states")]
+        assert len(kinds) > 3
+        assert "snapshot" not in kinds  # the first row was never merged
+        run.start()
+        for window, whole in evaluators(positive="spam").items():
+            kept = rows[1:30:2] + rows[30:]
+            feed(whole, sorted(kept, key=lambda row: row["time"]))
+            assert metrics(run.counting.evaluators[window]) == metrics(whole)
+
+
 def metrics(evaluator: Evaluator) -> dict[str, Any]:
     return {
         "total": evaluator.report().to_dict(),
