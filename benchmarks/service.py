@@ -24,7 +24,12 @@ from benchmarks.memory import measured
 from benchmarks.timing import Part, Row
 from benchmarks.topics import bare_loop, fill
 from streameval.command_line.service import run_service
+from streameval.stream.batch import Batch, PartitionStatus
 from streameval.stream.config import settings_from_text
+from streameval.stream.evaluators import fingerprint
+from streameval.stream.records.decoder import RecordDecoder
+from streameval.stream.runner import Runner
+from streameval.stream.store import open_store
 from tests.brokers import Broker, free_port, running_broker
 
 __all__ = ["asked", "parts", "run", "until"]
@@ -59,6 +64,7 @@ def parts(quick: bool) -> list[Part]:
         partial(_with_a_broker, without_join, 300_000 if quick else 2_000_000, repeats),
         partial(_with_a_broker, with_join, pairs, repeats),
         partial(joined_from_files, pairs, repeats),
+        partial(checkpointed, 100 if quick else 1000),
         partial(waiting, 1_000_000 if quick else 10_000_000),
         partial(posted_to_visible, 5 if quick else 20),
         painted,
@@ -179,6 +185,86 @@ def _pairs_row(source: str, rates: list[float]) -> Row:
         rate >= 150_000,
         "what was asked for",
         "pairs a second",
+    )
+
+
+class _Hourly:
+    """Fills panes of an hour with five events a slice; then counts on in the newest one.
+
+    Each read ends in a checkpoint, which is timed.
+    """
+
+    def __init__(self, slices: int, panes: int, checkpoints: int) -> None:
+        self.left = [(pane, slices, 5) for pane in range(panes)]
+        self.left += [(panes - 1, slices // 10, 10)] * checkpoints
+        self.seconds: list[float] = []
+        self.begun = 0.0
+
+    @property
+    def finished(self) -> bool:
+        return not self.left
+
+    def read(self, most: int, timeout: float) -> list[Batch]:
+        if not self.left:
+            return []
+        pane, slices, events = self.left.pop(0)
+        lines = [
+            b'{"score": %.3f, "y_true": %s, "country": "%d", "time": %d}'
+            % (n * 7919 % 997 / 997, b"true" if n % 3 else b"false", n % slices, pane * 3600)
+            for n in range(slices * events)
+        ]
+        self.begun = time.perf_counter()
+        return [Batch("a", "records", lines, range(len(lines)), {"offset": -len(self.left)})]
+
+    def checkpointed(self, positions: object) -> None:
+        self.seconds.append(time.perf_counter() - self.begun)
+
+    def status(self) -> list[PartitionStatus]:
+        return []
+
+    def close(self) -> None: ...
+
+
+def checkpointed(slices: int, checkpoints: int = 40) -> Row:
+    """The slowest of many checkpoints, beside a window that holds one pane only."""
+    slowest = {}
+    for panes in (1, 24):
+        source = _Hourly(slices, panes, checkpoints)
+        with tempfile.TemporaryDirectory() as folder:
+            settings = settings_from_text(f"""
+store = "{folder}/run.db"
+[evaluator]
+slices = ["country"]
+[[window]]
+name = "day"
+length = "24h"
+pane = "1h"
+[fields]
+score = "score"
+time = "time"
+time_unit = "s"
+[files]
+records = ["none"]
+[checkpoint]
+events = 1
+""")
+            store = open_store(settings.store, fingerprint(settings))
+            decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
+            Runner(settings, store, decoder, None).run([source])
+            store.close()
+        assert len(source.seconds) == panes + checkpoints
+        slowest[panes] = max(source.seconds[-checkpoints:])
+    ratio = slowest[1] / slowest[24]
+    return Row(
+        f"{slices:,} events in {slices // 10} slices to a checkpoint, slowest of "
+        f"{checkpoints}, with {slices:,} slices × 24 panes there",
+        slowest[24],
+        slowest[1],
+        ratio,
+        "≥ 0.5×",
+        ratio >= 0.5,
+        "the same with one pane there",
+        "s",
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,6 +32,7 @@ __all__ = [
     "iso_time",
     "time_missing",
     "unit_remedy",
+    "wall_time",
 ]
 
 _UNITS = {
@@ -111,6 +113,11 @@ def iso_time(moment: int) -> str:
     """
     moment = min(max(moment, EARLIEST), LATEST)
     return (_EPOCH + timedelta(microseconds=moment)).isoformat().replace("+00:00", "Z")
+
+
+def wall_time() -> int:
+    """The machine's clock: microseconds since 1970-01-01 UTC."""
+    return time.time_ns() // 1_000
 
 
 def unit_remedy(number: Any, unit: str) -> str:

@@ -42,9 +42,9 @@ HOSTILE = (
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 WINDOWS = (
-    {"name": "all", "kind": "cumulative", "spec": "all events", "immature": True},
-    {"name": "1h", "kind": "panes", "spec": "1h in panes of 5m", "immature": True},
-    {"name": "recent", "kind": "fading", "spec": "half-life 6h", "immature": True},
+    {"name": "all", "kind": "cumulative", "spec": "all events", "immature": True, "late": 0.0},
+    {"name": "1h", "kind": "panes", "spec": "1h in panes of 5m", "immature": True, "late": 0.0},
+    {"name": "recent", "kind": "fading", "spec": "half-life 6h", "immature": True, "late": 0.0},
 )
 
 
@@ -265,6 +265,10 @@ def _join(rng: random.Random, sequence: int) -> dict[str, Any]:
         "corrected": 5,
         "too_late": 3,
         "coverage": 0.9166,
+        "coverage_reason": "",
+        "mature": {"start": iso(2100), "end": iso(2700), "predictions": 5000, "labelled": 4583},
+        "late": 0.0,
+        "watermark": iso(50_000),
         "delay": {
             "p50": 1830.0 + rng.random(),
             "p95": 14_400.0,

@@ -223,13 +223,13 @@ def test_a_report_tells_of_labels_that_are_missing(command: Command) -> None:
     told = json.loads(result.out)["all"]["labels"]
     counts = ("predictions", "joined", "waiting", "expired", "corrected", "duplicate_labels")
     assert [told[name] for name in counts] == [4, 2, 0, 2, 1, 1]
-    assert (told["labels_waiting"], told["coverage"], told["immature"]) == (1, 0.5, False)
+    assert (told["labels_waiting"], told["coverage"], told["immature"]) == (1, 0.0, False)
     assert told["delay"]["p50"] is not None
     table = command("store", "report", "join.db").out
     lines = [line.rsplit(None, 1) for line in table.partition("\n\nlabels ")[2].splitlines()]
     assert ["never labelled", "2"] in lines
     assert "immature" not in table
-    assert "| coverage | 0.5 |" in command("store", "report", "join.db", "--format", "markdown").out
+    assert "| coverage | 0 |" in command("store", "report", "join.db", "--format", "markdown").out
     partition = f"files:{Path('p.jsonl').absolute()}"
     part = command("store", "report", "join.db", "--partition", partition, "--format", "json")
     assert "labels" not in json.loads(part.out)["all"]

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.errors import StoreError
 from streameval.evaluator import Evaluator
+from streameval.stream import state_rows
 from streameval.stream.batch import Batch, Records
 from streameval.stream.counting import Counting, Refused
 from streameval.stream.event_columns import arguments, coded, events, rows_of
@@ -80,9 +81,12 @@ class Bench:
         with self.store.transaction():
             result = self.counting.checkpoint(self.rows, self.number)
             if compact:
-                for size in self.rows._sizes.values():
-                    size.rows = 1000
-                self.rows.compact(lambda: False)
+                with pytest.MonkeyPatch.context() as patch:
+                    # All rows are merged at even numbers, those that weigh little at odd ones.
+                    patch.setattr(state_rows, "_FEW_BYTES", 0 if self.number % 2 else 2**20)
+                    patch.setattr(state_rows, "_MANY_ROWS", 2)
+                    self.rows.compact(lambda: False)
+                self.rows._check()
         return result
 
     def add(self, partition: str, rows: list[Event]) -> None:
@@ -195,6 +199,37 @@ def test_joined_events_may_come_in_any_order_and_be_taken_back(
             assert metrics(run.counting.evaluators[window]) == metrics(whole)
 
 
+def test_what_is_taken_back_is_found_in_a_row_that_was_left_alone() -> None:
+    rng = random.Random(8)
+    rows = [
+        {**GOOD, "score": rng.random(), "slice:country": f"c{n % 40}", "time": n % 9 * MINUTE}
+        for n in range(200)
+    ]
+    with bench(in_order=False, positive="spam") as run, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_rows, "_FEW_BYTES", 0)
+        patch.setattr(state_rows, "_MANY_ROWS", 3)
+        run.counting.add_columns("a", columns(rows))
+        run.checkpoint()
+        for n, row in enumerate(rows[:30]):
+            run.counting.take_back("a", row)
+            # Every other one is counted again.
+            if n % 2:
+                run.counting.add_columns("a", columns([row]))
+            run.checkpoint()
+            assert run.store is not None
+            with run.store.transaction():
+                run.rows.compact(lambda: False)
+            run.rows._check()
+        kinds = [kind for (kind,) in run.store.connection.execute("SELECT kind FROM states")]
+        assert len(kinds) > 3
+        assert "snapshot" not in kinds  # the first row was never merged
+        run.start()
+        for window, whole in evaluators(positive="spam").items():
+            kept = rows[1:30:2] + rows[30:]
+            feed(whole, sorted(kept, key=lambda row: row["time"]))
+            assert metrics(run.counting.evaluators[window]) == metrics(whole)
+
+
 def metrics(evaluator: Evaluator) -> dict[str, Any]:
     return {
         "total": evaluator.report().to_dict(),
@@ -266,6 +301,61 @@ def test_compaction_keeps_few_rows() -> None:
         before = run.counting.evaluators["all"].to_bytes()
         run.start()
         assert run.counting.evaluators["all"].to_bytes() == before
+
+
+def test_a_merge_of_rows_costs_what_has_changed() -> None:
+    """However much a window holds, the bytes that are merged follow those that were added."""
+    merged: dict[int, int] = {}
+    for slices in (10, 500):
+        with bench(positive="spam", max_slices=2000) as run, pytest.MonkeyPatch.context() as p:
+            p.setattr(state_rows, "_FEW_BYTES", 2**12)
+            p.setattr(state_rows, "_MANY_ROWS", 8)
+            run.add("a", [{**GOOD, "slice:country": f"c{n}"} for n in range(slices)])
+            run.checkpoint()
+            read: list[int] = []
+            original = state_rows.from_bytes
+
+            def counted(data: bytes, original: Any = original, read: list[int] = read) -> Evaluator:
+                read.append(len(data))
+                evaluator: Evaluator = original(data)
+                return evaluator
+
+            p.setattr(state_rows, "from_bytes", counted)
+            for n in range(40):
+                run.add("a", [{**GOOD, "score": n % 7 / 7, "slice:country": "c0"}] * 5)
+                run.checkpoint()
+                assert run.store is not None
+                with run.store.transaction():
+                    run.rows.compact(lambda: False)
+                run.rows._check()
+            merged[slices] = sum(read)
+            before = run.counting.evaluators["recent"].to_bytes()
+            p.undo()
+            run.start()
+            assert run.counting.evaluators["recent"].to_bytes() == before
+    assert merged[500] <= 1.5 * merged[10]
+
+
+def test_rows_stay_few_whatever_their_sizes() -> None:
+    rng = random.Random(4)
+    for _ in range(50):
+        rows = state_rows._Rows()
+        written = merged = 0
+        for number in range(500):
+            size = int(2 ** rng.uniform(8, rng.choice([12, 20])))
+            written += size
+            rows.numbers.append(number)
+            rows.sizes.append(size)
+            if (due := rows.due()) is not None:
+                start, total = due
+                assert total == sum(rows.sizes[start:])
+                merged += total
+                # Merged, they may weigh anything from the largest of them to all together.
+                weight = rng.randint(max(rows.sizes[start:]), total)
+                rows.numbers[start:], rows.sizes[start:] = [number], [weight]
+            assert len(rows.sizes) <= 64 + 20
+        # A byte is written again for each time that a row outgrows the one before.
+        assert merged <= 3 * 20 * written
 
 
 def test_a_damaged_row_is_told() -> None:

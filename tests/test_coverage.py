@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_lateness import JOIN, START, Service, pairs
+from test_runner_join import Partitions
 
 from streameval.stream.join.coverage import Coverage, Delays, SavedCoverage
 from streameval.stream.join.watermark import SavedWatermark, Watermark
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
+NOW = 20_000 * DAY
 
 
 @given(st.lists(st.integers(-5, 2**50), min_size=1, max_size=60), st.floats(0.01, 1))
@@ -56,6 +60,80 @@ def test_cohorts_ripen() -> None:
         "coverage": 0.5,
         "immature": False,
     }
+
+
+def test_coverage_is_of_mature_predictions_alone() -> None:
+    coverage = Coverage(2 * HOUR, HOUR)
+    none = coverage.to_dict(None)
+    assert (none["coverage"], none["coverage_reason"]) == (None, "no prediction is mature yet")
+    coverage.predicted(np.arange(0, 10 * HOUR, HOUR // 10))
+    coverage.labelled(np.arange(0, 4 * HOUR, HOUR // 5))
+    young = coverage.to_dict(2 * HOUR)
+    assert young["coverage"] is None
+    assert young["coverage_reason"] == (
+        "no mature prediction from 1969-12-31T23:00:00Z to 1970-01-01T00:00:00Z"
+    )
+    # Half of them have a label; then the labels fail. Over the whole life it would be 0.2.
+    found = {hour: coverage.to_dict(hour * HOUR)["coverage"] for hour in range(3, 13)}
+    assert found == {**dict.fromkeys(range(3, 7), 0.5), **dict.fromkeys(range(7, 13), 0.0)}
+    assert coverage.to_dict(20 * HOUR)["coverage"] is None
+    assert coverage.to_dict(5 * HOUR)["mature"] == {
+        "start": "1970-01-01T02:00:00Z",
+        "end": "1970-01-01T03:00:00Z",
+        "predictions": 10,
+        "labelled": 5,
+    }
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8 * HOUR), st.booleans()), max_size=60),
+    st.integers(1, 3 * HOUR),
+    st.sampled_from([HOUR // 60, HOUR // 4, HOUR, 24 * HOUR]),
+    st.lists(st.integers(0, 12 * HOUR), min_size=1, max_size=6),
+    st.sampled_from([0, HOUR]),
+)
+def test_coverage_is_as_counted_by_hand(
+    rows: list[tuple[int, bool]], wait: int, cohort: int, watermarks: list[int], keep: int
+) -> None:
+    coverage = Coverage(wait, cohort)
+    coverage.predicted(np.array([time for time, _ in rows], dtype=np.int64))
+    coverage.labelled(np.array([time for time, has in rows if has], dtype=np.int64))
+    for watermark in sorted(watermarks):
+        coverage.settle(watermark, keep)
+        end = (watermark - wait) // cohort * cohort
+        span = -(-min(wait, HOUR) // cohort) * cohort
+        mature = [has for time, has in rows if end - span <= time < end]
+        told = coverage.to_dict(watermark)
+        assert told["mature"]["predictions"] == len(mature)
+        assert told["coverage"] == (sum(mature) / len(mature) if mature else None)
+        assert bool(told["coverage_reason"]) == (not mature)
+
+
+def test_an_alert_on_coverage_fires_in_an_outage_of_labels(tmp_path: Path) -> None:
+    alert = """
+    [[alert]]
+    name = "labels-missing"
+    metric = "label_coverage"
+    below = 0.5
+    min_support = 50
+    """
+    service = Service(tmp_path, JOIN.format(ahead="") + alert)
+    lists: Partitions = {"p": ("predictions", []), "q": ("labels", [])}
+    states = []
+    for hour in range(8):
+        service.clocks.passed = hour * HOUR
+        predictions, labels = pairs(60, lambda n, hour=hour: START + hour * HOUR + n, 60 * hour)
+        lists["p"][1].extend(predictions)
+        if hour not in (3, 4):
+            lists["q"][1].extend(labels)
+        data = service.run(lists)
+        (state,) = data["alerts"]
+        states.append((state["state"], state["value"]))
+        assert (state["metric"], state["window"]) == ("label_coverage", "")
+    ok, firing, undefined = ("ok", 1.0), ("firing", 0.0), ("undefined", None)
+    assert states == [undefined, undefined, ok, ok, ok, firing, firing, ok]
+    # Over the store's life, the bound was never crossed.
+    assert data["join"]["joined"] / data["join"]["predictions"] == 0.75
 
 
 @given(st.integers(0, 2**32))
@@ -129,7 +207,7 @@ class Time:
 
 def test_the_slowest_partition_tells_the_time_and_it_never_goes_back() -> None:
     clock = Time()
-    watermark = Watermark(clock)
+    watermark = Watermark(clock, lambda: NOW)
     assert watermark.value is None
     watermark.expect(["a", "b"])
     watermark.note("a", np.array([HOUR]))
@@ -146,11 +224,11 @@ def test_the_slowest_partition_tells_the_time_and_it_never_goes_back() -> None:
 
 
 def test_a_restart_goes_on_where_it_was() -> None:
-    watermark = Watermark(Time())
+    watermark = Watermark(Time(), lambda: NOW)
     watermark.note("a", np.array([HOUR]))
     assert watermark.value == HOUR
     written = msgspec.json.encode(watermark.saved())
-    again = Watermark(Time())
+    again = Watermark(Time(), lambda: NOW)
     again.restore(msgspec.json.decode(written, type=SavedWatermark))
     again.expect(["b"])
     assert again.value == HOUR
@@ -161,7 +239,7 @@ def test_a_restart_goes_on_where_it_was() -> None:
 
 
 def test_a_leap_is_believed_once_it_prevails() -> None:
-    watermark = Watermark(Time(), HOUR)
+    watermark = Watermark(Time(), lambda: NOW, leap_us=HOUR)
     watermark.note("a", np.array([0, 400 * DAY, HOUR]))
     assert watermark.value == HOUR
     for n in range(100):
@@ -183,7 +261,7 @@ def test_batches_may_be_cut_anywhere(seed: int) -> None:
         times.append(moment + rng.choice([0] * 9 + [rng.randrange(10) * DAY]))
     written = []
     for longest in (1, 7, 300):
-        watermark = Watermark(Time(), HOUR)
+        watermark = Watermark(Time(), lambda: NOW, leap_us=HOUR)
         left = times
         while left:
             size = rng.randrange(1, longest + 1)

@@ -102,6 +102,19 @@ REFUSED = [
         "fields.ahead: expected a duration such as 90s, 5m, 1h or 7d, got 's",
     ),
     (
+        "[fields]\nscore = 's'\nid = 'id'\nahead = '31m'\n[join]\nwait = '1h'",
+        "fields.ahead: conflicts with join.wait = '1h', which allows at most 30m, got 31m: a "
+        'record further ahead would make all others late; set ahead = "30m" or less, or leave',
+    ),
+    (
+        SCORE + "ahead = '1h'\n[[window]]\nname = 'w'\nlength = '1h'\npane = '5m'",
+        "fields.ahead: conflicts with window[0].pane = '5m', which allows at most 5m, got 1h",
+    ),
+    (
+        SCORE + "ahead = '1h'\n[[window]]\nname = 'w'\nhalf_life = '10m'",
+        "fields.ahead: conflicts with window[0].half_life = '10m', which allows at most 10m",
+    ),
+    (
         SCORE + "[fields.slices]\nland = 'l'",
         "fields.slices.land: expected a key that evaluator.sli",
     ),
@@ -209,6 +222,18 @@ REFUSED = [
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1_macr'\nbelow = 1",
         "alert[0].metric: expected a metric of a binary task, got 'f1_macr'; no metric is called",
+    ),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5",
+        "alert[0].metric: requires [join]; without it every record brings its label",
+    ),
+    (
+        JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nwindow = 'all'",
+        "alert[0].window: conflicts with alert[0].metric = 'label_coverage', which is of all",
+    ),
+    (
+        JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nslice = {a = 1}",
+        "alert[0].slice: conflicts with alert[0].metric = 'label_coverage', which is of all",
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nwindow = 'al'",
@@ -449,6 +474,24 @@ def test_windows_take_events_for_as_long_as_labels_are_waited_for() -> None:
     assert window_spec_of(exact, join) == Panes("1h", None, "0s", "1d")
     assert window_spec_of(WindowSettings(name="w", half_life="6h"), join) == Fading("6h")
     assert window_spec_of(WindowSettings(name="w"), join) == Cumulative()
+
+
+@pytest.mark.parametrize(
+    ("text", "ahead"),
+    [
+        (SCORE, "1d"),
+        (JOINED + "wait = '7d'", "1d"),
+        (JOINED + "wait = '24h'", "12h"),
+        (JOINED + "wait = '1h'", "30m"),
+        (JOINED + "wait = '1h'\n[[window]]\nname = 'w'\nlength = '1h'\npane = '5m'", "5m"),
+        (SCORE + "[[window]]\nname = 'w'\nlength = '2h'", "2h"),
+        (SCORE + "[[window]]\nname = 'w'\nhalf_life = '90s'", "90s"),
+        ("[fields]\nscore = 's'\nid = 'i'\nahead = '5s'\n[join]\nwait = '1h'", "5s"),
+        ("[fields]\nscore = 's'\nid = 'i'\nahead = '0s'\n[join]\nwait = '1us'", "0s"),
+    ],
+)
+def test_how_far_ahead_a_record_may_be_follows_from_the_rest(text: str, ahead: str) -> None:
+    assert read(text).fields.ahead == ahead
 
 
 def test_an_evaluator_keeps_what_is_published_and_what_alerts_watch() -> None:

@@ -15,6 +15,7 @@ import pytest
 import streameval as se
 from streameval.errors import SourceError, StoreError
 from streameval.event_time import iso_time
+from streameval.serve.readiness import Readiness
 from streameval.stream.batch import Batch, PartitionStatus, Position
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.published import Publisher
@@ -27,6 +28,7 @@ from streameval.stream.settings import (
     FieldSettings,
     FilesSettings,
     RunSettings,
+    ServeSettings,
     WindowSettings,
 )
 from streameval.stream.sources.files import FilesSource
@@ -170,7 +172,7 @@ def test_what_is_published(bench: Make) -> None:
     run.run()
     data = run.data
     assert (data["task"], data["positive"], data["labels"]) == ("binary", 1, [0, 1])
-    about = {"immature": False, "as_of": data["at"]}
+    about = {"immature": False, "as_of": data["at"], "late": 0.0}
     assert data["windows"] == [
         {"name": "all", "kind": "cumulative", "spec": "all events", **about},
         {"name": "recent", "kind": "panes", "spec": "10m in panes of 5m", **about},
@@ -297,6 +299,85 @@ def test_a_dear_checkpoint_makes_the_next_one_wait(bench: Make) -> None:
     assert run.runner._is_due()
 
 
+class Quiet:
+    """Ten records, and then nothing: each read waits for as long as it may.
+
+    Args:
+        clock: Moved by what is waited for, and by a first checkpoint that takes long.
+        seconds: How long after the first checkpoint it ends.
+        seen: Called at each read.
+    """
+
+    def __init__(self, clock: Clock, seconds: float, seen: Callable[[], None]) -> None:
+        self.clock = clock
+        self.seconds = seconds
+        self.seen = seen
+        self.idle: float | None = None
+        self.reads = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.idle is not None and self.clock.now > self.idle + self.seconds
+
+    def read(self, most: int, timeout: float) -> list[Batch]:
+        if self.idle is None:
+            self.clock.now += 1.0
+            lines = [json.dumps(row).encode() for row in events(10)]
+            return [Batch("a", "records", lines, range(10), {"offset": 10})]
+        self.reads += 1
+        self.clock.now += max(timeout, 0.001)
+        self.seen()
+        return []
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        if self.idle is None:
+            self.clock.now += 12.0
+            self.idle = self.clock.now
+
+    def status(self) -> list[PartitionStatus]:
+        return [PartitionStatus("a", {"offset": 10}, 0)]
+
+    def close(self) -> None: ...
+
+
+def test_an_idle_run_waits_and_stays_ready_after_a_dear_checkpoint(bench: Make) -> None:
+    run = bench()
+    assert run.store is not None
+    settings, clock = run.settings, run.clock
+    decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
+    runner = Runner(
+        settings,
+        run.store,
+        decoder,
+        run.publisher,
+        now=lambda: int(clock.now * 1e6),
+        clock=clock,
+    )
+    readiness = Readiness(ServeSettings())
+    reasons: list[list[str]] = []
+    source = Quiet(clock, 300, lambda: reasons.append(readiness.reasons(run.data, clock.now)))
+    runner.run([source])
+    assert run.data["checkpoint"]["sequence"] == 1
+    assert run.data["checkpoint"]["seconds"] == 12.0
+    assert [reason for reason in reasons if reason] == []
+    # Each waits for as long as a stop may have to, or until something is due.
+    assert source.reads < 1.2 * 300 / 0.1
+
+
+def test_a_run_waits_while_a_dear_checkpoint_holds_back_the_next(bench: Make) -> None:
+    run = bench(checkpoint=CheckpointSettings(every="1s", events=10))
+    runner = run.runner
+    runner._checkpoint_seconds, runner._read = 2.0, 5
+    for passed, due in ((0.5, 7.5), (7.0, 0.5), (0.6, 0.0)):
+        run.clock.now += passed
+        assert runner._due_in() == pytest.approx(due)
+        assert runner._patience() == pytest.approx(min(0.1, due))
+    # With nothing to write, what the last one took is no reason to wait.
+    runner._read = 0
+    run.clock.now -= 7.0
+    assert runner._due_in() == 0.0
+
+
 class Failing:
     """A source with two records, then trouble."""
 
@@ -392,7 +473,7 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     run = bench()
     run.append(*events(10))
     run.run()
-    snapshots = run.runner._snapshots
+    snapshots, late = run.runner._snapshots, run.runner._counting.late
     made = []
 
     def dear() -> str:
@@ -407,12 +488,12 @@ def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     for _ in range(600):
         run.clock.now += 1.0
         snapshots.changed()
-        snapshots.build(now=0, waiting=False, settled=None)
+        snapshots.build(now=0, waiting=False, settled=None, late=late)
     # Three seconds each, out of its share of the time.
     assert len(made) in (1 + int(600 * share / 3), 2 + int(600 * share / 3))
     snapshots.changed()
     assert snapshots.stale
-    snapshots.build(now=0, waiting=False, settled=None, force=True)
+    snapshots.build(now=0, waiting=False, settled=None, late=late, force=True)
     assert not snapshots.stale
 
 
@@ -435,7 +516,9 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
         evaluator.update(number % 2, score=0.25, slices={"country": "PT"})
         run.clock.now += 1.0
         snapshots.changed()
-        data = snapshots.build(now=number, waiting=False, settled=None)
+        data = snapshots.build(
+            now=number, waiting=False, settled=None, late=run.runner._counting.late
+        )
         support = data["reports"]["all"]["metrics"]["accuracy"]["support"]
         assert sum(map(sum, data["confusion"]["all"]["matrix"])) == support
         assert sum(data["curves"]["all"]["calibration"]["weight"]) == support

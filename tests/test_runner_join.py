@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from streameval.event_time import wall_time
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
 from streameval.stream.config import settings_from_text
 from streameval.stream.evaluators import fingerprint
@@ -123,7 +124,7 @@ def run(
     try:
         decoder = RecordDecoder(settings.fields, settings.evaluator, join=True)
         publisher = Publisher()
-        join = open_join(settings, store, time.monotonic)
+        join = open_join(settings, store, time.monotonic, wall_time)
         runner = Runner(settings, store, decoder, publisher, join=join)
         source = Lists(lists, runner.positions, rng, stop)
         runner.run([source])

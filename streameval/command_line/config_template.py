@@ -89,8 +89,9 @@ score = "score"
 # What numbers count since 1970: "s", "ms", "us" or "ns".
 #time_unit = "ms"
 # A record whose time is further ahead of the clock is bad, because it would make
-# all others late.
-#ahead = "1d"
+# all others late: at most half of join.wait, and a pane or half-life of each window;
+# off, as much as that, and a day at most.
+#ahead = "5m"
 
 # Where the keys of slices are found, if not under their own names.
 #[fields.slices]

@@ -39,6 +39,8 @@ def join_text(join: dict[str, Any], *, markdown: bool) -> str:
     rows += [[words, f"{join[name]:,}"] for name, words in _ROWS.items()]
     table = markdown_table if markdown else text_table
     body = table(["labels", "value"], rows, right=frozenset({1}))
+    if join["coverage_reason"]:
+        body += f"\n\ncoverage: {join['coverage_reason']}"
     if not join["waiting"]:
         return body
     number_of = join["waiting"]

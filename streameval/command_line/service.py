@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streameval.errors import ConfigError, StreamevalError
+from streameval.event_time import wall_time
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.evolution import differences, evolution_of, while_running
 from streameval.stream.join.open_join import open_join
@@ -94,7 +95,7 @@ def run_service(
         webhook = None
         if settings.webhook is not None:
             webhook = Webhook(settings.webhook, resolve=resolve)
-        join = open_join(settings, store, time.monotonic)
+        join = open_join(settings, store, time.monotonic, wall_time)
         runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
         parts = _Parts(settings, runner, webhook)
         stack.callback(parts.close)

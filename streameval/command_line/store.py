@@ -20,10 +20,12 @@ from streameval.command_line.result import result_of
 from streameval.command_line.stdout import write
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator import Evaluator
+from streameval.event_time import iso_time, wall_time
 from streameval.report import text_table
 from streameval.stream.evolution import note_begins, read_begins, since_text
-from streameval.stream.join.join_report import read_join
+from streameval.stream.join.join_report import read_join, read_watermark, reset_watermark
 from streameval.stream.join.segment_store import SegmentStore
+from streameval.stream.join.watermark import SavedWatermark
 from streameval.stream.progress import read_progress
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
 from streameval.stream.state_rows import merged_windows
@@ -215,6 +217,50 @@ def quarantine(
     ]
     header = ["id", "at", "place", "partition", "why", "record"]
     write(text_table(header, cells, right=frozenset({0, 2})))
+
+
+@store_app.command()
+def watermark(
+    store: StoreArgument,
+    reset: Annotated[
+        bool,
+        typer.Option(
+            "--reset",
+            help="Forget it: the next records of each partition set it anew. No run may be using "
+            "the store.",
+        ),
+    ] = False,
+) -> None:
+    """Show how far event time has come in the label join, for each partition."""
+    if reset:
+        opened = open_store(store)
+        try:
+            with opened.transaction() as connection:
+                _join_watermark(store, connection)
+                reset_watermark(connection)
+        finally:
+            opened.close()
+        write("the watermark is reset: the next records of each partition set it anew")
+        return
+    with _opened(store) as (_, connection):
+        known = _join_watermark(store, connection)
+    rows = [["(watermark)", known.value]]
+    rows += [[name, newest] for name, (newest, _, _) in known.partitions.items()]
+    now = wall_time()
+    cells = [
+        [_plain(str(name)), "-", "-"]
+        if moment is None
+        else [_plain(str(name)), iso_time(int(moment)), f"{(int(moment) - now) / 1e6:+,.0f}"]
+        for name, moment in rows
+    ]
+    write(text_table(["partition", "newest time", "s ahead of the clock"], cells))
+
+
+def _join_watermark(path: str, connection: sqlite3.Connection) -> SavedWatermark:
+    found = read_watermark(connection)
+    if found is None:
+        raise StoreError(f"{path}: holds no label join; only a run with [join] has a watermark")
+    return found
 
 
 def _plain(text: str) -> str:

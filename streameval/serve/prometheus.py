@@ -168,6 +168,7 @@ def _values(data: Data, most_slices: int) -> Iterator[Metric]:
     undefined = _gauge("undefined", "1 where a metric has no value", "metric", *labels)
     support = _gauge("support", "Weight of the events that the metrics are about", *labels)
     immature = _gauge("window_immature", "1 while labels of the window come in", "window")
+    late = _gauge("window_late_ratio", "Part of the recent events that came too late", "window")
     left_out = _gauge("slices_left_out", "Slices beyond serve.max_slices_exposed", "window")
 
     def add(name: str, value: float | None, window: str, part: str) -> None:
@@ -179,6 +180,7 @@ def _values(data: Data, most_slices: int) -> Iterator[Metric]:
     for described in data["windows"]:
         window = described["name"]
         immature.add(described["immature"], window)
+        late.add(described["late"], window)
         metrics = data["reports"][window]["metrics"]
         for name, row in metrics.items():
             add(name, row["value"], window, TOTAL)
@@ -190,7 +192,7 @@ def _values(data: Data, most_slices: int) -> Iterator[Metric]:
             support.add(row["support"], window, row["name"])
             for name, value in row["metrics"].items():
                 add(name, value, window, row["name"])
-    for family in (values, undefined, support, immature, left_out):
+    for family in (values, undefined, support, immature, late, left_out):
         yield cast(Metric, family.metric)
 
 
@@ -238,8 +240,13 @@ def _join(join: Mapping[str, Any]) -> Iterator[Metric]:
     )
     if join["coverage"] is not None:
         yield _one(
-            "label_coverage_ratio", "Part of the mature predictions with a label", join["coverage"]
+            "label_coverage_ratio",
+            "Part of the newest mature predictions with a label; absent where there are none",
+            join["coverage"],
         )
+    mature = join["mature"]["predictions"]
+    yield _one("label_coverage_support", "Predictions that label_coverage_ratio is about", mature)
+    yield _one("join_late_ratio", "Part of the recent records that came too late", join["late"])
     delay = _gauge("label_delay_seconds", "Percentiles of the labels' delay", "percentile")
     for percentile in ("p50", "p95", "p99"):
         value = join["delay"][percentile]

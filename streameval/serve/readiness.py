@@ -7,6 +7,7 @@ from datetime import datetime
 from streameval.errors import ConfigError, InputError
 from streameval.event_time import duration
 from streameval.serve.seams import Data
+from streameval.stream.lateness import MOST_LATE
 from streameval.stream.settings import ServeSettings
 
 __all__ = ["Readiness", "seconds_of"]
@@ -16,7 +17,7 @@ _MOST_REASONS = 20
 
 class Readiness:
     """Ready: every partition read to within ``ready_lag``, the last checkpoint younger than
-    ``ready_checkpoint_age``.
+    ``ready_checkpoint_age``, and most of the recent records in time for the join and the windows.
 
     Raises:
         ConfigError: ``ready_checkpoint_age`` is no duration.
@@ -45,6 +46,15 @@ class Readiness:
             reasons.append(
                 f"the last checkpoint is {age:.0f} s old; expected at most {self._age:g} s"
             )
+        late = {f"window {window['name']}": window["late"] for window in data["windows"]}
+        if data["join"] is not None:
+            late["the join"] = data["join"]["late"]
+        reasons += [
+            f"{where}: {share:.0%} of the recent records are behind the watermark, too late to "
+            "be counted; a clock was ahead, or a source is far behind"
+            for where, share in late.items()
+            if share > MOST_LATE
+        ]
         for partition in data["partitions"]:
             if reason := self._behind(partition["lag"], partition["problem"]):
                 reasons.append(f"{partition['partition']}: {reason}")

@@ -16,7 +16,8 @@ import msgspec
 
 from streameval.errors import StateError, shown
 from streameval.event_time import duration, iso_time
-from streameval.stream.settings import AlertSettings
+from streameval.stream.lateness import MOST_LATE
+from streameval.stream.settings import LABEL_COVERAGE, AlertSettings
 
 __all__ = ["AlertBook", "AlertState", "Judgement", "Observed", "State", "Transition"]
 
@@ -42,6 +43,7 @@ class AlertState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     metric: str
     window: str
+    """Empty where the metric is of the join and not of a window."""
     slice: dict[str, str | int]
     state: State
     value: float | None
@@ -71,11 +73,12 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """One sentence for people."""
-        where = "".join(f", {key}={value}" for key, value in self.slice.items())
+        where = f" in window {self.window}" if self.window else ""
+        where += "".join(f", {key}={value}" for key, value in self.slice.items())
         value = "infinite" if self.value is None else f"{self.value:.6g}"
         return (
             f"{self.event}: {self.name}: {self.metric} is {value} "
-            f"({self.bound} fires) in window {self.window}{where}, support {self.support:g}"
+            f"({self.bound} fires){where}, support {self.support:g}"
         )
 
 
@@ -172,7 +175,17 @@ class AlertBook:
         return {alert.name: self._observed(alert, published) for alert, _ in self._alerts}
 
     def _observed(self, alert: AlertSettings, published: Mapping[str, Any]) -> Observed:
-        window = alert.window or self._first
+        window, join = self._window(alert), published.get("join")
+        late = {row["name"]: row["late"] for row in published.get("windows", ())}.get(window, 0.0)
+        if join is not None:
+            late = max(late, join["late"])
+        if late > MOST_LATE:
+            return Observed(None, 0, f"{late:.0%} of the recent records are too late to be counted")
+        if alert.metric == LABEL_COVERAGE:
+            if join is None:
+                return Observed(None, 0, "not published")
+            support = join["mature"]["predictions"]
+            return Observed(join["coverage"], support, join["coverage_reason"])
         if alert.slice:
             for row in published.get("slices", {}).get(window, ()):
                 if row["slice"] == alert.slice:
@@ -222,9 +235,13 @@ class AlertBook:
         self._next = max(self._next, book.next)
         self._unsent = {transition.number: transition for transition in book.unsent}
 
+    def _window(self, alert: AlertSettings) -> str:
+        """The window that an alert is about; empty where it is about the join."""
+        return "" if alert.metric == LABEL_COVERAGE else alert.window or self._first
+
     def _watched(self, alert: AlertSettings) -> str:
         where = sorted(alert.slice.items())
-        about = [alert.metric, alert.window or self._first, where, alert.below, alert.above]
+        about = [alert.metric, self._window(alert), where, alert.below, alert.above]
         return msgspec.json.encode(about).decode()
 
     def _shown(
@@ -233,7 +250,7 @@ class AlertBook:
         return AlertState(
             name=alert.name,
             metric=alert.metric,
-            window=alert.window or self._first,
+            window=self._window(alert),
             slice=alert.slice,
             state=memory.state,
             value=_number(seen.value),
@@ -252,7 +269,7 @@ class AlertBook:
             event="firing" if memory.state == "firing" else "resolved",
             name=alert.name,
             metric=alert.metric,
-            window=alert.window or self._first,
+            window=self._window(alert),
             slice=alert.slice,
             value=_number(seen.value),
             bound=_bound(alert),

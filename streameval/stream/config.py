@@ -11,10 +11,12 @@ import msgspec
 from msgspec import inspect
 
 from streameval.errors import ConfigError, InputError, shown
+from streameval.event_time import duration, duration_text
 from streameval.files.json_record import split_path
 from streameval.stream.config_checks import check_settings
 from streameval.stream.config_faults import Places, type_fault
 from streameval.stream.config_objects import (
+    ahead_limit,
     evaluator_of,
     kept_metrics,
     main_metrics,
@@ -23,7 +25,7 @@ from streameval.stream.config_objects import (
 from streameval.stream.config_overrides import applied
 from streameval.stream.config_text import resolved
 from streameval.stream.secret_values import secret
-from streameval.stream.settings import HttpSettings, RunSettings
+from streameval.stream.settings import LONGEST_AHEAD, HttpSettings, RunSettings
 
 __all__ = [
     "evaluator_of",
@@ -97,7 +99,17 @@ def settings_from_text(
         settings = msgspec.structs.replace(settings, http=HttpSettings())
     _check_paths(settings, places)
     check_settings(settings, places)
-    return settings
+    return _with_ahead(settings)
+
+
+def _with_ahead(settings: RunSettings) -> RunSettings:
+    """The settings with ``fields.ahead``, where the file leaves it out."""
+    if settings.fields.ahead is not None:
+        return settings
+    limit, longest = ahead_limit(settings), duration(LONGEST_AHEAD)
+    ahead = longest if limit is None else min(limit.ahead_us, longest)
+    fields = msgspec.structs.replace(settings.fields, ahead=duration_text(ahead))
+    return msgspec.structs.replace(settings, fields=fields)
 
 
 def _converted(data: Mapping[str, Any], places: Places) -> RunSettings:

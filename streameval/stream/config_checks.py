@@ -7,7 +7,12 @@ from urllib.parse import urlsplit
 from streameval.errors import InputError, shown
 from streameval.event_time import duration
 from streameval.stream.config_faults import Places
-from streameval.stream.config_input_checks import check_fields, check_join, check_sources
+from streameval.stream.config_input_checks import (
+    check_ahead,
+    check_fields,
+    check_join,
+    check_sources,
+)
 from streameval.stream.config_question_checks import check_alerts, check_evaluator, check_windows
 from streameval.stream.listen_address import listen_address
 from streameval.stream.settings import RunSettings
@@ -23,6 +28,7 @@ def check_settings(settings: RunSettings, places: Places) -> None:
         check_fields,
         check_evaluator,
         check_windows,
+        check_ahead,
         check_sources,
         check_join,
         check_alerts,

@@ -61,12 +61,31 @@ class Places:
         >>> print(Places("run.toml").error("join.hot", expected="a whole number", got="'5'"))
         run.toml: join.hot: expected a whole number, got '5'
         """
+        return self._error(key, f"expected {expected}, got {got}", remedy)
+
+    def conflict(self, key: str, other: str, *, remedy: str = "") -> ConfigError:
+        """One line: file, key, the key that it conflicts with, and what to do.
+
+        >>> print(Places("run.toml").conflict("window[0].half_life", "window[0].length"))
+        run.toml: window[0].half_life: conflicts with window[0].length
+        """
+        return self._error(key, f"conflicts with {other}", remedy)
+
+    def missing(self, key: str, other: str, *, remedy: str = "") -> ConfigError:
+        """One line: file, key, the key that it requires, and what to do.
+
+        >>> print(Places("run.toml").missing("fields.label.id", "[join]"))
+        run.toml: fields.label.id: requires [join]
+        """
+        return self._error(key, f"requires {other}", remedy)
+
+    def _error(self, key: str, text: str, remedy: str) -> ConfigError:
         given = any(
             key == name or key.startswith((f"{name}.", f"{name}[")) for name in self.overridden
         )
         tail = f"; {remedy}" if remedy else ""
         where = "--set" if given else self.name
-        return ConfigError(f"{where}: {key}: expected {expected}, got {got}{tail}")
+        return ConfigError(f"{where}: {key}: {text}{tail}")
 
 
 class TypeFault(NamedTuple):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from streameval.errors import InputError, shown
+from streameval.event_time import duration, duration_text
 from streameval.stream.config_faults import Places, near
-from streameval.stream.config_objects import has_scores, slice_fields
+from streameval.stream.config_objects import ahead_limit, has_scores, slice_fields
 from streameval.stream.records.fields import record_fields
 from streameval.stream.settings import RunSettings
 
-__all__ = ["check_fields", "check_join", "check_sources"]
+__all__ = ["check_ahead", "check_fields", "check_join", "check_sources"]
 
 
 def check_fields(settings: RunSettings, places: Places) -> None:
@@ -58,6 +59,19 @@ def check_fields(settings: RunSettings, places: Places) -> None:
         raise places.error(
             "fields", expected=f"{error.expected} at {shown(error.field)}", got=error.got
         ) from None
+
+
+def check_ahead(settings: RunSettings, places: Places) -> None:
+    """Raise ConfigError for a ``fields.ahead`` that lets one record make all others late."""
+    limit, ahead = ahead_limit(settings), settings.fields.ahead
+    if limit is not None and ahead is not None and duration(ahead, zero=True) > limit.ahead_us:
+        most = duration_text(limit.ahead_us)
+        raise places.conflict(
+            "fields.ahead",
+            f"{limit.key} = {shown(limit.value)}, which allows at most {most}, got {ahead}: a "
+            "record further ahead would make all others late",
+            remedy=f'set ahead = "{most}" or less, or leave it out',
+        )
 
 
 def check_sources(settings: RunSettings, places: Places) -> None:

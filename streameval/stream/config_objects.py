@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from streameval.evaluator import Evaluator
+from streameval.event_time import duration
 from streameval.metrics.registry import find
-from streameval.stream.settings import FieldSettings, JoinSettings, RunSettings, WindowSettings
+from streameval.stream.settings import (
+    LABEL_COVERAGE,
+    FieldSettings,
+    JoinSettings,
+    RunSettings,
+    WindowSettings,
+)
 from streameval.windows import Fading, Panes
 from streameval.windows.cumulative import Cumulative
 from streameval.windows.window import WindowSpec
 
 __all__ = [
+    "AheadLimit",
+    "ahead_limit",
     "evaluator_of",
     "has_scores",
     "kept_metrics",
@@ -76,12 +85,48 @@ def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowS
     return Cumulative() if window.half_life is None else Fading(window.half_life)
 
 
+class AheadLimit(NamedTuple):
+    """The largest ``fields.ahead`` that a key of the configuration allows."""
+
+    ahead_us: int
+    key: str
+    value: str
+
+
+def ahead_limit(settings: RunSettings) -> AheadLimit | None:
+    """How far ahead of the clock a record's time may be; None: the settings set no limit.
+
+    Half of ``join.wait``, and of each window its pane or half-life. So a record ahead of
+    the clock moves a window by one pane or half-life at most, and is remembered by the
+    join for no longer than half of ``wait`` beyond the others.
+
+    Raises:
+        InputError: A duration is invalid.
+
+    >>> windows = [WindowSettings(name="day", length="1d", pane="1h")]
+    >>> ahead_limit(RunSettings(window=windows, join=JoinSettings(wait="90m")))
+    AheadLimit(ahead_us=2700000000, key='join.wait', value='90m')
+    """
+    limits = []
+    if settings.join is not None:
+        wait = settings.join.wait
+        limits.append(AheadLimit(duration(wait) // 2, "join.wait", wait))
+    for n, window in enumerate(settings.window):
+        for name in ("pane", "length", "half_life"):
+            span = getattr(window, name)
+            if span is not None:
+                limits.append(AheadLimit(duration(span), f"window[{n}].{name}", span))
+                break
+    return min(limits, default=None)
+
+
 def kept_metrics(settings: RunSettings) -> list[str] | None:
     """The metrics that evaluators are built for: the published and the alerts'; None: all."""
     names = settings.evaluator.metrics
     if names is None:
         return None
-    return sorted({*names, *(alert.metric for alert in settings.alert)})
+    watched = {alert.metric for alert in settings.alert} - {LABEL_COVERAGE}
+    return sorted({*names, *watched})
 
 
 def main_metrics(settings: RunSettings) -> list[str]:

@@ -14,7 +14,12 @@ from streameval.stream.config_objects import (
     slice_fields,
     window_spec_of,
 )
-from streameval.stream.settings import AlertSettings, RunSettings, WindowSettings
+from streameval.stream.settings import (
+    LABEL_COVERAGE,
+    AlertSettings,
+    RunSettings,
+    WindowSettings,
+)
 
 __all__ = ["check_alerts", "check_evaluator", "check_windows"]
 
@@ -102,7 +107,10 @@ def check_alerts(settings: RunSettings, places: Places) -> None:
     for n, alert in enumerate(settings.alert):
         key = f"alert[{n}]"
         _check_name(places, f"{key}.name", alert.name, seen, "alert")
-        _check_metric(settings, places, f"{key}.metric", alert.metric)
+        if alert.metric == LABEL_COVERAGE:
+            _check_coverage(settings, places, key, alert)
+        else:
+            _check_metric(settings, places, f"{key}.metric", alert.metric)
         if (alert.below is None) == (alert.above is None):
             got = "neither" if alert.below is None else "both"
             raise places.error(key, expected="below or above", got=got)
@@ -119,6 +127,20 @@ def check_alerts(settings: RunSettings, places: Places) -> None:
                 remedy=near(alert.window, windows),
             )
         _check_alert_slice(settings, places, f"{key}.slice", alert)
+
+
+def _check_coverage(settings: RunSettings, places: Places, key: str, alert: AlertSettings) -> None:
+    if settings.join is None:
+        raise places.missing(
+            f"{key}.metric", "[join]", remedy="without it every record brings its label"
+        )
+    for name in ("window", "slice"):
+        if getattr(alert, name):
+            raise places.conflict(
+                f"{key}.{name}",
+                f"{key}.metric = {shown(LABEL_COVERAGE)}, which is of all predictions",
+                remedy=f"leave {name} out",
+            )
 
 
 def _check_alert_slice(

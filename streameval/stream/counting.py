@@ -23,6 +23,7 @@ import numpy as np
 
 from streameval.errors import InputError, StateError, StoreError
 from streameval.evaluator import Evaluator
+from streameval.event_time import event_time
 from streameval.files.chunk import Column
 from streameval.stream.batch import BadEvent, Batch, Records
 from streameval.stream.event_columns import (
@@ -36,6 +37,7 @@ from streameval.stream.event_columns import (
     taken_rows,
 )
 from streameval.stream.evolution import Begins
+from streameval.stream.lateness import LateShare
 from streameval.stream.settings import FieldSettings
 from streameval.stream.state_rows import PART, Event, StateRow, StateRows, take_back
 
@@ -96,6 +98,8 @@ class Counting:
         self._reverted: dict[str, list[Event]] = {}
         self.pending = 0
         """Events that the next checkpoint counts."""
+        self.late = {window: LateShare() for window in evaluators}
+        """Of each window's recent events, those that it dropped."""
 
     def recover(self, rows: Iterable[StateRow]) -> None:
         """Count what a store holds; raises StoreError where it is of another set-up."""
@@ -243,7 +247,21 @@ class Counting:
             # What one window refuses is counted in none: all begin again without it.
             bad.update(found)
         count -= len(bad)
+        for window, delta in deltas.items():
+            self.late[window].add(len(left), self._dropped(window, delta, columns))
         return deltas, count, [self._refused(partition, columns, n, bad[n]) for n in sorted(bad)]
+
+    def _dropped(self, window: str, delta: Evaluator, columns: Mapping[str, Column]) -> int:
+        """How many of a partition's events are too late for a window."""
+        arrivals = delta.arrivals
+        if self._in_order:
+            return arrivals.get("late_dropped", 0) + arrivals.get("faded_out", 0)
+        # The delta has a time of its own here: what is dropped is dropped by the merge.
+        since = self.evaluators[window].retained.get("since")
+        if since is None or "time" not in columns:
+            return 0
+        times = np.asarray(columns["time"], dtype=np.int64)
+        return int(np.count_nonzero(times < event_time(since)))
 
     def _refused(
         self, partition: str, columns: Mapping[str, Column], row: int, error: InputError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -9,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from streameval.errors import SourceError
-from streameval.event_time import duration, iso_time
+from streameval.event_time import duration, iso_time, wall_time
 from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
 from streameval.stream.config_objects import kept_metrics
@@ -29,6 +30,8 @@ from streameval.stream.webhook import Webhook
 
 __all__ = ["Decoder", "Runner"]
 
+log = logging.getLogger(__name__)
+
 _READ_MOST = 20_000
 _WAIT_SECONDS = 0.1
 """Longest that the loop waits for records: as long as a stop may have to wait."""
@@ -44,7 +47,8 @@ _EVENTS_AT_MOST = 8
 which are in memory until then."""
 
 _QUIET_SECONDS = 10.0
-"""While nothing comes, a join is written so often: what waits expires by the clock as well."""
+"""While nothing is read, a join is written at most so often: what waits expires by the clock
+as well."""
 
 
 _LABEL_KIND = "run.label_kind"
@@ -91,7 +95,7 @@ class Runner:
         *,
         join: LabelJoin | None = None,
         webhook: Webhook | None = None,
-        now: Callable[[], int] = lambda: time.time_ns() // 1_000,
+        now: Callable[[], int] = wall_time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
@@ -126,9 +130,11 @@ class Runner:
         self._checkpoint_at = now()
         self._checkpoint_seconds = 0.0
         self._begun = clock()
-        self._quiet_since = self._begun
+        self._written_at = self._begun
+        """The end of the last checkpoint that wrote; :attr:`_begun` counts the others too."""
         self._read = 0
         self._table = PartitionRows()
+        self._is_late: dict[str, bool] = {}
         self._stopping = False
         self._rereading = False
         self.reread: Callable[[], None] = lambda: None
@@ -236,7 +242,7 @@ class Runner:
         return bool(batches)
 
     def _patience(self) -> float:
-        return min(_WAIT_SECONDS, max(0.0, self._begun + self._every - self._clock()))
+        return min(_WAIT_SECONDS, self._due_in())
 
     def _take(self, batch: Batch) -> int | None:
         """Decode and collect; the newest event time."""
@@ -250,13 +256,28 @@ class Runner:
         return _newest(decoded)
 
     def _is_due(self) -> bool:
-        waited = self._clock() - self._begun
-        if self._read >= _EVENTS_AT_MOST * self._settings.checkpoint.events:
-            return True
-        if waited >= self._every:
-            return waited >= _COSTS * self._checkpoint_seconds
-        early = self._read >= self._settings.checkpoint.events
-        return early and waited >= _EARLY_COSTS * self._checkpoint_seconds
+        return self._due_in() <= 0.0
+
+    def _due_in(self) -> float:
+        """Seconds until the next checkpoint is due."""
+        events, now = self._settings.checkpoint.events, self._clock()
+        if self._read >= _EVENTS_AT_MOST * events:
+            return 0.0
+        written = now - self._written_at
+        due = self._every - (now - self._begun)
+        # Positions and alerts are looked at only where they decide.
+        if self._read or (due <= 0 and self._has_changed):
+            due = max(due, _COSTS * self._checkpoint_seconds - written)
+        if self._read >= events:
+            due = min(due, _EARLY_COSTS * self._checkpoint_seconds - written)
+        return max(0.0, due)
+
+    @property
+    def _has_changed(self) -> bool:
+        """Whether there is anything that the store does not have."""
+        return bool(
+            self._read or self._quarantine.pending or self._progress.changed or self._alarms.changed
+        )
 
     def _is_finished(self, until_end: bool) -> bool:
         if all(source.finished for source in self._sources):
@@ -268,9 +289,9 @@ class Runner:
 
     def _checkpoint(self) -> None:
         begun = self._clock()
-        pending = self._quarantine.pending or self._progress.changed or self._alarms.changed
-        quiet = not (self._read or pending)
-        if quiet and (self._join is None or begun - self._quiet_since < _QUIET_SECONDS):
+        rest = max(_QUIET_SECONDS, _COSTS * self._checkpoint_seconds)
+        resting = self._join is None or begun - self._written_at < rest
+        if resting and not self._has_changed:
             # Everything that was read is in the store already.
             self._begun = begun
             self._checkpoint_at = self._now()
@@ -303,9 +324,27 @@ class Runner:
         end = self._clock()
         self._checkpoint_at = self._now()
         self._checkpoint_seconds = end - begun
-        self._begun = self._quiet_since = end
+        self._begun = self._written_at = end
         self._read = 0
         self._snapshots.changed()
+        self._log_late()
+
+    def _log_late(self) -> None:
+        """Log where most records have begun, or ceased, to be too late."""
+        shares = {f"window {name}": share for name, share in self._counting.late.items()}
+        if self._join is not None:
+            shares["the join"] = self._join.late
+        for where, share in shares.items():
+            if share.is_most and not self._is_late.get(where):
+                log.warning(
+                    "%s: %.0f %% of the recent records are too late to be counted: a clock was "
+                    "ahead, or a source is far behind; see streameval store watermark",
+                    where,
+                    100 * share.value,
+                )
+            elif self._is_late.get(where) and not share.is_most:
+                log.info("%s: most records are in time again", where)
+            self._is_late[where] = share.is_most
 
     def _count(self, number: int) -> int:
         if self._join is not None:
@@ -323,7 +362,6 @@ class Runner:
         if self._publisher is None:
             return
         self._published += 1
-        self._published_at = self._clock()
         coverage = None if self._join is None else self._join.coverage()
         settled = self._progress.newest if self._join is None else self._join.watermark
         if settled is not None:
@@ -336,7 +374,13 @@ class Runner:
         data = {
             "sequence": self._published,
             "at": iso_time(now),
-            **self._snapshots.build(now=now, waiting=waiting, settled=settled, force=force),
+            **self._snapshots.build(
+                now=now,
+                waiting=waiting,
+                settled=settled,
+                late=self._counting.late,
+                force=force,
+            ),
             "join": coverage,
             "partitions": self._table.rows(self._progress, statuses),
             "quarantine": quarantine,

@@ -19,6 +19,8 @@ __all__ = [
     "HttpSettings",
     "JoinSettings",
     "KafkaSettings",
+    "LABEL_COVERAGE",
+    "LONGEST_AHEAD",
     "LabelFieldSettings",
     "QuarantineSettings",
     "RunSettings",
@@ -26,6 +28,13 @@ __all__ = [
     "WebhookSettings",
     "WindowSettings",
 ]
+
+
+LABEL_COVERAGE = "label_coverage"
+"""The name by which an alert watches the share of mature predictions that have a label."""
+
+LONGEST_AHEAD = "1d"
+"""How far ahead of the clock a record's time may be where ``fields.ahead`` is not set."""
 
 
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -80,8 +89,9 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     time: str | None = None
     """None: the broker's or the inbox's time stamp, or for files the time of reading."""
     time_unit: Literal["s", "ms", "us", "ns"] | None = None
-    ahead: str = "1d"
-    """A time further ahead of the clock than this is a fault: it would make all others late."""
+    ahead: str | None = None
+    """A time further ahead of the clock than this is a fault: it would make all others late.
+    None: a day, or what :func:`streameval.stream.config_objects.ahead_limit` allows."""
     slices: dict[str, str] = {}
     """From a slice's key to its path, where the two differ."""
     label: LabelFieldSettings = LabelFieldSettings()

@@ -18,6 +18,7 @@ from streameval.slices import slice_name
 from streameval.stream.config_objects import main_metrics
 from streameval.stream.evaluators import window_kind, window_spec_text
 from streameval.stream.evolution import Begins, note_begins
+from streameval.stream.lateness import LateShare
 from streameval.stream.settings import RunSettings
 from streameval.view import PaneReports, View
 
@@ -117,14 +118,21 @@ class Snapshots:
         return any(part.stale for part in self._all)
 
     def build(
-        self, *, now: int, waiting: bool, settled: int | None, force: bool = False
+        self,
+        *,
+        now: int,
+        waiting: bool,
+        settled: int | None,
+        late: Mapping[str, LateShare],
+        force: bool = False,
     ) -> dict[str, Any]:
         """Plain data.
 
         Args:
             now: Microseconds since 1970.
             waiting: Whether labels are being waited for.
-            settled: Up to which moment no more labels will come; None: nobody knows.
+            settled: Up to which moment no more labels will come; None: unknown.
+            late: By window, which part of the recent events it dropped.
             force: Make everything anew that has changed, whatever it costs.
         """
         for part, share in self._shares:
@@ -142,6 +150,7 @@ class Snapshots:
                     "spec": window_spec_text(window) + self._since(window.name),
                     "immature": waiting,
                     "as_of": iso_time(self._parts["totals"][window.name].as_of),
+                    "late": late[window.name].value,
                 }
                 for window in self._settings.window
             ],

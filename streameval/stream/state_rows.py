@@ -1,9 +1,10 @@
 """The rows of states in a store: one for each checkpoint, partition and window.
 
 A partition's state is the merge of its rows, less the events that were taken
-back. Rows of one partition and window are merged into one when they outweigh
-the snapshot that they add to, so that each byte is merged a bounded number of
-times on average, and a restart reads little more than the state itself.
+back. The newest rows of one partition and window are merged into one; a row that
+outweighs all that came after it is left as it is. So a merge costs what has changed
+and not what is there, each byte is rewritten a logarithmic number of times, and a
+restart reads a few times the state itself at most.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,7 +28,9 @@ Event = Mapping[str, Any]
 PART = "part"
 """In an event that is taken back: what it was counted in, where that is not all there is."""
 
-_FEW_BYTES = 256 * 1024
+_FEW_BYTES = 128 * 1024
+"""Rows up to this size are merged with whatever came after them."""
+
 _MANY_ROWS = 64
 
 
@@ -62,15 +65,19 @@ def take_back(evaluator: Evaluator, event: Event) -> bool:
 
 
 def read_rows(
-    connection: sqlite3.Connection, partition: str | None = None, window: str | None = None
+    connection: sqlite3.Connection,
+    partition: str | None = None,
+    window: str | None = None,
+    first: int | None = None,
 ) -> Iterator[StateRow]:
-    """The rows in order, one at a time; raises StoreError for a damaged one."""
+    """The rows in order, from a number on, one at a time; raises StoreError for a damaged one."""
     query = (
         "SELECT partition, window, number, kind, reverted, data FROM states "
         "WHERE (?1 IS NULL OR partition = ?1) AND (?2 IS NULL OR window = ?2) "
-        "ORDER BY partition, window, number"
+        "AND (?3 IS NULL OR number >= ?3) ORDER BY partition, window, number"
     )
-    for part, name, number, kind, reverted, data in connection.execute(query, (partition, window)):
+    chosen = partition, window, first
+    for part, name, number, kind, reverted, data in connection.execute(query, chosen):
         try:
             evaluator = from_bytes(data)
             taken: list[Event] = msgspec.msgpack.decode(reverted, strict=False) if reverted else []
@@ -111,21 +118,36 @@ def merged_windows(
 
 
 @dataclass(slots=True)
-class _Size:
-    snapshot: int = 0
-    deltas: int = 0
-    rows: int = 0
+class _Rows:
+    """The rows of one partition and window in their order: numbers, and sizes in bytes."""
 
-    def note(self, kind: str, size: int) -> None:
-        if kind == "snapshot":
-            self.snapshot += size
-        else:
-            self.deltas += size
-            self.rows += 1
+    numbers: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
 
-    @property
-    def due(self) -> bool:
-        return self.rows >= _MANY_ROWS or self.deltas > max(self.snapshot, _FEW_BYTES)
+    def due(self) -> tuple[int, int] | None:
+        """The newest rows that are to be merged: where they begin, and their bytes.
+
+        A row that outweighs all that came after it (and twice the newest one) stays as it
+        is. So a byte is rewritten a logarithmic number of times, a merge costs what has
+        changed since the last one and not what is there in all, and the heaviest row is
+        rewritten when as much has come since. None while there are only a few small ones.
+        """
+        start, total = len(self.sizes), 0
+        alike = max(2 * self.sizes[-1], _FEW_BYTES) if self.sizes else 0
+        light = 0
+        while start:
+            start -= 1
+            total += self.sizes[start]
+            light += 1
+            before = self.sizes[start - 1] if start else 0
+            if start and before <= max(total, alike):
+                continue
+            rows = len(self.sizes) - start
+            if light >= _MANY_ROWS or (1 < rows == light and total > 2 * _FEW_BYTES):
+                return start, total
+            # Many light rows may lie before a heavy one; that alone is no reason to rewrite it.
+            light -= 1
+        return None
 
 
 class StateRows:
@@ -137,13 +159,18 @@ class StateRows:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._sizes: dict[tuple[str, str], _Size] = {}
-        query = "SELECT partition, window, kind, length(data) + length(reverted) FROM states"
-        for partition, window, kind, size in connection.execute(query):
-            self._size(partition, window).note(kind, size)
+        self._rows: dict[tuple[str, str], _Rows] = {}
+        query = (
+            "SELECT partition, window, number, length(data) + length(reverted) FROM states "
+            "ORDER BY number"
+        )
+        for row in connection.execute(query):
+            self._note(*row)
 
-    def _size(self, partition: str, window: str) -> _Size:
-        return self._sizes.setdefault((partition, window), _Size())
+    def _note(self, partition: str, window: str, number: int, size: int) -> None:
+        rows = self._rows.setdefault((partition, window), _Rows())
+        rows.numbers.append(number)
+        rows.sizes.append(size)
 
     def write(
         self, partition: str, window: str, number: int, delta: Evaluator, reverted: list[Event]
@@ -168,23 +195,36 @@ class StateRows:
             "VALUES (?, ?, ?, ?, ?, ?)",
             (partition, window, number, kind, events, data),
         )
-        self._size(partition, window).note(kind, len(data) + len(events))
+        self._note(partition, window, number, len(data) + len(events))
+
+    def _check(self) -> None:
+        query = (
+            "SELECT number, length(data) + length(reverted) FROM states "
+            "WHERE partition = ? AND window = ? ORDER BY number"
+        )
+        for place, rows in self._rows.items():
+            found = self._connection.execute(query, place).fetchall()
+            assert found == list(zip(rows.numbers, rows.sizes, strict=True))
 
     def compact(self, enough: Callable[[], bool]) -> int:
-        """Merge the rows of partitions and windows where it is due, the heaviest first.
-
-        A row that is the only one is called a snapshot, as it is.
+        """Merge the newest rows of partitions and windows where it is due, the heaviest first.
 
         Args:
             enough: Asked after each; True ends it, and the rest waits.
 
         Returns:
             How many were merged.
+
+        Cost:
+            That of the rows that are merged, which follows what has changed.
         """
-        due = [place for place, size in self._sizes.items() if size.due]
-        due.sort(key=lambda place: self._sizes[place].deltas, reverse=True)
-        for done, (partition, window) in enumerate(due, 1):
-            self._merge(partition, window)
+        due = [
+            (found[1], place, found[0])
+            for place, rows in self._rows.items()
+            if (found := rows.due()) is not None
+        ]
+        for done, (_, place, start) in enumerate(sorted(due, reverse=True), 1):
+            self._merge(*place, start)
             if enough():
                 return done
         return len(due)
@@ -192,43 +232,42 @@ class StateRows:
     def drop(self, window: str) -> None:
         """Delete the rows of a window."""
         self._connection.execute("DELETE FROM states WHERE window = ?", (window,))
-        self._sizes = {place: size for place, size in self._sizes.items() if place[1] != window}
+        self._rows = {place: rows for place, rows in self._rows.items() if place[1] != window}
 
     def change(self, window: str, step: Callable[[Evaluator], Evaluator]) -> None:
         """Replace the rows of a window, one for each partition, by what ``step`` makes of them."""
-        for partition, name in list(self._sizes):
+        for partition, name in list(self._rows):
             if name == window:
-                self._merge(partition, window, step)
+                self._merge(partition, window, 0, step)
 
     def _merge(
-        self, partition: str, window: str, step: Callable[[Evaluator], Evaluator] | None = None
+        self,
+        partition: str,
+        window: str,
+        start: int,
+        step: Callable[[Evaluator], Evaluator] = lambda evaluator: evaluator,
     ) -> None:
-        size = self._sizes[partition, window]
-        if step is None and size.rows == 1 and not size.snapshot:
-            self._connection.execute(
-                "UPDATE states SET kind = 'snapshot' WHERE partition = ? AND window = ?",
-                (partition, window),
-            )
-            self._sizes[partition, window] = _Size(snapshot=size.deltas)
-            return
+        rows = self._rows[partition, window]
+        first, last = rows.numbers[start], rows.numbers[-1]
         merged: Evaluator | None = None
         reverted: list[Event] = []
-        last = 0
-        for row in read_rows(self._connection, partition, window):
+        for row in read_rows(self._connection, partition, window, first):
             reverted += row.reverted
-            last = row.number
             if merged is None:
                 merged = row.evaluator
             else:
                 merged.merge(row.evaluator)
         assert merged is not None
         # After all merges: an event may be taken back in an earlier row than it was counted in.
-        for event in reverted:
-            take_back(merged, event)
-        if step is not None:
-            merged = step(merged)
+        # What is not found may be in a row that stays as it is; in none, its pane was dropped.
+        left = [event for event in reverted if not take_back(merged, event)]
+        merged = step(merged)
         self._connection.execute(
-            "DELETE FROM states WHERE partition = ? AND window = ?", (partition, window)
+            "DELETE FROM states WHERE partition = ? AND window = ? AND number >= ?",
+            (partition, window, first),
         )
-        self._sizes[partition, window] = _Size()
-        self._insert(partition, window, last, "snapshot", merged, [])
+        del rows.numbers[start:], rows.sizes[start:]
+        if start:
+            self._insert(partition, window, last, "delta", merged, left)
+        else:
+            self._insert(partition, window, last, "snapshot", merged, [])

@@ -102,9 +102,10 @@ export function vitals(snapshot, now) {
 }
 
 function firing(alert) {
-  const where = [alert.slice ? text.visible(alert.slice, 80) : "", `window ${text.visible(alert.window, 40)}`].filter(Boolean).join(", ");
-  const since = alert.since ? `, since ${text.shortTime(alert.since)} UTC` : "";
-  return `${text.visible(alert.name, 80)}: ${alert.metric} is ${text.value(alert.value)}, ${text.visible(alert.bound, 60)} (${where}${since})`;
+  const where = [alert.slice ? text.visible(alert.slice, 80) : "", alert.window ? `window ${text.visible(alert.window, 40)}` : ""].filter(Boolean).join(", ");
+  const since = alert.since ? `since ${text.shortTime(alert.since)} UTC` : "";
+  const about = [where, since].filter(Boolean).join(", ");
+  return `${text.visible(alert.name, 80)}: ${alert.metric} is ${text.value(alert.value)}, ${text.visible(alert.bound, 60)}${about ? ` (${about})` : ""}`;
 }
 
 /** Lines above the numbers; what is new among them is announced. */

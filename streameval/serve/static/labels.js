@@ -49,13 +49,18 @@ export function show(join) {
   const within = delay?.relative_error ? `, within ${text.percent(delay.relative_error, 0)}` : "";
   const late = (part) => `${part} of the labels came within this time after their prediction${within}`;
   byId("labels-main").replaceChildren(
-    pair("Label coverage", text.percent(coverage), "Share of predictions with a label, of those whose label is there or can no longer come",
-      typeof coverage === "number" ? "" : "no prediction has its label yet"),
+    pair("Label coverage", text.percent(coverage), "Share of the newest mature predictions that have a label; mature are those whose label can no longer come",
+      typeof coverage === "number" ? over(join.mature) : text.visible(join.coverage_reason, 200)),
     pair("Delay p50", text.duration(delay?.p50), late("Half")),
     pair("p95", text.duration(delay?.p95), late("95 %")),
     pair("p99", text.duration(delay?.p99), late("99 %"), delay?.relative_error && typeof delay.p99 === "number" ? `delays within ± ${text.percent(delay.relative_error, 0)}` : ""),
   );
   byId("labels-counts").replaceChildren(...COUNTS.map(([key, name, meaning]) => pair(name, text.whole(join[key]), meaning)));
+}
+
+/** What coverage is measured over. */
+function over({ start, end, predictions }) {
+  return `${text.plural(predictions, "prediction")}, ${text.time(start)} – ${text.shortTime(end, Date.parse(start))}`;
 }
 
 function pair(name, given, meaning, aside = "") {

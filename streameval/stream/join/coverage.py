@@ -34,6 +34,8 @@ _SHOWN_COHORTS = 200
 _MOST_COHORTS = 100_000
 """Guards against times that are all over the calendar."""
 
+_HOUR_US = 3_600_000_000
+
 _MANTISSA_BITS = 8
 
 
@@ -100,6 +102,11 @@ class SavedCoverage(msgspec.Struct):
 class Coverage:
     """Counts of a join; whole numbers that add up over partitions.
 
+    *Label coverage* is the share of the mature predictions of a recent span that have
+    their label. A cohort is mature when the watermark is ``wait`` past its end: no label
+    that comes now counts. The span ends with the newest mature cohort, and is the
+    shorter of ``wait`` and an hour, in whole cohorts, one at least.
+
     Args:
         wait_us: How long a prediction waits for its label.
         cohort_us: Predictions of the same so many microseconds are a cohort.
@@ -108,6 +115,8 @@ class Coverage:
     def __init__(self, wait_us: int, cohort_us: int) -> None:
         self._wait = wait_us
         self._cohort = cohort_us
+        self._span = -(-min(wait_us, _HOUR_US) // cohort_us)
+        """Cohorts that coverage is measured over."""
         self._counts: dict[str, Counter[str]] = {}
         self.delays = Delays()
         self._predicted: Counter[int] = Counter()
@@ -172,9 +181,10 @@ class Coverage:
                 cohorts[start] += sign * count
 
     def settle(self, watermark: int | None, keep_us: int) -> None:
-        """Add cohorts to the totals that are older than anybody asks for."""
+        """Add cohorts to the totals that are older than what is shown or covered."""
         borders = []
         if watermark is not None:
+            keep_us = max(keep_us, self._span * self._cohort)
             borders.append((watermark - self._wait - keep_us) // self._cohort)
         for cohorts in (self._predicted, self._labels):
             if len(cohorts) > _MOST_COHORTS:
@@ -218,15 +228,40 @@ class Coverage:
             "labels_waiting": waiting_labels,
             "expired": expired,
             "orphans": orphans,
-            "coverage": (
-                totals["joined"] / totals["predictions"] if totals["predictions"] else None
-            ),
+            **self._mature(watermark),
             "delay": {**quantiles, "relative_error": self.delays.relative_error},
             "watermark": None if watermark is None else iso_time(watermark),
             "cohorts": [
                 self._shown(cohort, watermark)
                 for cohort in sorted(self._predicted)[-_SHOWN_COHORTS:]
             ],
+        }
+
+    def _mature(self, watermark: int | None) -> dict[str, Any]:
+        """Label coverage, or the reason why it is undefined, and what it is measured over."""
+        if watermark is None:
+            found = {"start": None, "end": None, "predictions": 0, "labelled": 0}
+            return {
+                "coverage": None,
+                "coverage_reason": "no prediction is mature yet",
+                "mature": found,
+            }
+        end = (watermark - self._wait) // self._cohort
+        cohorts = range(end - self._span, end)
+        predictions = sum(self._predicted[cohort] for cohort in cohorts)
+        # After the watermark was reset, cohorts that had been added to the totals are none here.
+        labelled = min(predictions, sum(self._labelled[cohort] for cohort in cohorts))
+        start_text, end_text = (iso_time(n * self._cohort) for n in (cohorts.start, end))
+        reason = "" if predictions else f"no mature prediction from {start_text} to {end_text}"
+        return {
+            "coverage": labelled / predictions if predictions else None,
+            "coverage_reason": reason,
+            "mature": {
+                "start": start_text,
+                "end": end_text,
+                "predictions": predictions,
+                "labelled": labelled,
+            },
         }
 
     def _shown(self, cohort: int, watermark: int | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a store says of its label join, without a run: counts, delays, cohorts."""
+"""A store's label join without a run: counts, delays, cohorts, and its watermark."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ import msgspec
 from streameval.errors import StoreError
 from streameval.stream.join.coverage import Coverage
 from streameval.stream.join.saved_join import SavedJoin
+from streameval.stream.join.watermark import SavedWatermark
 
-__all__ = ["JOIN_SPANS", "JoinSpans", "read_join", "read_spans"]
+__all__ = [
+    "JOIN_SPANS",
+    "JoinSpans",
+    "read_join",
+    "read_spans",
+    "read_watermark",
+    "reset_watermark",
+]
 
 JOIN_SPANS = "run.join"
 """The key in ``meta`` under which a run notes what its join's counts are read with."""
@@ -43,14 +51,42 @@ def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
         StoreError: They are damaged.
     """
     noted = connection.execute("SELECT value FROM meta WHERE key = ?", (JOIN_SPANS,)).fetchone()
-    query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_counts'"
-    if noted is None or not connection.execute(query).fetchone()[0]:
+    saved = _saved_join(connection)
+    if noted is None or saved is None:
         return None
-    row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
-    if row is None:
-        return None
-    saved = SavedJoin.of(*row)
     spans = read_spans(noted[0])
     coverage = Coverage(spans.wait, spans.cohort)
     coverage.restore(saved.coverage)
     return coverage.to_dict(saved.watermark.value)
+
+
+def _saved_join(connection: sqlite3.Connection) -> SavedJoin | None:
+    query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_counts'"
+    if not connection.execute(query).fetchone()[0]:
+        return None
+    row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
+    return None if row is None else SavedJoin.of(*row)
+
+
+def read_watermark(connection: sqlite3.Connection) -> SavedWatermark | None:
+    """The watermark as of the last checkpoint; None without a join. Raises StoreError."""
+    saved = _saved_join(connection)
+    return None if saved is None else saved.watermark
+
+
+def reset_watermark(connection: sqlite3.Connection) -> None:
+    """Forget how far event time has come; the next records of each partition set it anew.
+
+    Inside the caller's transaction. What has expired meanwhile stays expired: its
+    entries are dropped already.
+
+    Raises:
+        StoreError: The join's counts are damaged.
+    """
+    saved = _saved_join(connection)
+    if saved is None:
+        return
+    saved.watermark = SavedWatermark({}, None)
+    # Else all predictions before it counted as expired at once.
+    saved.coverage.border = None
+    connection.execute("UPDATE join_counts SET crc = ?, data = ?", saved.row())

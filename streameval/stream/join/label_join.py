@@ -44,6 +44,7 @@ from streameval.stream.join.partition_numbers import PartitionNumbers
 from streameval.stream.join.saved_join import SavedJoin
 from streameval.stream.join.waiting import WaitingStore
 from streameval.stream.join.watermark import Watermark
+from streameval.stream.lateness import LateShare
 
 __all__ = ["LabelJoin", "Outcome"]
 
@@ -66,6 +67,7 @@ class LabelJoin:
         hot: Most entries that are held in memory beside those that a checkpoint has not written.
         cohort_us: Width of the cohorts that coverage is told for.
         clock: Seconds, only ever forward.
+        now: Microseconds since 1970.
 
     Raises:
         StoreError: What the store holds is damaged.
@@ -84,12 +86,13 @@ class LabelJoin:
         hot: int,
         cohort_us: int,
         clock: Callable[[], float],
+        now: Callable[[], int],
     ) -> None:
         self._wait = wait_us
         self._remember = remember_us
         self._entries = WaitingStore(connection, wait_us + remember_us, hot)
         self._coverage = Coverage(wait_us, cohort_us)
-        self._watermark = Watermark(clock, wait_us + remember_us)
+        self._watermark = Watermark(clock, now, leap_us=wait_us + remember_us, wait_us=wait_us)
         self._partitions = PartitionNumbers(self._load(connection))
         self._pairing = Pairing(
             self._entries,
@@ -120,8 +123,7 @@ class LabelJoin:
             return numbers
         saved = SavedJoin.of(*row)
         self._coverage.restore(saved.coverage)
-        self._watermark.restore(saved.watermark)
-        border = self._border(saved.watermark.value)
+        border = self._border(self._watermark.restore(saved.watermark))
         if border is not None:
             self._entries.forget_before(border)
         return numbers
@@ -189,6 +191,11 @@ class LabelJoin:
         """How far time has come for certain, in microseconds; None before anything is."""
         return self._watermark.value
 
+    @property
+    def late(self) -> LateShare:
+        """Of the recent records, those that had expired when they came."""
+        return self._watermark.late
+
     def coverage(self) -> dict[str, Any]:
         """Counts, delays and cohorts, as they are published."""
-        return self._coverage.to_dict(self._watermark.value)
+        return {**self._coverage.to_dict(self._watermark.value), "late": self.late.value}

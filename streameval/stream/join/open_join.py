@@ -41,7 +41,9 @@ def join_layout(
     return list(dict.fromkeys([*kept, *names]))
 
 
-def open_join(settings: RunSettings, store: Store, clock: Callable[[], float]) -> LabelJoin | None:
+def open_join(
+    settings: RunSettings, store: Store, clock: Callable[[], float], now: Callable[[], int]
+) -> LabelJoin | None:
     """The join as the store has it, or a new one; None without ``[join]``.
 
     Cohorts are as wide as the shortest pane of a window, so that each point of a
@@ -52,6 +54,7 @@ def open_join(settings: RunSettings, store: Store, clock: Callable[[], float]) -
         settings: The run's.
         store: Open for writing.
         clock: Seconds, only ever forward.
+        now: Microseconds since 1970.
 
     Raises:
         StoreError: What the store holds is damaged, or it cannot be written.
@@ -85,4 +88,5 @@ def open_join(settings: RunSettings, store: Store, clock: Callable[[], float]) -
             hot=settings.join.hot,
             cohort_us=spans.cohort,
             clock=clock,
+            now=now,
         )

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from streameval.events import IntArray
+from streameval.stream.lateness import LateShare
 
 __all__ = ["SavedWatermark", "Watermark"]
 
@@ -59,14 +61,30 @@ class Watermark:
     not believed until records beyond it prevail: a single one with a wrong year
     would make all others old, for good. The first time of a partition is believed.
 
+    The watermark is never ahead of the machine's clock, however many records are: it
+    is capped when it is read, so that a clock that was wrong itself does no lasting harm.
+
     Args:
         clock: Seconds, only ever forward.
+        now: Microseconds since 1970.
         leap_us: For how long records are kept.
+        wait_us: A record that is further than this behind the watermark is late.
     """
 
-    def __init__(self, clock: Callable[[], float], leap_us: int = 0) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        now: Callable[[], int],
+        *,
+        leap_us: int = 0,
+        wait_us: int = 0,
+    ) -> None:
         self._clock = clock
+        self._now = now
         self._leap = max(leap_us, _DAY_US)
+        self._wait = wait_us
+        self.late = LateShare()
+        """Of the recent records, those that had expired when they came."""
         self._begun = clock()
         self._partitions: dict[str, _Progress] = {}
         self._seen: dict[str, float] = {}
@@ -82,6 +100,9 @@ class Watermark:
         if not len(times):
             return
         self._seen[partition] = self._clock()
+        # As of the last checkpoint, in which what a batch brings is counted.
+        late = 0 if self._value is None else np.count_nonzero(times < self._value - self._wait)
+        self.late.add(len(times), int(late))
         progress = self._partitions.get(partition)
         if progress is None:
             progress = self._partitions[partition] = _Progress(int(times[0]))
@@ -105,6 +126,7 @@ class Watermark:
             # While all are idle, time stands where it stood.
             if busy and None not in busy:
                 least = min(progress.newest for progress in busy if progress is not None)
+                least = min(least, self._now())
                 self._value = least if self._value is None else max(self._value, least)
         return self._value
 
@@ -116,8 +138,10 @@ class Watermark:
         }
         return SavedWatermark(partitions, self._value)
 
-    def restore(self, saved: SavedWatermark) -> None:
-        """Take over what was saved."""
+    def restore(self, saved: SavedWatermark) -> int | None:
+        """Take over what was saved; returns the value as of then, capped by the clock."""
         self._partitions = {name: _Progress(*kept) for name, kept in saved.partitions.items()}
-        self._value = saved.value
+        # A store may have been written under a clock that was ahead, or without this cap.
+        self._value = None if saved.value is None else min(saved.value, self._now())
         self._begun = self._clock()
+        return self._value

@@ -111,7 +111,7 @@ def refuse_outside(times: IntArray, earliest: int, latest: int) -> dict[int, Fau
             "time",
             f"a time from {iso_time(earliest)} to {iso_time(latest)}",
             iso_time(int(times[place])),
-            "set the clock of whoever writes it, or raise fields.ahead",
+            "set the clock of the machine that writes it, or raise fields.ahead",
         )
         for place in np.flatnonzero((times > latest) | (times < earliest)).tolist()
     }

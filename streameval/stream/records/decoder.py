@@ -29,7 +29,7 @@ from streameval.stream.records.labels import (
     RecordLabels,
     checked_values,
 )
-from streameval.stream.settings import EvaluatorSettings, FieldSettings
+from streameval.stream.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
 
 __all__ = ["RecordDecoder"]
 
@@ -90,7 +90,8 @@ class RecordDecoder:
         self._join = join
         self._most = max_record_bytes
         self._clock = clock
-        self._ahead = duration(fields.ahead, "fields.ahead", zero=True)
+        ahead = LONGEST_AHEAD if fields.ahead is None else fields.ahead
+        self._ahead = duration(ahead, "fields.ahead", zero=True)
 
     @property
     def label_kind(self) -> LabelKind | None:
