@@ -49,7 +49,7 @@ def test_a_transaction_is_all_or_nothing(path: str) -> None:
     store = open_store(path, SETUP)
     assert store.counters() == {"events": 1, "checkpoints": 1}
     assert store.meta() == {
-        "schema": "1",
+        "schema": "2",
         "config.evaluator.task": '"binary"',
         "config.evaluator.threshold": "0.5",
     }

@@ -18,15 +18,15 @@ from streameval.command_line.options import MetricsOption, metric_names
 from streameval.command_line.output import FAILURE, Format, TargetError, say, to_json
 from streameval.command_line.result import result_of
 from streameval.command_line.stdout import write
-from streameval.errors import InputError, StateError, StoreError, shown
+from streameval.errors import InputError, StateError, shown
 from streameval.evaluator import Evaluator
 from streameval.report import text_table
+from streameval.stream.checksums import check_rows
 from streameval.stream.join.join_report import read_join
-from streameval.stream.join.segment_store import SegmentStore
-from streameval.stream.progress import read_progress
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
 from streameval.stream.state_rows import merged_windows
 from streameval.stream.store import Store, open_store, read_store
+from streameval.stream.store_check import check_store
 from streameval.stream.window_order import in_window_order
 
 __all__ = ["store_app"]
@@ -45,6 +45,9 @@ PartitionOption = Annotated[
 WindowOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only this window.")]
 
 
+_LOOKED_AT = ("meta", "states", "join_counts", "quarantine", "quarantine_reasons")
+
+
 class _ListFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
@@ -52,10 +55,11 @@ class _ListFormat(StrEnum):
 
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[Store, sqlite3.Connection]]:
-    """One unchanging view of a store."""
+    """One unchanging view of a store, with the rows verified that it is looked at for."""
     store = read_store(path)
     try:
         with store.reading() as connection:
+            check_rows(connection, *_LOOKED_AT)
             yield store, connection
     finally:
         store.close()
@@ -82,40 +86,21 @@ def _one_of(names: list[str]) -> str:
 
 @store_app.command()
 def check(store: StoreArgument) -> None:
-    """Verify the file, its schema, and the checksum of every state."""
-    opened = read_store(store)
-    try:
-        with opened.reading() as connection:
-            faults = [text for (text,) in connection.execute("PRAGMA integrity_check(10)")]
-            if faults != ["ok"]:
-                what = "; ".join(faults)
-                raise StoreError(f"{store}: is damaged: {what}; restore a copy, or begin a new one")
-            merged_windows(connection)
-            rows, size = connection.execute(
-                "SELECT count(*), coalesce(sum(length(data)), 0) FROM states"
-            ).fetchone()
-            partitions = read_progress(connection)
-            waiting = _waiting(connection)
-            (kept,) = connection.execute("SELECT count(*) FROM quarantine").fetchone()
-        counters = opened.counters()
-    finally:
-        opened.close()
+    """Verify the file, every row and post, and that the books balance; also while a run goes on."""
+    found = check_store(store)
     write(
         f"{store}: sound\n"
-        f"  {counters.get('events', 0):,} events, "
-        f"{counters.get('checkpoints', 0):,} checkpoints\n"
-        f"  {rows:,} states of {len(partitions):,} partitions, {size:,} bytes\n"
-        + (f"  {waiting:,} entries of the join\n" if waiting is not None else "")
-        + f"  {kept:,} records in quarantine"
+        f"  {found.events:,} events, {found.checkpoints:,} checkpoints\n"
+        f"  {found.states:,} states of {found.partitions:,} partitions, "
+        f"{found.state_bytes:,} bytes\n"
+        + (f"  {found.entries:,} entries of the join\n" if found.entries is not None else "")
+        + f"  {found.quarantined:,} records in quarantine"
     )
-
-
-def _waiting(connection: sqlite3.Connection) -> int | None:
-    """How many entries the join has, each read and verified; None without a join."""
-    query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_segments'"
-    if not connection.execute(query).fetchone()[0]:
-        return None
-    return len(SegmentStore(connection))
+    if not found.has_checksums:
+        say(
+            f"{store}: was written by an older release, without checksums of its rows: not all "
+            "damage can be found. The next run adds them"
+        )
 
 
 @store_app.command()

@@ -17,6 +17,7 @@ import msgspec
 
 from streameval.errors import InputError, StateError, StoreError
 from streameval.evaluator import Evaluator, from_bytes
+from streameval.stream.checksums import soundness
 from streameval.stream.event_columns import arguments
 
 __all__ = ["Event", "StateRow", "StateRows", "merged_windows", "read_rows", "take_back"]
@@ -53,12 +54,15 @@ def read_rows(
 ) -> Iterator[StateRow]:
     """The rows in order, one at a time; raises StoreError for a damaged one."""
     query = (
-        "SELECT partition, window, number, kind, reverted, data FROM states "
-        "WHERE (?1 IS NULL OR partition = ?1) AND (?2 IS NULL OR window = ?2) "
+        f"SELECT partition, window, number, kind, reverted, data, {soundness(connection, 'states')}"
+        " FROM states WHERE (?1 IS NULL OR partition = ?1) AND (?2 IS NULL OR window = ?2) "
         "ORDER BY partition, window, number"
     )
-    for part, name, number, kind, reverted, data in connection.execute(query, (partition, window)):
+    rows = connection.execute(query, (partition, window))
+    for part, name, number, kind, reverted, data, is_sound in rows:
         try:
+            if not is_sound:
+                raise StateError("it does not match its checksum")
             evaluator = from_bytes(data)
             taken: list[Event] = msgspec.msgpack.decode(reverted, strict=False) if reverted else []
             if not isinstance(taken, list) or not all(isinstance(item, dict) for item in taken):
@@ -66,7 +70,7 @@ def read_rows(
         except (StateError, msgspec.DecodeError) as error:
             raise StoreError(
                 f"the state {number} of partition {part!r}, window {name!r} is damaged: {error}; "
-                "restore a copy of the store, or begin a new one"
+                "restore a backup, or begin a new store"
             ) from None
         yield StateRow(part, name, number, kind, evaluator, taken)
 
@@ -93,7 +97,14 @@ def merged_windows(
                 f"{row.window!r} does not belong with the others: {error}"
             ) from None
     for window, event in taken:
-        take_back(found[window], event)
+        try:
+            take_back(found[window], event)
+        except (TypeError, ValueError, KeyError) as error:
+            # Only in an older store: without a checksum of the row.
+            raise StoreError(
+                f"an event to take back in window {window!r} is damaged: {error}; "
+                "restore a backup, or begin a new store"
+            ) from None
     return dict(sorted(found.items()))
 
 

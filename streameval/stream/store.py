@@ -16,11 +16,14 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from streameval.errors import ConfigError, StoreError, shown
+from streameval.stream.checksums import check_rows, check_types, keep_checksums, note_unwatched
 from streameval.stream.lock import StoreLock
+from streameval.stream.private_files import private_file, tighten
 
-__all__ = ["SCHEMA_VERSION", "Store", "open_store", "read_store"]
+__all__ = ["SCHEMA_VERSION", "Store", "open_store", "read_store", "verify"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1 had no checksums of rows; a store of it gets them when a run opens it."""
 
 _APPLICATION_ID = 0x53455631  # "SEV1", which `file` and other tools can know it by
 
@@ -83,11 +86,16 @@ class Store:
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self.connection
+                note_unwatched(self.connection)
+                commits = _commits(self.connection) + 1
+                self.connection.execute(f"PRAGMA user_version = {commits}")
                 self.connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
                     self.connection.execute("ROLLBACK")
                 raise
+            if self._lock is not None:
+                self._lock.note(commits)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -155,7 +163,7 @@ def open_store(
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
     lock = StoreLock(path)
     try:
-        connection = _connect(path, busy_seconds)
+        connection = _connect(path, busy_seconds, lock)
         try:
             _settle(connection, path, fingerprint)
         except BaseException:
@@ -188,7 +196,54 @@ def read_store(path: str) -> Store:
     return Store(path, connection, None)
 
 
-def _connect(path: str, busy_seconds: float) -> sqlite3.Connection:
+def verify(connection: sqlite3.Connection, path: str, commits: int) -> bool:
+    """Whether a store is whole: the file, every row, and the last commit.
+
+    Args:
+        connection: Of the store; inside a transaction.
+        path: Of the store, for errors.
+        commits: How many its lock file has noted.
+
+    Returns:
+        False where it is an older store, of whose rows only the types are verified.
+
+    Raises:
+        StoreError: It is damaged.
+
+    Cost:
+        One read of the whole file.
+    """
+    with worded(path, "cannot be read"):
+        faults = [text for (text,) in connection.execute("PRAGMA integrity_check(3)")]
+        if faults != ["ok"]:
+            what = "; ".join(" ".join(fault.split()) for fault in faults)
+            raise StoreError(f"{path}: is damaged: {what}; {_RESTORE}")
+        has_checksums = check_rows(connection)
+        if not has_checksums:
+            check_types(connection)
+    found = _commits(connection)
+    if found < commits:
+        raise StoreError(
+            f"{path}: the last commits are missing: expected {commits}, got {found}; the end of "
+            f"{path}-wal was damaged, or the file was removed: restore a backup (or, where an "
+            f"older copy was put there on purpose, delete {path}.lock)"
+        )
+    return has_checksums
+
+
+def _commits(connection: sqlite3.Connection) -> int:
+    (commits,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(commits)
+
+
+def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connection:
+    try:
+        # SQLite gives the files that it makes beside this one the same rights.
+        private_file(path)
+        for suffix in ("-wal", "-shm"):
+            tighten(path + suffix)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be opened: {error.strerror}") from None
     with worded(path, "cannot be opened"):
         connection = sqlite3.connect(
             path, timeout=busy_seconds, isolation_level=None, cached_statements=256
@@ -203,6 +258,17 @@ def _connect(path: str, busy_seconds: float) -> sqlite3.Connection:
                 )
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA journal_size_limit = 67108864")
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                lock.note(0)  # what it says is of a store that was here before
+            else:
+                connection.execute("BEGIN IMMEDIATE")
+                verify(connection, path, lock.commits)
+                keep_checksums(connection)
+                connection.execute(
+                    "UPDATE meta SET value = ? WHERE key = 'schema' AND value <> ?1",
+                    (str(SCHEMA_VERSION),),
+                )
+                connection.execute("COMMIT")
             return connection
         except BaseException:
             connection.close()
@@ -219,7 +285,7 @@ def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool =
             f"{path}: is not a store of streameval, and was left alone; give another path"
         )
     (text,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() or ("",)
-    if not text.isdecimal():
+    if not isinstance(text, str) or not text.isdecimal() or text == "0":
         raise StoreError(f"{path}: is damaged: it does not tell its schema's version")
     if int(text) > SCHEMA_VERSION:
         raise StoreError(
@@ -240,9 +306,10 @@ def _settle(
             begun.update({f"config.{key}": value for key, value in fingerprint.items()})
             rows = "".join(f"INSERT INTO meta VALUES ({_q(k)}, {_q(v)});" for k, v in begun.items())
             connection.executescript(
-                f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} {rows} "
-                "COMMIT;"
+                f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} {rows}"
             )
+            keep_checksums(connection)
+            connection.execute("COMMIT")
             return
         if fingerprint is None:
             return
@@ -299,13 +366,15 @@ def _q(text: str) -> str:
     return "'" + text.replace("'", "''").replace("\0", "") + "'"
 
 
+_RESTORE = "restore a backup, or begin a new store"
+
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "the disk is full: make room",
     sqlite3.SQLITE_BUSY: "another program is writing to it: let that one finish",
     sqlite3.SQLITE_LOCKED: "another program is writing to it: let that one finish",
     sqlite3.SQLITE_READONLY: "it is read-only: make it and its directory writable",
     sqlite3.SQLITE_CANTOPEN: "check that it may be read and written, and its directory too",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged: restore a copy, or begin a new store",
+    sqlite3.SQLITE_CORRUPT: f"the file is damaged: {_RESTORE}",
     sqlite3.SQLITE_NOTADB: "the file is not a database, and was left alone: give another path",
     sqlite3.SQLITE_IOERR: "the disk failed, or is full: see to it",
 }

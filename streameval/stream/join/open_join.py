@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from streameval.event_time import duration
+from streameval.stream.checksums import keep_checksums
 from streameval.stream.join.join_report import JOIN_SPANS, JoinSpans
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.records.fields import record_fields
@@ -43,6 +44,7 @@ def open_join(settings: RunSettings, store: Store, clock: Callable[[], float]) -
         query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_counts'"
         if not connection.execute(query).fetchone()[0]:
             LabelJoin.create(connection)
+            keep_checksums(connection)
         # For those who read the counts without the settings.
         store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
     fields = record_fields(settings.fields, settings.evaluator, join=True).prediction
