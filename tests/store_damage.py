@@ -1,8 +1,8 @@
 """Damage to a store: every bit flipped and every row deleted, one at a time.
 
 ``python -m tests.store_damage`` damages everything; the suite takes a sample of it. A damage
-is *found* where ``streameval store check`` exits with 1 and one sentence. A bit of the files
-may be flipped without being found only where every row, and the report, stay what they were:
+is *found* where the check of a store raises a StoreError of one line. A bit of a file may be
+flipped without being found only where every row and every answer stay what they were:
 SQLite leaves bytes in a page that mean nothing.
 """
 
@@ -17,15 +17,17 @@ import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, redirect_stderr, redirect_stdout
-from io import BytesIO, TextIOWrapper
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
-from typing import NamedTuple
 
-from streameval.cli import main
 from streameval.command_line.service import run_service
+from streameval.errors import StoreError
 from streameval.stream.config import load_settings
+from streameval.stream.join.join_report import read_join
 from streameval.stream.sources.inbox import Inbox
+from streameval.stream.state_rows import merged_windows
+from streameval.stream.store import open_store, read_store
+from streameval.stream.store_check import check_store
 
 CONFIG = """
 store = "run.db"
@@ -88,31 +90,23 @@ def make_store(directory: Path) -> Path:
     return directory / "run.db"
 
 
-class Outcome(NamedTuple):
-    """What a command said of a store."""
-
-    code: int
-    out: str
-    err: str
-
-
-def command(*arguments: str) -> Outcome:
-    """Run a command here; an exception that it lets through is a fault of its own."""
-    out, err = TextIOWrapper(BytesIO(), "utf-8"), TextIOWrapper(BytesIO(), "utf-8")
-    with redirect_stdout(out), redirect_stderr(err):
-        code = main(list(arguments))
-    texts = []
-    for stream in (out, err):
-        stream.flush()
-        texts.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
-    return Outcome(code, *texts)
-
-
-def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """Every row of every table, each table in its own order."""
-    with closing(sqlite3.connect(path)) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        found = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in tables}
+def answers(path: Path) -> list[object]:
+    """Every row of every table, and what is computed from them."""
+    store = read_store(str(path))
+    try:
+        with store.reading() as connection:
+            tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            found: list[object] = [
+                (name, connection.execute(f"SELECT * FROM {name}").fetchall())
+                for (name,) in tables.fetchall()
+            ]
+            found += [
+                (name, evaluator.to_bytes(), evaluator.report().to_dict())
+                for name, evaluator in merged_windows(connection).items()
+            ]
+            found.append(read_join(connection))
+    finally:
+        store.close()
     return found
 
 
@@ -209,13 +203,15 @@ class Tally:
         self._path = path
         self._work = work / "run.db"
         self._fresh()
-        assert command("store", "check", str(self._work)).code == 0
-        self._rows = rows_of(self._work)
-        self._report = command("store", "report", str(self._work), "--format", "json")
+        check_store(str(self._work))
+        self._answers = answers(self._work)
 
     def _fresh(self) -> None:
         for old in self._work.parent.iterdir():
-            shutil.rmtree(old) if old.is_dir() else old.unlink()
+            if old.is_dir():
+                shutil.rmtree(old)
+            else:
+                old.unlink()
         for suffix in ("", "-wal", ".lock"):
             if os.path.exists(f"{self._path}{suffix}"):
                 shutil.copy(f"{self._path}{suffix}", f"{self._work}{suffix}")
@@ -227,33 +223,46 @@ class Tally:
         self._fresh()
         damage(self._work)
         try:
-            said = command("store", "check", str(self._work))
+            check_store(str(self._work))
+        except StoreError as error:
+            found = "found" if "\n" not in str(error) else "more than one line"
+            self._note(number, what, found, str(error))
         except Exception as error:
             self._note(number, what, "traceback", repr(error))
-            return
-        if said.code == 1 and said.err.count("\n") == 1 and not said.out:
-            self._note(number, what, "found", said.err)
-        elif said.code == 0 and self._is_the_same():
-            self._note(number, what, "without effect", "")
         else:
-            self._note(number, what, "missed", said.out + said.err)
-
-    def _is_the_same(self) -> bool:
-        try:
-            if rows_of(self._work) != self._rows:
-                return False
-            return command("store", "report", str(self._work), "--format", "json") == self._report
-        except Exception:
-            return False
+            same = answers(self._work) == self._answers
+            self._note(number, what, "without effect" if same else "missed", "")
 
     def _note(self, number: int, what: str, how: str, text: str) -> None:
         self.counts[what, how] += 1
-        if how in ("missed", "traceback"):
+        if how not in ("found", "without effect"):
             self.faults.append(f"{number} {what}: {how}: {text}")
 
     def total(self, how: str) -> int:
         """How many ended so."""
         return sum(count for (_, one), count in self.counts.items() if one == how)
+
+
+@contextmanager
+def left_open(path: Path) -> Iterator[None]:
+    """A store as a killed run leaves it: the last commits are in the write-ahead log only."""
+    store = open_store(str(path))
+    try:
+        for n in range(3):
+            with store.transaction():
+                store.set_counters({"replayed": 0, "lives": n})
+        yield
+    finally:
+        store.close()
+
+
+def wal_flips(path: Path) -> Iterator[tuple[str, Damage]]:
+    """A flip of each bit of the write-ahead log, and the log removed or cut short."""
+    yield "-wal removed", lambda work: os.unlink(f"{work}-wal")
+    size = os.path.getsize(f"{path}-wal")
+    for end in (0, 32, size // 2, size - 1):
+        yield "-wal cut", lambda work, end=end: os.truncate(f"{work}-wal", end)  # type: ignore[misc]
+    yield from file_flips(path, "-wal")
 
 
 KINDS: dict[str, Callable[[Path], Iterator[tuple[str, Damage]]]] = {
@@ -262,7 +271,18 @@ KINDS: dict[str, Callable[[Path], Iterator[tuple[str, Damage]]]] = {
     "file": file_flips,
     "predictions": lambda path: file_flips(path, ".inbox/predictions-0000000001.jsonl"),
     "labels": lambda path: file_flips(path, ".inbox/labels-0000000001.jsonl"),
+    "wal": wal_flips,
 }
+
+
+def damaged(path: Path, work: Path, kind: str, share: float, rng: random.Random) -> Tally:
+    """What becomes of this share of the damages of a kind, chosen at random."""
+    with left_open(path) if kind == "wal" else nullcontext():
+        tally = Tally(path, work)
+        for number, (what, damage) in enumerate(KINDS[kind](path)):
+            if rng.random() < share:
+                tally.add(number, what, damage)
+    return tally
 
 
 def _main() -> None:
@@ -275,10 +295,7 @@ def _main() -> None:
     with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as work:
         path = make_store(Path(made))
         for kind in arguments.kinds:
-            tally = Tally(path, Path(work))
-            for number, (what, damage) in enumerate(KINDS[kind](path)):
-                if rng.random() < arguments.share:
-                    tally.add(number, what, damage)
+            tally = damaged(path, Path(work), kind, arguments.share, rng)
             for (what, how), count in sorted(tally.counts.items()):
                 print(f"{kind:8} {what:32} {how:15} {count:8,}", flush=True)
             for fault in tally.faults[:20]:

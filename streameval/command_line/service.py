@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from types import FrameType
 
 import msgspec
@@ -24,7 +22,7 @@ from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.settings import RunSettings
 from streameval.stream.sources.inbox import Inbox
-from streameval.stream.store import open_store
+from streameval.stream.store import inbox_of, open_store
 from streameval.stream.webhook import Webhook
 from streameval.stream.window_order import keep_window_order
 
@@ -92,8 +90,7 @@ def run_service(
         )
         inbox = None
         if settings.http is not None:
-            directory = Path(os.path.realpath(settings.store) + ".inbox")
-            inbox = Inbox(directory, max_bytes=settings.http.max_inbox_bytes)
+            inbox = Inbox(inbox_of(settings.store), max_bytes=settings.http.max_inbox_bytes)
             stack.callback(inbox.close)
         sources = open_sources(settings, runner.positions, inbox, resolve)
         for source in sources:

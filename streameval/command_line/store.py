@@ -1,4 +1,4 @@
-"""``streameval store``: look into a store, take states out, replay what was refused."""
+"""``streameval store``: verify, back up and look into a store, take states out, replay records."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from streameval.command_line.stdout import write
 from streameval.errors import InputError, StateError, shown
 from streameval.evaluator import Evaluator
 from streameval.report import text_table
+from streameval.stream.backup import back_up
+from streameval.stream.backup import restore as restore_backup
 from streameval.stream.checksums import check_rows
 from streameval.stream.join.join_report import read_join
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
 from streameval.stream.state_rows import merged_windows
 from streameval.stream.store import Store, open_store, read_store
-from streameval.stream.store_check import check_store
+from streameval.stream.store_check import Checked, check_store
 from streameval.stream.window_order import in_window_order
 
 __all__ = ["store_app"]
 
 store_app = typer.Typer(
-    help="Look into the store of a run, take states out of it, replay refused records.",
+    help="Verify, back up and look into the store of a run, replay refused records.",
     no_args_is_help=True,
 )
 
@@ -87,9 +89,12 @@ def _one_of(names: list[str]) -> str:
 @store_app.command()
 def check(store: StoreArgument) -> None:
     """Verify the file, every row and post, and that the books balance; also while a run goes on."""
-    found = check_store(store)
+    _say_checked(store, "sound", check_store(store))
+
+
+def _say_checked(path: str, what: str, found: Checked) -> None:
     write(
-        f"{store}: sound\n"
+        f"{path}: {what}\n"
         f"  {found.events:,} events, {found.checkpoints:,} checkpoints\n"
         f"  {found.states:,} states of {found.partitions:,} partitions, "
         f"{found.state_bytes:,} bytes\n"
@@ -98,9 +103,35 @@ def check(store: StoreArgument) -> None:
     )
     if not found.has_checksums:
         say(
-            f"{store}: was written by an older release, without checksums of its rows: not all "
+            f"{path}: was written by an older release, without checksums of its rows: not all "
             "damage can be found. The next run adds them"
         )
+
+
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+
+
+@store_app.command()
+def backup(
+    store: StoreArgument,
+    to: Annotated[str, typer.Argument(metavar="DEST", help="The directory to make.")],
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Copy a store and its inbox into a directory, verified; also while a run goes on."""
+    _say_checked(to, f"a sound copy of {store}", back_up(store, to, overwrite=overwrite))
+
+
+@store_app.command()
+def restore(
+    source: Annotated[
+        str, typer.Argument(metavar="BACKUP", help="A directory that `store backup` made.")
+    ],
+    store: StoreArgument,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Verify a backup, and put it in the place of a store that no run has open, with its inbox."""
+    found = restore_backup(source, store, overwrite=overwrite)
+    _say_checked(store, f"restored from {source}", found)
 
 
 @store_app.command()

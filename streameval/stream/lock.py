@@ -13,7 +13,7 @@ __all__ = ["StoreLock", "commits_noted"]
 
 
 class StoreLock:
-    """The lock of a store, held until :meth:`release` or the end of the process.
+    """The lock of a store, held until :meth:`close` or the end of the process.
 
     It is a lock of the operating system on ``<store>.lock``, so a killed
     process leaves none behind. The file stays, with the pid of its last holder:
@@ -66,8 +66,8 @@ class StoreLock:
             with suppress(OSError):
                 os.pwrite(self._descriptor, b"%-20d\n%-20d\n" % (os.getpid(), commits), 0)
 
-    def release(self) -> None:
-        """Let others have it."""
+    def close(self) -> None:
+        """Release the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from streameval.errors import ConfigError, StoreError, shown
@@ -20,10 +22,25 @@ from streameval.stream.checksums import check_rows, check_types, keep_checksums,
 from streameval.stream.lock import StoreLock
 from streameval.stream.private_files import private_file, tighten
 
-__all__ = ["SCHEMA_VERSION", "Store", "open_store", "read_store", "verify"]
+__all__ = [
+    "RESTORED",
+    "SCHEMA_VERSION",
+    "Store",
+    "finish_restore",
+    "inbox_of",
+    "open_store",
+    "read_store",
+    "restoring",
+    "sync",
+    "verify",
+    "worded",
+]
 
 SCHEMA_VERSION = 2
 """1 had no checksums of rows; a store of it gets them when a run opens it."""
+
+RESTORED = "store.db"
+"""The store in a backup."""
 
 _APPLICATION_ID = 0x53455631  # "SEV1", which `file` and other tools can know it by
 
@@ -138,7 +155,7 @@ class Store:
         with suppress(sqlite3.Error):
             self.connection.close()
         if self._lock is not None:
-            self._lock.release()
+            self._lock.close()
 
 
 def open_store(
@@ -163,6 +180,7 @@ def open_store(
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
     lock = StoreLock(path)
     try:
+        finish_restore(path, lock)
         connection = _connect(path, busy_seconds, lock)
         try:
             _settle(connection, path, fingerprint)
@@ -170,7 +188,7 @@ def open_store(
             connection.close()
             raise
     except BaseException:
-        lock.release()
+        lock.close()
         raise
     return Store(path, connection, lock)
 
@@ -181,6 +199,10 @@ def read_store(path: str) -> Store:
     Raises:
         StoreError: There is none, or it cannot be read.
     """
+    if os.path.isdir(restoring(path)):
+        raise StoreError(
+            f"{path}: a restore was interrupted; repeat it, or start the run, which finishes it"
+        )
     if not os.path.isfile(path):
         raise StoreError(f"{path}: there is no such store")
     with worded(path, "cannot be read"):
@@ -194,6 +216,61 @@ def read_store(path: str) -> Store:
             connection.close()
             raise
     return Store(path, connection, None)
+
+
+def inbox_of(path: str) -> Path:
+    """The directory of a store's inbox: beside it, also where its path is a link."""
+    return Path(os.path.realpath(path) + ".inbox")
+
+
+def restoring(path: str) -> str:
+    """The directory of a verified copy that is about to take the place of a store."""
+    return os.path.realpath(path) + ".restoring"
+
+
+def finish_restore(path: str, lock: StoreLock) -> None:
+    """Put what is in :func:`restoring` in the place of a store and its inbox, if it is there.
+
+    Each step can be repeated: a crash between two of them is mended by the next call.
+
+    Args:
+        path: Of the store.
+        lock: Of the store.
+
+    Raises:
+        StoreError: The old files cannot be replaced.
+    """
+    copied = os.path.join(restoring(path), RESTORED)
+    if not os.path.isdir(restoring(path)):
+        return
+    store, inbox = os.path.realpath(path), inbox_of(path)
+    try:
+        lock.note(0)  # it has noted the commits of the old store
+        for suffix in ("-wal", "-shm"):
+            Path(store + suffix).unlink(missing_ok=True)
+        if os.path.isfile(copied):
+            os.replace(copied, store)
+        if inbox_of(copied).is_dir():
+            if inbox.is_dir():
+                shutil.rmtree(inbox)
+            os.rename(inbox_of(copied), inbox)
+        sync(os.path.dirname(store))
+        shutil.rmtree(restoring(path))
+        with suppress(OSError):
+            inbox.rmdir()  # where the backup had no posts
+    except OSError as error:
+        raise StoreError(
+            f"{path}: a restore cannot be finished: {error.filename}: {error.strerror}"
+        ) from None
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Bring a file or directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def verify(connection: sqlite3.Connection, path: str, commits: int) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from streameval.errors import StoreError
@@ -20,9 +18,9 @@ from streameval.stream.progress import Progress
 from streameval.stream.quarantine import listed, reasons
 from streameval.stream.sources.inbox import check_inbox
 from streameval.stream.state_rows import merged_windows
-from streameval.stream.store import Store, read_store, verify, worded
+from streameval.stream.store import Store, inbox_of, read_store, verify, worded
 
-__all__ = ["Checked", "check_store", "inbox_of"]
+__all__ = ["Checked", "check_store"]
 
 _TRIES = 20
 
@@ -41,11 +39,6 @@ class Checked:
     quarantined: int
     has_checksums: bool
     """False for a store of an older release, of which less can be verified."""
-
-
-def inbox_of(store: str) -> Path:
-    """Where the inbox of a store is."""
-    return Path(os.path.realpath(store) + ".inbox")
 
 
 def check_store(path: str) -> Checked:

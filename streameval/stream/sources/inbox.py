@@ -24,6 +24,7 @@ from streameval.stream.sources.inbox_segments import (
     segments,
     sound_end,
 )
+from streameval.stream.store import sync
 
 __all__ = ["Inbox", "InboxFullError", "InboxKind", "InboxSource", "check_inbox"]
 
@@ -135,7 +136,7 @@ class _Tail:
             private_file(segment_path(directory, kind, old))
         self._file = path.open("ab", buffering=0)
         os.fsync(self._file.fileno())
-        _sync_directory(directory)
+        sync(directory)
         self._older = sum(
             segment_path(directory, kind, number).stat().st_size for number in found[:-1]
         )
@@ -168,7 +169,7 @@ class _Tail:
             path = segment_path(self._directory, self._kind, self.number + 1)
             private_file(path)
             file = path.open("ab", buffering=0)
-            _sync_directory(self._directory)
+            sync(self._directory)
             self._file.close()
             self._file = file
             self._older += self.written
@@ -374,11 +375,3 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
     while view:
         written = file.write(view)
         view = view[written or 0 :]
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
