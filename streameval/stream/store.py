@@ -462,9 +462,14 @@ def worded(path: str, what: str) -> Iterator[None]:
     """SQLite's errors as StoreError, with what to do."""
     try:
         yield
-    except sqlite3.Error as error:
-        # The lower byte is the primary code, the rest tells where it came from.
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            # A message of SQLite's that quotes a damaged schema.
+            code, text = sqlite3.SQLITE_CORRUPT, error.object.decode(errors="replace")
+        else:
+            # The lower byte is the primary code, the rest tells where it came from.
+            code, text = getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error)
+        text = " ".join(text.split())
         remedy = _REMEDIES.get(code, "")
         safe = (
             ", then start again: what was checkpointed is safe, and the rest is read again"
@@ -472,4 +477,4 @@ def worded(path: str, what: str) -> Iterator[None]:
             else ""
         )
         tail = f"; {remedy}{safe}" if remedy else ""
-        raise StoreError(f"{path}: {what}: {error}{tail}") from error
+        raise StoreError(f"{path}: {what}: {text}{tail}") from error
