@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from command_runs import Command, in_process
 
 import streameval as se
 from streameval.evaluator import load
+from streameval.stream.store import open_store
 
 CONFIG = """
 [fields]
@@ -113,7 +113,7 @@ def test_windows_come_in_the_order_of_the_settings(command: Command, tmp_path: P
         "DELETE FROM meta WHERE key = 'windows'",
         "INSERT INTO meta VALUES ('windows', '[')",
     ):
-        with closing(sqlite3.connect("order.db")) as connection, connection:
+        with closing(open_store("order.db")) as opened, opened.transaction() as connection:
             connection.execute(noted)
         assert windows() == ["all", "hour", "week"]
 
@@ -152,7 +152,7 @@ def test_a_reason_that_there_is_not(command: Command, store: str) -> None:
     listed = command("store", "quarantine", store, "--format", "json").out
     assert [row["replay"] for row in json.loads(listed)["records"]] == [False, False]
     # One of which none are left is no mistake: a script may run twice.
-    with closing(sqlite3.connect(store)) as connection, connection:
+    with closing(open_store(store)) as opened, opened.transaction() as connection:
         connection.execute("DELETE FROM quarantine WHERE reason = 'score'")
     result = command("store", "quarantine", store, "--replay", "--reason", "score")
     assert (result.code, result.out) == (0, "0 records will be read first by the next run\n")
@@ -191,6 +191,21 @@ def test_a_damaged_store(command: Command, store: str) -> None:
     result = command("store", "check", store)
     assert result.code == 1
     assert "is damaged" in result.err
+    for query in ("report", "quarantine", "export"):
+        result = command("store", query, store)
+        assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+
+
+def test_backup_and_restore(command: Command, store: str) -> None:
+    sound = command("store", "check", store).out.partition("\n")[2]
+    result = command("store", "backup", store, "copy")
+    assert (result.code, result.out) == (0, f"copy: a sound copy of {store}\n{sound}")
+    result = command("store", "backup", store, "copy")
+    assert (result.code, result.err.count("--overwrite")) == (1, 1)
+    result = command("store", "restore", "copy", "new.db")
+    assert (result.code, result.out) == (0, f"new.db: restored from copy\n{sound}")
+    assert command("store", "restore", "copy", "new.db", "--overwrite").code == 0
+    assert command("store", "report", "new.db").out == command("store", "report", store).out
 
 
 def test_a_report_tells_of_labels_that_are_missing(command: Command) -> None:

@@ -6,10 +6,12 @@ import os
 import random
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -162,8 +164,54 @@ def test_damage_is_told_and_a_torn_end_is_cut(tmp_path: Path) -> None:
         path.write_bytes(whole[:end])
         assert sound_end(path) <= end
     path.write_bytes(whole[:5] + b"!" + whole[6:])
-    with pytest.raises(StoreError, match=r"damaged at byte 0, before whole posts"):
+    with pytest.raises(StoreError, match=r"damaged at byte 0; restore a backup, or move it away"):
         inbox_at(tmp_path)
+    # The last post is as whole as the others: it was answered, and is not cut off.
+    for place in range(whole.rindex(b"\n", 0, -1) + 1, len(whole)):
+        for bit in range(8):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            with pytest.raises(StoreError, match="damaged at byte"):
+                inbox_at(tmp_path)
+
+
+def test_posts_of_an_older_release_are_read(tmp_path: Path) -> None:
+    body = b'{"n": 1}\n'
+    old = b"5 9 %08x\n%s" % (zlib.crc32(body), body)
+    (tmp_path / "labels-0000000001.jsonl").write_bytes(old)
+    inbox = inbox_at(tmp_path)
+    inbox.append("labels", b'{"n": 2}')
+    assert drain(reader_of(inbox, {})) == [b'{"n": 1}', b'{"n": 2}']
+
+
+def test_a_power_cut_leaves_zeros(tmp_path: Path) -> None:
+    inbox = inbox_at(tmp_path)
+    for n in range(2):
+        inbox.append("labels", b'{"n": %d}' % n)
+    inbox.close()
+    path = tmp_path / "labels-0000000001.jsonl"
+    whole = path.read_bytes()
+    second = whole.index(b"\n", whole.index(b"}")) + 1
+    for kept in range(second, len(whole)):
+        path.write_bytes(whole[:kept] + b"\0" * (len(whole) - kept))
+        if kept == second or b"\n" in whole[second:kept]:
+            assert sound_end(path) == second
+
+
+def test_posts_are_private(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        inbox_at(tmp_path / "in").append("labels", b"{}")
+    finally:
+        os.umask(before)
+    close_all()
+    paths = [tmp_path / "in", *(tmp_path / "in").iterdir()]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o700, 0o600, 0o600]
+    for path in paths:
+        path.chmod(0o755)
+    inbox_at(tmp_path / "in")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in paths] == [0o700, 0o700, 0o700]
 
 
 def test_without_file_handles_reading_goes_on_later(tmp_path: Path) -> None:
@@ -190,7 +238,7 @@ def test_without_file_handles_reading_goes_on_later(tmp_path: Path) -> None:
 def test_a_body_cannot_forge_a_post(tmp_path: Path) -> None:
     inbox = inbox_at(tmp_path)
     inbox.append("labels", b'{"n": 1}')
-    inbox.append("labels", b"{}\n" + frame_bytes(5, b'{"forged": 1}\n'))
+    inbox.append("labels", b"{}\n" + frame_bytes(5, b'{"forged": 1}\n', 3))
     inbox.close()
     path = tmp_path / "labels-0000000001.jsonl"
     path.write_bytes(path.read_bytes()[:-2])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_a_transaction_is_all_or_nothing(path: str) -> None:
     store = open_store(path, SETUP)
     assert store.counters() == {"events": 1, "checkpoints": 1}
     assert store.meta() == {
-        "schema": "1",
+        "schema": "2",
         "config.evaluator.task": '"binary"',
         "config.evaluator.threshold": "0.5",
     }
@@ -185,7 +185,7 @@ def test_a_damaged_file_is_told(path: str) -> None:
     data = bytearray(Path(path).read_bytes())
     data[4096:] = b"\xff" * (len(data) - 4096)
     Path(path).write_bytes(data)
-    with pytest.raises(StoreError, match=r"damaged: restore a copy"):
+    with pytest.raises(StoreError, match=r"damaged: restore a backup"):
         open_store(path, SETUP)
 
 
@@ -206,16 +206,28 @@ def test_a_reader_sees_one_moment_beside_the_writer(path: str) -> None:
     store.close()
 
 
-def test_a_copy_of_a_live_store_is_a_store(path: str, tmp_path: Path) -> None:
-    store = open_store(path, SETUP)
-    with store.transaction():
-        store.set_counters({"events": 5})
-    for suffix in ("", "-wal"):
-        shutil.copy(path + suffix, str(tmp_path / f"copy.db{suffix}"))
+@pytest.mark.parametrize("umask", [0, 0o022, 0o777])
+def test_a_store_is_private(path: str, umask: int, caplog: pytest.LogCaptureFixture) -> None:
+    def modes() -> list[int]:
+        return [
+            stat.S_IMODE(os.stat(path + suffix).st_mode) for suffix in ("", "-wal", "-shm", ".lock")
+        ]
+
+    before = os.umask(umask)
+    try:
+        store = open_store(path, SETUP)
+        with store.transaction():
+            store.set_counters({"events": 1})
+    finally:
+        os.umask(before)
+    assert modes() == [0o600] * 4
+    assert not caplog.records
     store.close()
-    copy = open_store(str(tmp_path / "copy.db"), SETUP)
-    assert copy.counters() == {"events": 5}
-    copy.close()
+    os.chmod(path, 0o644)
+    store = open_store(path, SETUP)
+    assert modes() == [0o600] * 4
+    assert "other users had access (mode 0644); the mode is 0600 now" in caplog.text
+    store.close()
 
 
 def test_positions(path: str) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -29,7 +27,7 @@ from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.settings import RunSettings
 from streameval.stream.sources.inbox import Inbox
-from streameval.stream.store import Store, open_store
+from streameval.stream.store import Store, inbox_of, open_store
 from streameval.stream.webhook import Webhook
 from streameval.stream.window_order import keep_window_order
 
@@ -109,7 +107,7 @@ def run_service(
         )
         inbox = None
         if settings.http is not None:
-            directory = Path(os.path.realpath(settings.store) + ".inbox")
+            directory = inbox_of(settings.store)
             inbox = parts.inbox = Inbox(directory, max_bytes=settings.http.max_inbox_bytes)
             stack.callback(inbox.close)
         sources = open_sources(settings, runner.positions, inbox, resolve)

@@ -15,7 +15,7 @@ from streameval.stream.alerts import AlertBook, Transition
 from streameval.stream.settings import RunSettings
 from streameval.stream.webhook import Webhook
 
-__all__ = ["Alarms"]
+__all__ = ["Alarms", "restore_alerts"]
 
 log = logging.getLogger(__name__)
 
@@ -43,13 +43,8 @@ class Alarms:
         self._book = AlertBook(settings.alert, settings.window[0].name)
         self._webhook = webhook
         self._now = now
-        row = connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
-        if row is not None:
-            try:
-                self._book.restore(msgspec.json.decode(row[0]))
-            except (msgspec.DecodeError, StateError) as error:
-                raise StoreError(f"the alerts in the store are damaged: {error}") from None
-        self._written = self._state() if row is None else row[0]
+        stored = restore_alerts(self._book, connection)
+        self._written = self._state() if stored is None else stored
         for transition in self._book.unsent:
             self._tell(transition)
 
@@ -106,6 +101,26 @@ class Alarms:
         if state != self._written:
             connection.execute("INSERT OR REPLACE INTO alerts VALUES ('book', ?)", (state,))
             self._written = state
+
+
+def restore_alerts(book: AlertBook, connection: sqlite3.Connection) -> str | None:
+    """Let a book go on from what a store holds.
+
+    Returns:
+        The text in the store; None where there is none.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    row = connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
+    if row is None:
+        return None
+    try:
+        book.restore(msgspec.json.decode(row[0]))
+    except (msgspec.DecodeError, StateError) as error:
+        raise StoreError(f"the alerts in the store are damaged: {error}") from None
+    text: str = row[0]
+    return text
 
 
 def _slice_text(values: Mapping[str, str | int]) -> str:

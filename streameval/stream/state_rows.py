@@ -19,6 +19,7 @@ import msgspec
 
 from streameval.errors import InputError, StateError, StoreError
 from streameval.evaluator import Evaluator, from_bytes
+from streameval.stream.checksums import soundness
 from streameval.stream.event_columns import arguments
 
 __all__ = ["PART", "Event", "StateRow", "StateRows", "merged_windows", "read_rows", "take_back"]
@@ -72,13 +73,15 @@ def read_rows(
 ) -> Iterator[StateRow]:
     """The rows in order, from a number on, one at a time; raises StoreError for a damaged one."""
     query = (
-        "SELECT partition, window, number, kind, reverted, data FROM states "
-        "WHERE (?1 IS NULL OR partition = ?1) AND (?2 IS NULL OR window = ?2) "
+        f"SELECT partition, window, number, kind, reverted, data, {soundness(connection, 'states')}"
+        " FROM states WHERE (?1 IS NULL OR partition = ?1) AND (?2 IS NULL OR window = ?2) "
         "AND (?3 IS NULL OR number >= ?3) ORDER BY partition, window, number"
     )
-    chosen = partition, window, first
-    for part, name, number, kind, reverted, data in connection.execute(query, chosen):
+    rows = connection.execute(query, (partition, window, first))
+    for part, name, number, kind, reverted, data, is_sound in rows:
         try:
+            if not is_sound:
+                raise StateError("it does not match its checksum")
             evaluator = from_bytes(data)
             taken: list[Event] = msgspec.msgpack.decode(reverted, strict=False) if reverted else []
             if not isinstance(taken, list) or not all(isinstance(item, dict) for item in taken):
@@ -86,7 +89,7 @@ def read_rows(
         except (StateError, msgspec.DecodeError) as error:
             raise StoreError(
                 f"the state {number} of partition {part!r}, window {name!r} is damaged: {error}; "
-                "restore a copy of the store, or begin a new one"
+                "restore a backup, or begin a new store"
             ) from None
         yield StateRow(part, name, number, kind, evaluator, taken)
 
@@ -113,7 +116,14 @@ def merged_windows(
                 f"{row.window!r} does not belong with the others: {error}"
             ) from None
     for window, event in taken:
-        take_back(found[window], event)
+        try:
+            take_back(found[window], event)
+        except (TypeError, ValueError, KeyError) as error:
+            # Only in an older store: without a checksum of the row.
+            raise StoreError(
+                f"an event to take back in window {window!r} is damaged: {error}; "
+                "restore a backup, or begin a new store"
+            ) from None
     return dict(sorted(found.items()))
 
 

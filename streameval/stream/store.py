@@ -10,17 +10,38 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from streameval.errors import ConfigError, StoreError, shown
+from streameval.stream.checksums import check_rows, check_types, keep_checksums, note_unwatched
 from streameval.stream.lock import StoreLock
+from streameval.stream.private_files import private_file, tighten
 
-__all__ = ["SCHEMA_VERSION", "Store", "open_store", "read_store", "refused_change"]
+__all__ = [
+    "RESTORED",
+    "SCHEMA_VERSION",
+    "Store",
+    "finish_restore",
+    "inbox_of",
+    "open_store",
+    "read_store",
+    "refused_change",
+    "restoring",
+    "sync",
+    "verify",
+    "worded",
+]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1 had no checksums of rows; a store of it gets them when a run opens it."""
+
+RESTORED = "store.db"
+"""The store in a backup."""
 
 _APPLICATION_ID = 0x53455631  # "SEV1", which `file` and other tools can know it by
 
@@ -83,11 +104,16 @@ class Store:
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self.connection
+                note_unwatched(self.connection)
+                commits = _commits(self.connection) + 1
+                self.connection.execute(f"PRAGMA user_version = {commits}")
                 self.connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
                     self.connection.execute("ROLLBACK")
                 raise
+            if self._lock is not None:
+                self._lock.note(commits)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -130,7 +156,7 @@ class Store:
         with suppress(sqlite3.Error):
             self.connection.close()
         if self._lock is not None:
-            self._lock.release()
+            self._lock.close()
 
 
 def open_store(
@@ -160,7 +186,8 @@ def open_store(
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
     lock = StoreLock(path)
     try:
-        connection = _connect(path, busy_seconds)
+        finish_restore(path, lock)
+        connection = _connect(path, busy_seconds, lock)
         try:
             if evolve is not None and _holds_tables(connection, path):
                 evolve(Store(path, connection, lock))
@@ -169,7 +196,7 @@ def open_store(
             connection.close()
             raise
     except BaseException:
-        lock.release()
+        lock.close()
         raise
     return Store(path, connection, lock)
 
@@ -180,6 +207,10 @@ def read_store(path: str) -> Store:
     Raises:
         StoreError: There is none, or it cannot be read.
     """
+    if os.path.isdir(restoring(path)):
+        raise StoreError(
+            f"{path}: a restore was interrupted; repeat it, or start the run, which finishes it"
+        )
     if not os.path.isfile(path):
         raise StoreError(f"{path}: there is no such store")
     with worded(path, "cannot be read"):
@@ -195,7 +226,109 @@ def read_store(path: str) -> Store:
     return Store(path, connection, None)
 
 
-def _connect(path: str, busy_seconds: float) -> sqlite3.Connection:
+def inbox_of(path: str) -> Path:
+    """The directory of a store's inbox: beside it, also where its path is a link."""
+    return Path(os.path.realpath(path) + ".inbox")
+
+
+def restoring(path: str) -> str:
+    """The directory of a verified copy that is about to take the place of a store."""
+    return os.path.realpath(path) + ".restoring"
+
+
+def finish_restore(path: str, lock: StoreLock) -> None:
+    """Put what is in :func:`restoring` in the place of a store and its inbox, if it is there.
+
+    Each step can be repeated: a crash between two of them is mended by the next call.
+
+    Args:
+        path: Of the store.
+        lock: Of the store.
+
+    Raises:
+        StoreError: The old files cannot be replaced.
+    """
+    copied = os.path.join(restoring(path), RESTORED)
+    if not os.path.isdir(restoring(path)):
+        return
+    store, inbox = os.path.realpath(path), inbox_of(path)
+    try:
+        lock.note(0)  # it has noted the commits of the old store
+        for suffix in ("-wal", "-shm"):
+            Path(store + suffix).unlink(missing_ok=True)
+        if os.path.isfile(copied):
+            os.replace(copied, store)
+        if inbox_of(copied).is_dir():
+            if inbox.is_dir():
+                shutil.rmtree(inbox)
+            os.rename(inbox_of(copied), inbox)
+        sync(os.path.dirname(store))
+        shutil.rmtree(restoring(path))
+        with suppress(OSError):
+            inbox.rmdir()  # where the backup had no posts
+    except OSError as error:
+        raise StoreError(
+            f"{path}: a restore cannot be finished: {error.filename}: {error.strerror}"
+        ) from None
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Bring a file or directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def verify(connection: sqlite3.Connection, path: str, commits: int) -> bool:
+    """Whether a store is whole: the file, every row, and the last commit.
+
+    Args:
+        connection: Of the store; inside a transaction.
+        path: Of the store, for errors.
+        commits: How many its lock file has noted.
+
+    Returns:
+        False where it is an older store, of whose rows only the types are verified.
+
+    Raises:
+        StoreError: It is damaged.
+
+    Cost:
+        One read of the whole file.
+    """
+    with worded(path, "cannot be read"):
+        faults = [text for (text,) in connection.execute("PRAGMA integrity_check(3)")]
+        if faults != ["ok"]:
+            what = "; ".join(" ".join(fault.split()) for fault in faults)
+            raise StoreError(f"{path}: is damaged: {what}; {_RESTORE}")
+        has_checksums = check_rows(connection)
+        if not has_checksums:
+            check_types(connection)
+    found = _commits(connection)
+    if found < commits:
+        raise StoreError(
+            f"{path}: the last commits are missing: expected {commits}, got {found}; the end of "
+            f"{path}-wal was damaged, or the file was removed: restore a backup (or, where an "
+            f"older copy was put there on purpose, delete {path}.lock)"
+        )
+    return has_checksums
+
+
+def _commits(connection: sqlite3.Connection) -> int:
+    (commits,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(commits)
+
+
+def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connection:
+    try:
+        # SQLite gives the files that it makes beside this one the same rights.
+        private_file(path)
+        for suffix in ("-wal", "-shm"):
+            tighten(path + suffix)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be opened: {error.strerror}") from None
     with worded(path, "cannot be opened"):
         connection = sqlite3.connect(
             path, timeout=busy_seconds, isolation_level=None, cached_statements=256
@@ -210,6 +343,17 @@ def _connect(path: str, busy_seconds: float) -> sqlite3.Connection:
                 )
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA journal_size_limit = 67108864")
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                lock.note(0)  # what it says is of a store that was here before
+            else:
+                connection.execute("BEGIN IMMEDIATE")
+                verify(connection, path, lock.commits)
+                keep_checksums(connection)
+                connection.execute(
+                    "UPDATE meta SET value = ? WHERE key = 'schema' AND value <> ?1",
+                    (str(SCHEMA_VERSION),),
+                )
+                connection.execute("COMMIT")
             return connection
         except BaseException:
             connection.close()
@@ -226,7 +370,7 @@ def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool =
             f"{path}: is not a store of streameval, and was left alone; give another path"
         )
     (text,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() or ("",)
-    if not text.isdecimal():
+    if not isinstance(text, str) or not text.isdecimal() or text == "0":
         raise StoreError(f"{path}: is damaged: it does not tell its schema's version")
     if int(text) > SCHEMA_VERSION:
         raise StoreError(
@@ -253,9 +397,10 @@ def _settle(
             begun.update({f"config.{key}": value for key, value in fingerprint.items()})
             rows = "".join(f"INSERT INTO meta VALUES ({_q(k)}, {_q(v)});" for k, v in begun.items())
             connection.executescript(
-                f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} {rows} "
-                "COMMIT;"
+                f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} {rows}"
             )
+            keep_checksums(connection)
+            connection.execute("COMMIT")
             return
         if fingerprint is None:
             return
@@ -325,13 +470,15 @@ def _q(text: str) -> str:
     return "'" + text.replace("'", "''").replace("\0", "") + "'"
 
 
+_RESTORE = "restore a backup, or begin a new store"
+
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "the disk is full: make room",
     sqlite3.SQLITE_BUSY: "another program is writing to it: let that one finish",
     sqlite3.SQLITE_LOCKED: "another program is writing to it: let that one finish",
     sqlite3.SQLITE_READONLY: "it is read-only: make it and its directory writable",
     sqlite3.SQLITE_CANTOPEN: "check that it may be read and written, and its directory too",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged: restore a copy, or begin a new store",
+    sqlite3.SQLITE_CORRUPT: f"the file is damaged: {_RESTORE}",
     sqlite3.SQLITE_NOTADB: "the file is not a database, and was left alone: give another path",
     sqlite3.SQLITE_IOERR: "the disk failed, or is full: see to it",
 }
@@ -342,9 +489,14 @@ def worded(path: str, what: str) -> Iterator[None]:
     """SQLite's errors as StoreError, with what to do."""
     try:
         yield
-    except sqlite3.Error as error:
-        # The lower byte is the primary code, the rest tells where it came from.
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            # A message of SQLite's that quotes a damaged schema.
+            code, text = sqlite3.SQLITE_CORRUPT, error.object.decode(errors="replace")
+        else:
+            # The lower byte is the primary code, the rest tells where it came from.
+            code, text = getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error)
+        text = " ".join(text.split())
         remedy = _REMEDIES.get(code, "")
         safe = (
             ", then start again: what was checkpointed is safe, and the rest is read again"
@@ -352,4 +504,4 @@ def worded(path: str, what: str) -> Iterator[None]:
             else ""
         )
         tail = f"; {remedy}{safe}" if remedy else ""
-        raise StoreError(f"{path}: {what}: {error}{tail}") from error
+        raise StoreError(f"{path}: {what}: {text}{tail}") from error

@@ -8,6 +8,7 @@ import msgspec
 
 from streameval.errors import StoreError
 from streameval.event_time import duration
+from streameval.stream.checksums import keep_checksums
 from streameval.stream.join.join_report import JOIN_SPANS, JoinSpans, read_spans
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.records.fields import record_fields
@@ -77,6 +78,7 @@ def open_join(
         query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_counts'"
         if not connection.execute(query).fetchone()[0]:
             LabelJoin.create(connection)
+            keep_checksums(connection)
         # For those who read the counts without the settings.
         store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
     with store.reading() as connection:

@@ -97,6 +97,11 @@ class SegmentStore:
         except sqlite3.DatabaseError as error:
             raise StoreError(f"join segments after {last} cannot be read: {error}") from None
 
+    def check(self) -> None:
+        """Decode every entry; raises StoreError for one that is damaged."""
+        for _, _, segment in self._stored():
+            segment.at(range(len(segment)))
+
     def __len__(self) -> int:
         """Versions of entries whose place is known."""
         return len(self._runs)

@@ -16,6 +16,7 @@ from typing import BinaryIO, Literal, TypeAlias
 
 from streameval.errors import StoreError, shown
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.private_files import private_directory, private_file
 from streameval.stream.sources.inbox_segments import (
     frame_bytes,
     read_frames,
@@ -23,8 +24,9 @@ from streameval.stream.sources.inbox_segments import (
     segments,
     sound_end,
 )
+from streameval.stream.store import sync
 
-__all__ = ["Inbox", "InboxFullError", "InboxKind", "InboxSource"]
+__all__ = ["Inbox", "InboxFullError", "InboxKind", "InboxSource", "check_inbox"]
 
 InboxKind: TypeAlias = Literal["predictions", "labels"]
 
@@ -69,7 +71,7 @@ class Inbox:
         self.arrived = threading.Event()
         """Set with each post; who waits for posts clears it."""
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            private_directory(directory)
             ends = {kind: _cut_torn_end(directory, kind) for kind in _KINDS}
             self.tails = {kind: _Tail(directory, kind, end) for kind, end in ends.items()}
         except OSError as error:
@@ -101,7 +103,7 @@ class Inbox:
                 "not counted yet; post again later"
             )
         try:
-            self.tails[kind].append(frame_bytes(int(self._clock() * 1_000_000), body))
+            self.tails[kind].append(int(self._clock() * 1_000_000), body)
         except OSError as error:
             raise InboxFullError(f"the inbox cannot be written: {error.strerror}") from None
         self.arrived.set()
@@ -130,17 +132,20 @@ class _Tail:
         self.number = found[-1] if found else 1
         path = segment_path(directory, kind, self.number)
         self.written = self.durable = end
+        for old in (*found, self.number):
+            private_file(segment_path(directory, kind, old))
         self._file = path.open("ab", buffering=0)
         os.fsync(self._file.fileno())
-        _sync_directory(directory)
+        sync(directory)
         self._older = sum(
             segment_path(directory, kind, number).stat().st_size for number in found[:-1]
         )
 
-    def append(self, frame: bytes) -> None:
+    def append(self, time: int, body: bytes) -> None:
         with self._writing:
             if self.written >= _SEGMENT_BYTES:
                 self._next_segment()
+            frame = frame_bytes(time, body, self.written)
             try:
                 _write_all(self._file, frame)
             except OSError:
@@ -162,8 +167,9 @@ class _Tail:
             os.fsync(self._file.fileno())
             self.durable = self.written
             path = segment_path(self._directory, self._kind, self.number + 1)
+            private_file(path)
             file = path.open("ab", buffering=0)
-            _sync_directory(self._directory)
+            sync(self._directory)
             self._file.close()
             self._file = file
             self._older += self.written
@@ -255,11 +261,7 @@ class _Reader:
         self._file: BinaryIO | None = None
         self._problem = ""
         if self._segment not in there or self._offset > self._tail.end_of(self._segment):
-            raise StoreError(
-                f"{inbox.directory}: expected segment {self._segment} with at least "
-                f"{self._offset} bytes of {kind}, which the store has counted; it is not there. "
-                "The inbox and the store belong together: restore both, or move both away"
-            )
+            raise _missing(inbox.directory, kind, self._segment, self._offset)
 
     def read(self) -> Batch | None:
         while True:
@@ -331,6 +333,45 @@ class _Reader:
             self._file = None
 
 
+def check_inbox(directory: Path, positions: Mapping[str, Position]) -> None:
+    """Verify each post that lies in an inbox, and that those which are not counted do.
+
+    Args:
+        directory: The inbox; nothing is written to it.
+        positions: Of the store that it belongs to, by partition.
+
+    Raises:
+        StoreError: A segment is damaged or missing.
+        FileNotFoundError: A run has deleted a segment in the meantime.
+    """
+    for kind in _KINDS:
+        position = positions.get(f"http:{kind}")
+        there = segments(directory, kind) if directory.is_dir() else []
+        ends = {}
+        for number in there:
+            path = segment_path(directory, kind, number)
+            ends[number] = sound_end(path)
+            if number != there[-1] and ends[number] != path.stat().st_size:
+                raise StoreError(
+                    f"{path}: damaged at byte {ends[number]}; restore a backup, or move it away"
+                )
+        if position is not None:
+            first, offset = int(position["segment"]), int(position["offset"])
+            if ends.get(first, -1) < offset:
+                raise _missing(directory, kind, first, offset)
+        for number in range(there[0], there[-1]) if there else ():
+            if number not in ends:
+                raise _missing(directory, kind, number, 0)
+
+
+def _missing(directory: Path, kind: InboxKind, segment: int, offset: int) -> StoreError:
+    return StoreError(
+        f"{directory}: expected segment {segment} with at least {offset} bytes of {kind}, which "
+        "the store has counted; it is not there. The inbox and the store belong together: "
+        "restore both from one backup, or move both away"
+    )
+
+
 def _cut_torn_end(directory: Path, kind: InboxKind) -> int:
     """The length of the newest segment, without what a crash left of a post."""
     found = segments(directory, kind)
@@ -347,11 +388,3 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
     while view:
         written = file.write(view)
         view = view[written or 0 :]
-
-
-def _sync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

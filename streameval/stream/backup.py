@@ -1,0 +1,182 @@
+"""Backups of a store and its inbox, taken while a run writes, and put back.
+
+A backup is a directory with ``store.db``, which is a store like any other, and
+``store.db.inbox`` where there are posts. It shows one moment: a commit of the store, and every
+post that was answered before the backup began and that this commit has not counted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from streameval.errors import StoreError
+from streameval.stream.lock import StoreLock, commits_noted
+from streameval.stream.private_files import private_directory, private_file
+from streameval.stream.progress import Progress
+from streameval.stream.store import (
+    RESTORED,
+    finish_restore,
+    inbox_of,
+    read_store,
+    restoring,
+    sync,
+    worded,
+)
+from streameval.stream.store_check import Checked, check_store
+
+__all__ = ["back_up", "restore"]
+
+_TRIES = 20
+
+
+def back_up(store: str, destination: str, *, overwrite: bool = False) -> Checked:
+    """Copy a store and its inbox, also while a run writes to them.
+
+    Args:
+        store: The store's path.
+        destination: The directory to make. It appears when the copy is complete and verified.
+        overwrite: Replace an existing backup.
+
+    Returns:
+        What the backup holds.
+
+    Raises:
+        StoreError: The store is damaged, the destination exists, or it cannot be written.
+    """
+    target = os.path.abspath(destination)
+    there = os.path.lexists(target)
+    if there and not overwrite:
+        raise StoreError(f"{destination}: exists already; --overwrite replaces it")
+    if there and not os.path.isfile(os.path.join(target, RESTORED)):
+        raise StoreError(f"{destination}: is not a backup, and was left alone")
+    with _made_beside(target) as made:
+        checked = _copied(store, made)
+        with suppress(OSError):
+            inbox_of(os.path.join(made, RESTORED)).rmdir()  # where it is empty
+        if there:
+            os.rename(target, made + ".old")
+        os.rename(made, target)
+        sync(os.path.dirname(target))
+        shutil.rmtree(made + ".old", ignore_errors=True)
+    return checked
+
+
+def restore(backup: str, store: str, *, overwrite: bool = False) -> Checked:
+    """Put a backup in the place of a store and its inbox.
+
+    The backup is copied and verified first. A crash leaves the old store or the new one: what
+    was begun is finished when the store is opened the next time.
+
+    Args:
+        backup: A directory that :func:`back_up` made.
+        store: The path; no run may have the store open.
+        overwrite: Replace an existing store.
+
+    Returns:
+        What the store holds now.
+
+    Raises:
+        StoreError: The backup is damaged, or the store exists, is in use, or cannot be written.
+    """
+    source = os.path.join(backup, RESTORED)
+    if not os.path.isfile(source):
+        raise StoreError(f"{backup}: is not a backup: there is no {RESTORED} in it")
+    target = os.path.realpath(store)
+    with _made_beside(target) as made, closing(StoreLock(store)) as lock:
+        for path in (target, f"{target}-wal", str(inbox_of(store))):
+            if os.path.lexists(path) and not overwrite:
+                raise StoreError(f"{path}: exists already; --overwrite replaces the store")
+        checked = _copied(source, made)
+        shutil.rmtree(restoring(store), ignore_errors=True)
+        # From here on the new store is the one that counts.
+        os.rename(made, restoring(store))
+        sync(os.path.dirname(target))
+        finish_restore(store, lock)
+    return checked
+
+
+@contextmanager
+def _made_beside(target: str) -> Iterator[str]:
+    """A new directory on the same file system, which is gone afterwards unless it was renamed."""
+    try:
+        name = os.path.basename(target)
+        made = tempfile.mkdtemp(prefix=f"{name}.", suffix=".tmp", dir=os.path.dirname(target))
+        try:
+            yield made
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    except OSError as error:
+        raise StoreError(f"{target}: cannot be written: {error.strerror}") from None
+
+
+def _copied(store: str, directory: str) -> Checked:
+    """Copy a store and its inbox into an empty directory, bring them to the disk, verify them."""
+    target = os.path.join(directory, RESTORED)
+    for tries in range(_TRIES, 0, -1):
+        commits = commits_noted(store)
+        try:
+            _copy(store, target)
+            return check_store(target)
+        except (StoreError, FileNotFoundError) as error:
+            # A run may have counted more in the meantime, and deleted posts that were counted.
+            if tries > 1 and commits_noted(store) > commits:
+                os.unlink(target)
+                shutil.rmtree(inbox_of(target), ignore_errors=True)
+                continue
+            raise StoreError(f"{store}: cannot be copied: {error}") from None
+    raise AssertionError("unreachable")
+
+
+def _copy(store: str, target: str) -> None:
+    private_file(target)
+    inbox, copied = inbox_of(store), inbox_of(target)
+    private_directory(copied)
+    with ExitStack() as stack:
+        # An open segment can be read to its end, though the run deletes it in the meantime.
+        held: dict[str, BinaryIO] = {}
+
+        def hold() -> None:
+            for path in sorted(inbox.iterdir()) if inbox.is_dir() else ():
+                if path.name not in held and path.suffix == ".jsonl":
+                    with suppress(FileNotFoundError):
+                        held[path.name] = stack.enter_context(path.open("rb"))
+
+        hold()
+        opened = read_store(store)
+        stack.callback(opened.close)
+        with worded(store, "cannot be copied"), closing(sqlite3.connect(target)) as connection:
+            opened.connection.backup(connection)
+            connection.execute("PRAGMA journal_mode = DELETE")
+        # Posts after the store: none that it has counted may be missing. Those that were
+        # counted whole are not looked at again.
+        hold()
+        first = _first_segments(target)
+        for name, file in held.items():
+            kind, _, number = Path(name).stem.partition("-")
+            if int(number) >= first.get(kind, 0):
+                private_file(copied / name)
+                with (copied / name).open("wb") as copy:
+                    shutil.copyfileobj(file, copy)
+    for path in (Path(target), *copied.iterdir(), copied, copied.parent):
+        sync(path)
+
+
+def _first_segments(store: str) -> dict[str, int]:
+    opened = read_store(store)
+    try:
+        with opened.reading() as connection:
+            positions = Progress(connection).positions
+    finally:
+        opened.close()
+    return {
+        name.removeprefix("http:"): int(position["segment"])
+        for name, position in positions.items()
+        if name.startswith("http:")
+    }
