@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import ConfigError, StoreError
+from streameval.event_time import wall_time
 from streameval.stream.config_objects import evaluator_of, window_spec_of
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.evolution import evolution_of
@@ -239,7 +240,7 @@ def go_on(now: RunSettings, lists: Partitions, rng: random.Random) -> dict[str, 
     with closing(open_store(now.store, fingerprint(now))) as store:
         joined = now.join is not None
         decoder = RecordDecoder(now.fields, now.evaluator, join=joined)
-        join = open_join(now, store, time.monotonic)
+        join = open_join(now, store, time.monotonic, wall_time)
         runner = Runner(now, store, decoder, Publisher(), join=join)
         runner.run([Lists(lists, runner.positions, rng, 0)])
         assert runner._quarantine.reasons == {}
@@ -586,7 +587,7 @@ def test_answers_say_since_when_a_part_holds_events(tmp_path: Path) -> None:
     with closing(open_store(now.store, fingerprint(now))) as store:
         publisher = Publisher()
         decoder = RecordDecoder(now.fields, now.evaluator, join=True)
-        join = open_join(now, store, time.monotonic)
+        join = open_join(now, store, time.monotonic, wall_time)
         runner = Runner(now, store, decoder, publisher, join=join)
         runner.run([Lists(lists, runner.positions, rng, 0)])
         published = publisher.current()
