@@ -225,7 +225,10 @@ class View:
         assert counts is not None
         task = "multiclass"
         families = ("precision", "recall", "f1")
-        columns: Any = [find(family, task, None).bind()(counts) for family in families]
+        undefined = self._question.undefined
+        columns: Any = [
+            find(family, task, None).bind(undefined=undefined)(counts) for family in families
+        ]
         support: Any = find("support", task, None).bind()(counts)
         rows = {
             names.get(label, label): (*(float(column[label]) for column in columns), support[label])
@@ -233,12 +236,15 @@ class View:
         }
         averages = {
             f"{average} avg": (
-                *(float(find(f"{family}_{average}", task).bind()(counts)) for family in families),
+                *(
+                    float(find(f"{family}_{average}", task).bind(undefined=undefined)(counts))
+                    for family in families
+                ),
                 counts.total,
             )
             for average in ("macro", "weighted")
         }
-        accuracy = float(find("accuracy", task).bind()(counts))
+        accuracy = float(find("accuracy", task).bind(undefined=undefined)(counts))
         return ClassificationReport(rows, accuracy, counts.total, averages)  # type: ignore[arg-type]
 
     def curve(self, name: str, **params: Any) -> Any:
@@ -333,4 +339,7 @@ class View:
         counts = tally.confusion
         assert counts is not None
         names = self._question.names()
-        return counts.renamed(names) if names else counts.copy()
+        if not names:
+            return counts.copy()
+        # Rows ascend by name, whichever label is the positive one.
+        return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))
