@@ -274,17 +274,13 @@ def of_declared(y_true, y_pred, weight, labels, zero_division):
         each = np.divide(top, bottom, out=np.full(len(labels), zero_division), where=bottom > 0)
         values[name] = dict(zip(labels, each, strict=True))
         values[f"{name}_macro"] = np.nanmean(each) if not np.isnan(each).all() else math.nan
-        values[f"{name}_micro"] = (
-            top.sum() / bottom.sum() if bottom.sum() else zero_division
-        )
+        values[f"{name}_micro"] = top.sum() / bottom.sum() if bottom.sum() else zero_division
     for average in (None, "macro", "micro", "weighted"):
         end = f"_{average}" if average else ""
         p, r, f, support = sk.precision_recall_fscore_support(
             y_true, y_pred, average=average, zero_division=zero_division, **fields
         )
-        jaccard = sk.jaccard_score(
-            y_true, y_pred, average=average, zero_division=0.0, **fields
-        )
+        jaccard = sk.jaccard_score(y_true, y_pred, average=average, zero_division=0.0, **fields)
         for name, value in (("precision", p), ("recall", r), ("f1", f)):
             values[name + end] = value if average else dict(zip(labels, value, strict=True))
         if zero_division == 0.0:

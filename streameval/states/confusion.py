@@ -367,7 +367,7 @@ class ConfusionCounts:
         return 0 if i is None or j is None else self._table.cells.get(i << INDEX_BITS | j, 0)
 
     def cells(self) -> Iterator[tuple[Label, Label, Weight]]:
-        """(true label, predicted label, weight) of the pairs that occur, in the order of ``labels``.
+        """(true label, predicted label, weight) of pairs that occur, in the order of ``labels``.
 
         >>> list(ConfusionCounts.from_matrix([[2, 0], [1, 0]], ["a", "b"]).cells())
         [('a', 'a', 2), ('b', 'a', 1)]
