@@ -42,8 +42,10 @@ class Evaluator:
         positive: Binary: the label that counts as positive.
         threshold: Binary: ``score >= threshold`` is predicted positive where
             no ``y_pred`` comes with the event.
-        labels: The closed list of classes; a label outside it is refused.
-            None discovers the labels as they come.
+        labels: The closed list of classes; a label outside it is refused, and
+            one without an event is a class of support 0. Multi-class: rows of
+            the confusion and distances of weighted kappa follow its order.
+            None discovers the labels as they come, in ascending order.
         metrics: Names of the metrics that will be asked; only the states that
             they need are kept. None keeps what all of the task's metrics need
             (but ``kappa_temporal``; see ``temporal``).
@@ -331,7 +333,7 @@ class Evaluator:
     @property
     @locked
     def labels(self) -> list[Label]:
-        """The labels seen (or declared): binary as ``[negative, positive]``."""
+        """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
         if isinstance(self._intake, BinaryIntake):
             return list(self._intake.labels)
         return self._intake.known()
