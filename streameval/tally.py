@@ -155,7 +155,7 @@ class Plan:
 
     def confusion(self) -> ConfusionCounts:
         """An empty confusion of the plan's classes, whose list all of them share."""
-        return self._counts.copy()
+        return self._counts.emptied()
 
     @classmethod
     def everything(

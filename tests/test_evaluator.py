@@ -374,6 +374,14 @@ def test_a_binary_task_has_two_classes_whichever_occurs() -> None:
         assert list(rows.values()) == [(0.0, 0.0, 0.0, 0), (1.0, 1.0, 1.0, 1)]
 
 
+@pytest.mark.parametrize("task", [np.zeros(0, np.int64), np.zeros(2), "other", None])
+def test_a_state_of_no_task_is_refused(task: Any) -> None:
+    state = se.Evaluator(task="multiclass").to_state()
+    state["options"]["task"] = task
+    with pytest.raises(se.StateError):
+        se.Evaluator.from_state(state)
+
+
 def test_a_state_of_undeclared_classes_is_refused() -> None:
     ev = se.Evaluator(task="multiclass", labels=["b", "a"])
     ev.update("a", "b")
