@@ -181,3 +181,25 @@ def beside_readers(
             reader.join()
     assert faults == []
     return ev
+
+
+def test_two_threads_merge_each_other_s_evaluators_without_a_deadlock() -> None:
+    left, right = se.Evaluator(), se.Evaluator()
+    left.update(True, score=0.9)
+    right.update(False, score=0.4)
+
+    def merge(into: se.Evaluator, other: se.Evaluator) -> None:
+        for _ in range(20):
+            into.merge(other)
+
+    threads = [
+        threading.Thread(target=merge, args=pair, daemon=True)
+        for pair in ((left, right), (right, left))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
+    left._check()
+    right._check()
