@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,7 +26,7 @@ from streameval.slices import SliceKey
 from streameval.state_file import pack, read_file, unpack, write_atomically
 from streameval.states.confusion import ConfusionCounts
 from streameval.tally import Batch, Plan, Tally, Task
-from streameval.view import View
+from streameval.view import View, locked
 from streameval.windows import window_spec
 from streameval.windows.cumulative import CumulativeWindow
 from streameval.windows.last import LastWindow
@@ -43,8 +45,10 @@ class Evaluator:
         positive: Binary: the label that counts as positive.
         threshold: Binary: ``score >= threshold`` is predicted positive where
             no ``y_pred`` comes with the event.
-        labels: The closed list of classes; a label outside it is refused.
-            None discovers the labels as they come.
+        labels: The closed list of classes; a label outside it is refused, and
+            one without an event is a class of support 0. Multi-class: rows of
+            the confusion and distances of weighted kappa follow its order.
+            None discovers the labels as they come, in ascending order.
         metrics: Names of the metrics that will be asked; only the states that
             they need are kept. None keeps what all of the task's metrics need
             (but ``kappa_temporal``; see ``temporal``).
@@ -65,6 +69,13 @@ class Evaluator:
         temporal: Keep what ``kappa_temporal`` needs. It is about the order of
             events, so such an evaluator's bits depend on that order.
 
+    Threads:
+        Any number of threads may call any method of an evaluator and of its
+        views: a lock has each call see whole calls of the others. A long call,
+        such as a curve or :meth:`to_bytes`, keeps the others waiting. States
+        taken by themselves (:class:`~streameval.ScoreIndex` and its like) have
+        no lock: one thread at a time, and a read counts as a use.
+
     Cost:
         O(1) an event for labels, O(log n) for scores; memory grows with the
         distinct scores (none are kept when ``metrics=`` names no ranking
@@ -79,8 +90,10 @@ class Evaluator:
     """
 
     __slots__ = (
+        "__weakref__",
         "_count",
         "_intake",
+        "_lock",
         "_options",
         "_places",
         "_plain",
@@ -124,6 +137,7 @@ class Evaluator:
         )
         self._options = setup.options
         self._question = setup.question
+        self._lock = setup.question.lock
         self._intake: BinaryIntake | ClassIntake = setup.question.intake
         self._slicer = setup.slicer
         plan = setup.question.plan
@@ -179,28 +193,29 @@ class Evaluator:
         Raises:
             InputError: A bad value; nothing was counted.
         """
-        count = self._count
-        if count is not None and count(y_true, y_pred, score, proba, weight):
-            return
-        if self._scores_only and score is None and proba is None:
-            raise self._score_missing()
-        straight = self._straight
-        if straight is not None and weight == 1:
-            event = self._intake.event(y_true, y_pred, score, proba, weight)
-            tally = self._plain
-            if tally is not None:
-                true, predicted, scores, one = event
-                tally.update(true, predicted, scores, one)
-            else:
-                straight(event, None)
-            return
-        known = self._intake.known_so_far()
-        try:
-            event = self._intake.event(y_true, y_pred, score, proba, weight)
-            self._places.add(event, event_time, slices)
-        except InputError:
-            self._intake.forget_since(known)
-            raise
+        with self._lock:
+            count = self._count
+            if count is not None and count(y_true, y_pred, score, proba, weight):
+                return
+            if self._scores_only and score is None and proba is None:
+                raise self._score_missing()
+            straight = self._straight
+            if straight is not None and weight == 1:
+                event = self._intake.event(y_true, y_pred, score, proba, weight)
+                tally = self._plain
+                if tally is not None:
+                    true, predicted, scores, one = event
+                    tally.update(true, predicted, scores, one)
+                else:
+                    straight(event, None)
+                return
+            known = self._intake.known_so_far()
+            try:
+                event = self._intake.event(y_true, y_pred, score, proba, weight)
+                self._places.add(event, event_time, slices)
+            except InputError:
+                self._intake.forget_since(known)
+                raise
 
     def _score_missing(self) -> InputError:
         given = "score=" if self.task == "binary" else "proba="
@@ -211,6 +226,7 @@ class Evaluator:
             remedy=f"pass {given}, or add metrics of labels to metrics=",
         )
 
+    @locked
     def update_many(
         self,
         y_true: object,
@@ -244,6 +260,7 @@ class Evaluator:
             self._intake.forget_since(known)
             raise
 
+    @locked
     def revert(
         self,
         y_true: object,
@@ -269,12 +286,13 @@ class Evaluator:
         self._places.remove(event, event_time, slices)
 
     def __getitem__(self, name: str) -> float:
-        read = self._readers.get(name)
-        if read is not None:
-            value = read()
-            if value == value:
-                return value
-        return self._read_the_long_way(name)
+        with self._lock:
+            read = self._readers.get(name)
+            if read is not None:
+                value = read()
+                if value == value:
+                    return value
+            return self._read_the_long_way(name)
 
     def _read_the_long_way(self, name: str) -> float:
         # Only this way knows a reason in the user's labels, and what is not kept.
@@ -318,12 +336,14 @@ class Evaluator:
         return self._total.confusion
 
     @property
+    @locked
     def labels(self) -> list[Label]:
-        """The labels seen (or declared): binary as ``[negative, positive]``."""
+        """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
         if isinstance(self._intake, BinaryIntake):
             return list(self._intake.labels)
         return self._intake.known()
 
+    @locked
     def slices(self) -> dict[SliceKey, View]:
         """Every slice's key and its view, sorted; the total is the evaluator itself.
 
@@ -337,6 +357,7 @@ class Evaluator:
         }
 
     @property
+    @locked
     def slices_overflowed(self) -> int:
         """How often something went into an ``(other)`` slice for want of room.
 
@@ -345,6 +366,7 @@ class Evaluator:
         """
         return self._slicer.overflowed
 
+    @locked
     def slice_report(
         self,
         metric: str,
@@ -387,6 +409,7 @@ class Evaluator:
         return self._total
 
     @property
+    @locked
     def arrivals(self) -> dict[str, int]:
         """Counts of events by when they came: on time, late and kept, late and dropped.
 
@@ -403,6 +426,7 @@ class Evaluator:
         return {} if timeline is None else timeline.counts()
 
     @property
+    @locked
     def retained(self) -> dict[str, Any]:
         """What the window keeps and the most that it ever will, and how many slices there are.
 
@@ -418,22 +442,33 @@ class Evaluator:
         """Add another shard's events; the operand is unchanged.
 
         Raises:
-            StateError: The two were set up differently.
+            StateError: The two were set up differently (every setting that
+                differs is named), or are one object, whose events would count
+                twice; pass its :meth:`copy` where they shall.
         """
         if not isinstance(other, Evaluator):
             raise StateError(f"expected an Evaluator to merge, got {type(other).__name__}")
-        for name, mine in self._options.items():
-            theirs = other._options.get(name)
-            if mine != theirs:
-                raise StateError(
-                    "evaluators that were set up differently cannot be merged: "
-                    f"{name} is {shown(mine)} here and {shown(theirs)} there"
-                )
         if other is self:
-            other = other.copy()
-        self._places.check_merge(other._places)
-        self._intake.merge(other._intake)  # type: ignore[arg-type]
-        self._places.merge(other._places)
+            raise StateError(
+                "expected another evaluator to merge, got this one, whose events would count "
+                "twice; pass copy() of it if they shall"
+            )
+        differences = [
+            _difference(name, mine, other._options.get(name))
+            for name, mine in self._options.items()
+            if mine != other._options.get(name)
+        ]
+        if differences:
+            raise StateError(
+                "evaluators that were set up differently cannot be merged: "
+                + "; ".join(differences)
+            )
+        # In one order whichever is the operand, so that two threads never wait for each other.
+        first, second = sorted((self._lock, other._lock), key=id)
+        with first, second:
+            self._places.check_merge(other._places)
+            self._intake.merge(other._intake)  # type: ignore[arg-type]
+            self._places.merge(other._places)
 
     def copy(self) -> Self:
         """An independent evaluator of the same events."""
@@ -443,6 +478,7 @@ class Evaluator:
         """A new evaluator set up in the same way, without events."""
         return type(self)._blank(self._options)
 
+    @locked
     def delta(self, *, newest: int | None = None) -> Self:
         """An empty evaluator for further events of this stream, to be merged into this one.
 
@@ -469,6 +505,7 @@ class Evaluator:
         return new
 
     @property
+    @locked
     def newest(self) -> int | None:
         """Windows of event time: the latest moment seen, in microseconds since 1970."""
         timeline = self._places.timeline
@@ -496,18 +533,19 @@ class Evaluator:
         Traceback (most recent call last):
         streameval.errors.MetricError: roc_auc needs scores: pass score= (or proba=) with ...
         """
-        slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
-        ways = (self._count, self._straight, self._plain, self._scores_only)
-        self._intake = _PartIntake(self._intake, labels, scores)  # type: ignore[assignment]
-        slicer.restrict(dimensions)
-        self._count = self._straight = self._plain = None
-        self._scores_only = False
-        try:
-            yield
-        finally:
-            self._intake = before[0]
-            slicer.restrict(before[1])
-            self._count, self._straight, self._plain, self._scores_only = ways
+        with self._lock:
+            slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
+            ways = (self._count, self._straight, self._plain, self._scores_only)
+            self._intake = _PartIntake(self._intake, labels, scores)  # type: ignore[assignment]
+            slicer.restrict(dimensions)
+            self._count = self._straight = self._plain = None
+            self._scores_only = False
+            try:
+                yield
+            finally:
+                self._intake = before[0]
+                slicer.restrict(before[1])
+                self._count, self._straight, self._plain, self._scores_only = ways
 
     @property
     def options(self) -> dict[str, Any]:
@@ -576,6 +614,7 @@ class Evaluator:
         """
         write_atomically(path, self.to_bytes())
 
+    @locked
     def to_state(self) -> dict[str, Any]:
         """Plain canonical data: what :meth:`to_bytes` packs."""
         data: dict[str, Any] = {
@@ -655,6 +694,36 @@ class _PartIntake:
         self._whole.forget_since(known)
 
 
+def _difference(name: str, mine: Any, theirs: Any) -> str:
+    """How one setting of two evaluators differs, whatever their length."""
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return ", ".join(
+            _difference(f"{name}.{key}", mine.get(key), theirs.get(key))
+            for key in sorted(mine.keys() | theirs.keys())
+            if mine.get(key) != theirs.get(key)
+        )
+    if isinstance(mine, list) and isinstance(theirs, list):
+        mine_only, theirs_only = _without(mine, theirs), _without(theirs, mine)
+        if mine_only or theirs_only:
+            parts = [f"{shown(mine_only)} only here"] if mine_only else []
+            parts += [f"{shown(theirs_only)} only there"] if theirs_only else []
+            return f"{name} has {' and '.join(parts)}"
+        at = next(n for n, item in enumerate(mine) if item != theirs[n])
+        return _difference(f"{name}[{at}]", mine[at], theirs[at])
+    here, there, start = shown(mine), shown(theirs), ""
+    if here == there and isinstance(mine, str) and isinstance(theirs, str):
+        # Both texts are cut before they part.
+        pairs = enumerate(itertools.zip_longest(mine, theirs))
+        at = next(n for n, (a, b) in pairs if a != b)
+        here, there, start = shown(mine[at:]), shown(theirs[at:]), f" from character {at} on"
+    return f"{name}{start} is {here} here and {there} there"
+
+
+def _without(items: list[Any], others: list[Any]) -> list[Any]:
+    known = set(map(repr, others))
+    return [item for item in items if repr(item) not in known]
+
+
 def from_bytes(data: bytes) -> Evaluator:
     """The evaluator that :meth:`Evaluator.to_bytes` wrote.
 
@@ -682,10 +751,14 @@ def load(path: str | os.PathLike[str]) -> Evaluator:
 def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
     """One evaluator of all the shards' events; the operands are unchanged.
 
-    The result's bits do not depend on the order of the shards.
+    The result's bits do not depend on the order of the shards while all weights
+    are whole. A weight that is not makes sums floats, whose last bits depend on
+    the order in which they are added.
 
     Raises:
-        StateError: There are none, or they were set up differently.
+        StateError: There are none, they were set up differently, or one object
+            is given twice; pass its :meth:`~Evaluator.copy` where its events
+            shall count twice.
 
     >>> shards = [Evaluator(), Evaluator()]
     >>> shards[0].update(True, score=0.9)
@@ -694,10 +767,22 @@ def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
     1.0
     """
     result: Evaluator | None = None
-    for evaluator in evaluators:
+    # Not the evaluators themselves: an iterator may load one after another.
+    merged: dict[int, tuple[int, weakref.ref[Evaluator]]] = {}
+    for position, evaluator in enumerate(evaluators):
+        if not isinstance(evaluator, Evaluator):
+            raise StateError(
+                f"evaluators[{position}]: expected an Evaluator, got {type(evaluator).__name__}"
+            )
+        before, earlier = merged.get(id(evaluator), (0, None))
+        if earlier is not None and earlier() is evaluator:
+            raise StateError(
+                f"evaluators[{position}]: expected each evaluator once, got that of "
+                f"evaluators[{before}] again, whose events would count twice; pass copy() "
+                "of it if they shall"
+            )
+        merged[id(evaluator)] = position, weakref.ref(evaluator)
         if result is None:
-            if not isinstance(evaluator, Evaluator):
-                raise StateError(f"expected an Evaluator, got {type(evaluator).__name__}")
             result = evaluator.copy()
         else:
             result.merge(evaluator)

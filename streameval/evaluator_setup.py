@@ -8,6 +8,7 @@ from typing import Any
 
 from streameval import event_time as clock
 from streameval.errors import InputError, shown
+from streameval.events import Label
 from streameval.intake import BinaryIntake, ClassIntake
 from streameval.metrics.registry import find
 from streameval.slices import Slicer
@@ -58,10 +59,11 @@ def set_up(
         raise InputError("bins", expected="a number of bins from 1 to 10000", got=shown(bins))
     labels = None if labels is None else list(labels)
     names = None if metrics is None else sorted(set(metrics))
-    plan = _plan(task, names, bins, temporal=temporal)
     intake: BinaryIntake | ClassIntake = (
         BinaryIntake(positive, threshold, labels) if task == "binary" else ClassIntake(labels)
     )
+    classes = intake.classes if isinstance(intake, ClassIntake) and intake.closed else None
+    plan = _plan(task, names, bins, classes, temporal=temporal)
     spec: WindowSpec = Cumulative() if window is None else window
     if "succession" in plan.keeps and not spec.keeps_order:
         raise InputError(
@@ -96,8 +98,16 @@ def set_up(
     return Setup(options, Question(plan, intake, undefined, notes, names), slicer, spec)
 
 
-def _plan(task: Task, names: list[str] | None, bins: int, *, temporal: bool) -> Plan:
+def _plan(
+    task: Task,
+    names: list[str] | None,
+    bins: int,
+    labels: tuple[Label, ...] | None,
+    *,
+    temporal: bool,
+) -> Plan:
     if names is None:
-        return Plan.everything(task, bins, temporal=temporal)
+        return Plan.everything(task, bins, labels=labels, temporal=temporal)
     states = {state for name in names for state in find(name, task).states}
-    return Plan.for_states(task, states | ({"succession"} if temporal else set()), bins)
+    more = {"succession"} if temporal else set()
+    return Plan.for_states(task, states | more, bins, labels=labels)

@@ -40,7 +40,8 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
     options = part_of(data, "options")
     wanted = set(_OPTION_TYPES)
     parts = set(_PARTS)
-    if options.get("task") == "multiclass":
+    task = options.get("task")
+    if isinstance(task, str) and task == "multiclass":  # an array is compared item by item
         wanted -= {"positive", "threshold"}
         parts -= {"negative"}
     if set(data) != parts:

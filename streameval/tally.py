@@ -7,7 +7,7 @@ pane, a slice its own. What it keeps follows from its :class:`Plan`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -138,14 +138,34 @@ class Plan:
         task: ``"binary"`` or ``"multiclass"``.
         keeps: Names out of :data:`STATE_NAMES` for this task.
         bins: Reliability bins of the probability states.
+        labels: The closed list of classes of a multi-class task, in its order;
+            None where labels are discovered. A binary task has two classes, 0
+            and 1, whether events of both occur or not.
     """
 
     task: Task
     keeps: frozenset[str]
     bins: int = 10
+    labels: tuple[Label, ...] | None = None
+    _counts: ConfusionCounts = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        closed = (0, 1) if self.task == "binary" else self.labels
+        object.__setattr__(self, "_counts", ConfusionCounts(closed))
+
+    def confusion(self) -> ConfusionCounts:
+        """An empty confusion of the plan's classes, whose list all of them share."""
+        return self._counts.emptied()
 
     @classmethod
-    def everything(cls, task: Task, bins: int = 10, *, temporal: bool = False) -> Plan:
+    def everything(
+        cls,
+        task: Task,
+        bins: int = 10,
+        *,
+        labels: tuple[Label, ...] | None = None,
+        temporal: bool = False,
+    ) -> Plan:
         """All that the task's metrics ask for.
 
         The sums over probabilities and the score moments of a binary task are
@@ -156,15 +176,22 @@ class Plan:
         keeps.discard("succession")
         if temporal:
             keeps.add("succession")
-        return cls(task, frozenset(keeps), bins)
+        return cls(task, frozenset(keeps), bins, labels)
 
     @classmethod
-    def for_states(cls, task: Task, states: Iterable[str], bins: int = 10) -> Plan:
+    def for_states(
+        cls,
+        task: Task,
+        states: Iterable[str],
+        bins: int = 10,
+        *,
+        labels: tuple[Label, ...] | None = None,
+    ) -> Plan:
         """The least that serves metrics of these states."""
         keeps = frozenset(states) & frozenset(STATE_NAMES[task])
         if "index" in keeps:
             keeps -= {"probability", "moments"}
-        return cls(task, keeps, bins)
+        return cls(task, keeps, bins, labels)
 
     def serves(self, state: str) -> bool:
         """Whether a tally of this plan can answer for a state."""
@@ -201,7 +228,7 @@ class Tally:
     def __init__(self, plan: Plan) -> None:
         keeps = plan.keeps
         self.plan = plan
-        self.confusion = ConfusionCounts() if "confusion" in keeps else None
+        self.confusion = plan.confusion() if "confusion" in keeps else None
         self.index = ScoreIndex() if "index" in keeps else None
         self._probability = ProbabilitySums(plan.bins) if "probability" in keeps else None
         self._moments = ScoreMoments() if "moments" in keeps else None
@@ -464,7 +491,20 @@ class Tally:
 
     def to_state(self) -> dict[str, Any]:
         """Plain data of every state that the plan keeps, canonical."""
-        return {name: getattr(self, name).to_state() for name in sorted(self.plan.keeps)}
+        return {name: self.form(name) for name in sorted(self.plan.keeps)}
+
+    def form(self, name: str) -> dict[str, Any]:
+        """Plain data of one state that the plan keeps, for :meth:`restored`."""
+        if name == "confusion" and self.confusion is not None:
+            # The plan holds the closed list of classes, once for all tallies.
+            return self.confusion.to_state(occurring=True)
+        form: dict[str, Any] = getattr(self, name).to_state()
+        return form
+
+    @staticmethod
+    def restored(plan: Plan, name: str, kind: type[Any], form: object) -> Any:
+        """The state that :meth:`form` wrote; raises StateError."""
+        return plan.confusion().restored(form) if name == "confusion" else kind.from_state(form)
 
     @classmethod
     def from_state(cls, data: dict[str, Any], plan: Plan) -> Tally:
@@ -478,19 +518,11 @@ class Tally:
             raise StateError(f"tally: expected the states {sorted(plan.keeps)}, got {found}")
         new = cls(plan)
         for name in plan.keeps:
-            state = type(getattr(new, name)).from_state(data[name])
+            state = cls.restored(plan, name, type(getattr(new, name)), data[name])
             if getattr(state, "bins", plan.bins) != plan.bins:
                 raise StateError(f"tally.{name}: expected {plan.bins} bins, got {state.bins}")
             setattr(new, "_" + name if name in ("probability", "moments") else name, state)
-        if plan.task == "binary":
-            for name, labels in new._known_labels():
-                if not set(labels) <= {0, 1}:
-                    raise StateError(f"tally.{name}: expected the labels 0 and 1, got {labels}")
         return new
-
-    def _known_labels(self) -> Iterable[tuple[str, list[Label]]]:
-        if self.confusion is not None:
-            yield "confusion", self.confusion.labels
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tally):

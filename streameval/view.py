@@ -6,9 +6,11 @@ one for each slice.
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from streameval.errors import MetricError
 from streameval.event_time import iso_time
@@ -25,7 +27,7 @@ from streameval.tally import Plan, Tally
 from streameval.windows.panes import PaneMark, PanesWindow
 from streameval.windows.window import Window
 
-__all__ = ["PaneReports", "Question", "View"]
+__all__ = ["PaneReports", "Question", "View", "locked"]
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
@@ -62,6 +64,9 @@ class Question:
     later: bool = False
     readers: dict[str, Callable[[Tally], float]] = field(default_factory=dict)
     """Metrics without parameters as functions of a tally, as they were first asked."""
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False, compare=False)
+    """Held by each call that counts, and by each that reads: states derive and keep what a
+    metric needs when it is first read, so a read changes them too."""
 
     @property
     def positive(self) -> int | None:
@@ -115,6 +120,30 @@ class Question:
         return _asking(function, metric.states)
 
 
+class _Locked(Protocol):
+    """An evaluator, or a view of one."""
+
+    _question: Question
+
+
+_Self = TypeVar("_Self", bound=_Locked)
+_Params = ParamSpec("_Params")
+_Result = TypeVar("_Result")
+
+
+def locked(
+    method: Callable[Concatenate[_Self, _Params], _Result],
+) -> Callable[Concatenate[_Self, _Params], _Result]:
+    """The method with the evaluator's lock held, so that it sees whole calls of other threads."""
+
+    @functools.wraps(method)
+    def holding(self: _Self, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
+        with self._question.lock:
+            return method(self, *args, **kwargs)
+
+    return holding
+
+
 def _asking(function: Callable[..., float], states: Sequence[str]) -> Callable[[Tally], float]:
     # The two states that are read after every event, without a lookup by name.
     if states == ("confusion",):
@@ -128,6 +157,9 @@ class View:
     """Metrics, reports and curves of the events in one window.
 
     Made by an :class:`~streameval.Evaluator`; read-only, and always current.
+
+    Threads:
+        As :class:`~streameval.Evaluator`, whose lock it takes.
     """
 
     __slots__ = ("_question", "_window")
@@ -138,12 +170,14 @@ class View:
 
     def __getitem__(self, name: str) -> float:
         question = self._question
-        tally = self._window.current()
-        reader = question.readers.get(name) or question.reader(name, tally)
-        value = reader(tally)
-        return value if value == value else self._named(value)
+        with question.lock:
+            tally = self._window.current()
+            reader = question.readers.get(name) or question.reader(name, tally)
+            value = reader(tally)
+            return value if value == value else self._named(value)
 
-    def value(self, name: str, *, undefined: float | None = None, **params: Any) -> Any:
+    @locked
+    def value(self, /, name: str, *, undefined: float | None = None, **params: Any) -> Any:
         """A metric with parameters.
 
         Args:
@@ -176,6 +210,7 @@ class View:
             return {names.get(label, label): self._named(item) for label, item in value.items()}
         return value
 
+    @locked
     def report(self, metrics: Iterable[str] | None = None) -> Report:
         """The values of many metrics at once, with reasons and support.
 
@@ -221,6 +256,7 @@ class View:
                 reason = f"without the undefined {some}{more}"
         return ReportRow(metric.name, float(value), reason, tally.support(metric.state))
 
+    @locked
     def classification_report(self) -> ClassificationReport:
         """Precision, recall, F1 and support of each class, and their averages."""
         names = self._question.names()
@@ -230,7 +266,10 @@ class View:
         assert counts is not None
         task = "multiclass"
         families = ("precision", "recall", "f1")
-        columns: Any = [find(family, task, None).bind()(counts) for family in families]
+        undefined = self._question.undefined
+        columns: Any = [
+            find(family, task, None).bind(undefined=undefined)(counts) for family in families
+        ]
         support: Any = find("support", task, None).bind()(counts)
         rows = {
             names.get(label, label): (*(float(column[label]) for column in columns), support[label])
@@ -238,15 +277,19 @@ class View:
         }
         averages = {
             f"{average} avg": (
-                *(float(find(f"{family}_{average}", task).bind()(counts)) for family in families),
+                *(
+                    float(find(f"{family}_{average}", task).bind(undefined=undefined)(counts))
+                    for family in families
+                ),
                 counts.total,
             )
             for average in ("macro", "weighted")
         }
-        accuracy = float(find("accuracy", task).bind()(counts))
+        accuracy = float(find("accuracy", task).bind(undefined=undefined)(counts))
         return ClassificationReport(rows, accuracy, counts.total, averages)  # type: ignore[arg-type]
 
-    def curve(self, name: str, **params: Any) -> Any:
+    @locked
+    def curve(self, /, name: str, **params: Any) -> Any:
         """A curve: ``"roc"``, ``"precision_recall"``, ``"det"``, ``"pr_gain"``, ``"calibration"``.
 
         Returns:
@@ -266,7 +309,8 @@ class View:
         self._question.require(name, (state,), tally)
         return curve.function(getattr(tally, state), **params)
 
-    def thresholds(self, name: str, **params: Any) -> CutPoint:
+    @locked
+    def thresholds(self, /, name: str, **params: Any) -> CutPoint:
         """The cut-point that is best by a rule, such as ``"youden"``.
 
         Raises:
@@ -281,6 +325,7 @@ class View:
         self._question.require(name, ("index",), tally)
         return rule(tally.index, **params)
 
+    @locked
     def series(self, metric: str) -> list[SeriesRow]:
         """A metric for each retained pane; see :meth:`streameval.Evaluator.series`."""
         question = self._question
@@ -305,6 +350,7 @@ class View:
             )
         return result
 
+    @locked
     def pane_reports(self, metrics: Sequence[str], known: PaneReports) -> PaneReports:
         """The rows of several metrics for each retained pane, by the pane's start in µs.
 
@@ -331,6 +377,7 @@ class View:
         return reports
 
     @property
+    @locked
     def confusion(self) -> ConfusionCounts:
         """The confusion counts under the user's labels; a copy."""
         tally = self._window.current()
@@ -338,4 +385,7 @@ class View:
         counts = tally.confusion
         assert counts is not None
         names = self._question.names()
-        return counts.renamed(names) if names else counts.copy()
+        if not names:
+            return counts.copy()
+        # Rows ascend by name, whichever label is the positive one.
+        return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))

@@ -263,15 +263,15 @@ def test_what_is_no_label_is_refused(label: Any) -> None:
 def test_a_closed_list_takes_no_other_label() -> None:
     counts = ConfusionCounts(["c", "a", "b"])
     counts.update("a", "b")
-    assert counts.labels == ["a", "b", "c"]
+    assert counts.labels == ["c", "a", "b"]
     assert counts.sums.active == 2
     counts.revert("a", "b")
-    assert counts.labels == ["a", "b", "c"]
+    assert counts.labels == ["c", "a", "b"]
     assert counts.to_array().tolist() == [[0, 0, 0]] * 3
-    with refused("y_pred: expected one of the 3 labels of the closed list, 'a', 'b', 'c', got 'd'"):
+    with refused("y_pred: expected one of the 3 labels of the closed list, 'c', 'a', 'b', got 'd'"):
         counts.update("a", "d")
     with refused(
-        "y_true[1]: expected one of the 3 labels of the closed list, 'a', 'b', 'c', got 'd'"
+        "y_true[1]: expected one of the 3 labels of the closed list, 'c', 'a', 'b', got 'd'"
     ):
         counts.update_many(["a", "d"], ["a", "a"])
     with pytest.raises(InputError, match=r"20 labels of the closed list, 0, 1, .*9, …, got 20$"):

@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -265,11 +266,134 @@ def test_merge_leaves_the_operands_alone() -> None:
         shards[0].merge(se.Evaluator(threshold=0.4))
     with pytest.raises(se.StateError, match="at least one"):
         se.merge([])
+    with pytest.raises(se.StateError, match=r"evaluators\[1\]: expected an Evaluator, got int"):
+        se.merge([shards[0], 3])  # type: ignore[list-item]
     left, right = se.Evaluator(positive="a"), se.Evaluator(positive="a")
     left.update("b", "a")
     right.update("c", "a")
     with pytest.raises(se.StateError, match="different negative labels"):
         left.merge(right)
+
+
+def test_no_evaluator_is_merged_with_itself() -> None:
+    ev, other = se.Evaluator(), se.Evaluator()
+    ev.update(True, score=0.9)
+    other.update(False, score=0.4)
+    before = ev.to_bytes()
+    with pytest.raises(se.StateError, match=r"got this one, .* twice; pass copy\(\) of it"):
+        ev.merge(ev)
+    message = r"evaluators\[2\]: .* evaluators\[0\] again, .* twice; pass copy\(\) of it"
+    with pytest.raises(se.StateError, match=message):
+        se.merge([ev, other, ev])
+    with pytest.raises(se.StateError, match=message):
+        se.merge(shard for shard in (ev, other, ev))
+    assert ev.to_bytes() == before
+    twice = se.merge([ev, ev.copy()])
+    assert twice["support"] == 2.0
+    # Evaluators that come and go may have the address of an earlier one.
+    assert se.merge(se.from_bytes(before) for _ in range(50))["support"] == 50.0
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "message"),
+    [
+        (
+            {"labels": [f"class {n:03}" for n in range(100)]},
+            {"labels": [f"class {n:03}" for n in range(99)] + ["other"]},
+            "labels has ['class 099'] only here and ['other'] only there",
+        ),
+        ({"labels": ["a", "b", "c"]}, {"labels": ["a", "c", "b"]}, "labels[1] is 'b' here and 'c'"),
+        ({"labels": ["a"]}, {}, "labels is ['a'] here and None there"),
+        ({}, {"metrics": ["accuracy"]}, "metrics is None here and ['accuracy'] there"),
+        (
+            {"window": se.Panes("1h", pane="5m"), "bins": 5},
+            {"window": se.Panes("1h", pane="10m")},
+            "bins is 5 here and 10 there; window.pane is 300000000 here and 600000000 there",
+        ),
+        (
+            {"window": se.Last(3)},
+            {"window": se.Fading(3)},
+            "window.clock is None here and 'events' there, window.half_life is None here and 3 "
+            "there, window.kind is 'last' here and 'fading' there",
+        ),
+        (
+            {"task": "binary", "positive": "x" * 500 + "a"},
+            {"task": "binary", "positive": "x" * 500 + "b"},
+            "positive from character 500 on is 'a' here and 'b' there",
+        ),
+    ],
+)
+def test_merge_names_the_settings_that_differ(
+    mine: dict[str, Any], theirs: dict[str, Any], message: str
+) -> None:
+    ev = se.Evaluator(**{"task": "multiclass", **mine})
+    with pytest.raises(se.StateError, match=re.escape(message)):
+        ev.merge(se.Evaluator(**{"task": "multiclass", **theirs}))
+
+
+def test_declared_labels_in_figures() -> None:
+    rows = [("a", "a"), ("a", "a"), ("b", "a"), ("b", "b"), ("b", "b")]
+    ev = se.Evaluator(task="multiclass", labels=["a", "b", "c"])
+    for y_true, y_pred in rows:
+        ev.update(y_true, y_pred)
+    assert ev.confusion.to_array().shape == (3, 3)
+    assert list(ev.value("recall", average=None)) == ["a", "b", "c"]
+    assert math.isnan(ev["geometric_mean"])
+    assert ev.value("recall_macro", undefined=0) == pytest.approx((1 + 2 / 3) / 3)
+    assert ev["specificity_macro"] == pytest.approx((2 / 3 + 1 + 1) / 3)
+    assert "c" in str(ev.classification_report())
+    grades = se.Evaluator(task="multiclass", labels=[1, 2, 3, 4, 5])
+    grades.update_many([1, 2, 4, 5], [1, 2, 5, 5])
+    expected = reference.cohen_kappa_score(
+        [1, 2, 4, 5], [1, 2, 5, 5], labels=[1, 2, 3, 4, 5], weights="linear"
+    )
+    assert grades["cohen_kappa_linear"] == pytest.approx(expected)
+    # The order of declared labels is the order of grades.
+    ordered = se.Evaluator(task="multiclass", labels=["low", "mid", "high"])
+    ordered.update_many(["low", "mid", "high"], ["mid", "mid", "high"])
+    assert ordered["cohen_kappa_linear"] == pytest.approx(
+        reference.cohen_kappa_score(
+            ["low", "mid", "high"],
+            ["mid", "mid", "high"],
+            labels=["low", "mid", "high"],
+            weights="linear",
+        )
+    )
+
+
+def test_a_binary_task_has_two_classes_whichever_occurs() -> None:
+    for options in ({}, {"positive": "spam"}, {"positive": "spam", "labels": ["ham", "spam"]}):
+        ev = se.Evaluator(**options, undefined=0)  # type: ignore[arg-type]
+        positive = options.get("positive", True)
+        ev.update(positive, positive)
+        assert ev.confusion.labels == ev.labels
+        assert ev.confusion.to_array().tolist() == [[0, 0], [0, 1]]
+        assert ev["recall_macro"] == 0.5
+        assert ev["geometric_mean"] == 0.0
+        rows = ev.classification_report().rows
+        assert list(rows.values()) == [(0.0, 0.0, 0.0, 0), (1.0, 1.0, 1.0, 1)]
+
+
+@pytest.mark.parametrize("task", [np.zeros(0, np.int64), np.zeros(2), "other", None])
+def test_a_state_of_no_task_is_refused(task: Any) -> None:
+    state = se.Evaluator(task="multiclass").to_state()
+    state["options"]["task"] = task
+    with pytest.raises(se.StateError):
+        se.Evaluator.from_state(state)
+
+
+def test_a_state_of_undeclared_classes_is_refused() -> None:
+    ev = se.Evaluator(task="multiclass", labels=["b", "a"])
+    ev.update("a", "b")
+    state = ev.to_state()
+    assert state["window"]["confusion"]["closed"] is False
+    assert state["window"]["confusion"]["labels"] == ["a", "b"]
+    assert se.Evaluator.from_state(copy.deepcopy(state)).confusion.labels == ["b", "a"]
+    for change in ({"labels": ["a", "c"]}, {"closed": True}):
+        damaged = copy.deepcopy(state)
+        damaged["window"]["confusion"].update(change)
+        with pytest.raises(se.StateError, match=r"^confusion\."):
+            se.Evaluator.from_state(damaged)
 
 
 def test_save_and_load(tmp_path: Path) -> None:

@@ -106,6 +106,12 @@ SPECS = [
         READ["multiclass"][:3],
     ),
     spec(
+        "declared labels",
+        {"task": "multiclass", "labels": ["d", "b", "e", "a", "c"], "undefined": 0.5},
+        {"y_true": st.sampled_from("abcd"), "y_pred": st.sampled_from("abcd")},
+        ("recall_macro", "specificity_macro", "cohen_kappa_linear"),
+    ),
+    spec(
         "multi-class probabilities",
         {"task": "multiclass"},
         {"y_true": st.sampled_from("abc"), "proba": SHARES, "weight": WEIGHTS},

@@ -276,8 +276,8 @@ class ClassIntake:
             self._known.popitem()
 
     def known(self) -> list[Label]:
-        """The labels seen or declared, sorted."""
-        return sorted(self._known.values())
+        """The labels as declared, else those seen, ascending."""
+        return list(self.classes) if self.closed else sorted(self._known.values())
 
     def learn_from(self, other: ClassIntake) -> None:
         """Know the labels that another knows, at the beginning."""

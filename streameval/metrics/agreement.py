@@ -87,8 +87,9 @@ def cohen_kappa(
         (p_o − p_e) / (1 − p_e),  p_e = Σ tₖpₖ / s²
 
     With `weights`, a disagreement counts by how far the two classes are apart
-    in the order of ``counts.labels``: by the distance, or by its square. This
-    is for classes that are grades.
+    in the order of ``counts.labels`` (a closed list as declared, else
+    ascending): by the distance, or by its square. This is for classes that are
+    grades.
 
     Args:
         counts: The events.

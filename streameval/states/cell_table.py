@@ -36,7 +36,8 @@ class CellTable:
         O(classes + cells), and then kept current; with float weights they are
         made anew after each event.
 
-    >>> places = LabelPlaces(["cat", "dog"])
+    >>> places = LabelPlaces()
+    >>> cat, dog = places.place("cat"), places.place("dog")
     >>> table = CellTable(places)
     >>> table.add([(0, 0, 3), (1, 0, 2)])
     >>> table.total, table.correct, table.margins().predicted

@@ -45,7 +45,9 @@ class ConfusionCounts:
     """Confusion of a stream: weight of each (true, predicted) pair, sparse and exact.
 
     Labels are ``str`` or ``int`` and join as they come, up to 100,000 of them;
-    a label that no event speaks of any more is forgotten. Only pairs that occur
+    a label that no event speaks of any more is forgotten. Labels of a closed
+    list are classes from the beginning, with support 0 and predicted 0, and
+    stay; their order is that of the rows. Only pairs that occur
     take memory. Integer weights are counted as Python ints of any size; the
     first weight that is not whole turns the state to float64 for good
     (``exact`` becomes False).
@@ -261,7 +263,7 @@ class ConfusionCounts:
             left = table.take(i, j, weight)
         if left < 0:
             raise never_came("event", (y_true, y_pred, weight))
-        if not left and not self._places.closed:
+        if not left:
             margins = table.margins()
             for k in {i, j}:
                 if not any(margins.of_class(k)):
@@ -272,22 +274,31 @@ class ConfusionCounts:
 
         Raises:
             StateError: One is closed and the other is not, or their closed
-                lists differ; labels of two kinds; more than 100,000 labels
-                together. Nothing is changed.
+                lists differ, be it in their order; labels of two kinds; more
+                than 100,000 labels together. Nothing is changed.
 
         Cost:
             O(cells of other).
         """
         if not isinstance(other, ConfusionCounts):
             raise StateError(f"merge: expected ConfusionCounts, got {shown(other)}")
-        closed = self._places.closed
-        if closed != other._places.closed or (closed and self.labels != other.labels):
-            raise StateError("merge: the two confusions differ in their closed list of classes")
+        mine, theirs = self._places.closed, other._places.closed
+        if mine is not theirs and (mine is None or theirs is None or list(mine) != list(theirs)):
+            raise StateError(
+                "merge: the two confusions differ in their closed list of classes: "
+                f"{_list_text(mine)} here and {_list_text(theirs)} there"
+            )
         labels = other._places.labels
         try:
             self._add(labels, labels, list(other._table.coded()), None)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
+
+    def emptied(self) -> ConfusionCounts:
+        """An empty state that shares the closed list of classes. Cost: O(1)."""
+        twin = ConfusionCounts()
+        twin._places.closed = self._places.closed
+        return twin
 
     def copy(self) -> ConfusionCounts:
         """An independent copy. Cost: O(K + cells)."""
@@ -301,20 +312,19 @@ class ConfusionCounts:
         """A copy under other labels, ``exact`` or not as this one is. Cost: as :meth:`copy`.
 
         Args:
-            names: From every label to its new one; no two get the same.
+            names: From every label to its new one; no two get the same. A
+                closed list of classes takes its order.
 
         >>> counts = ConfusionCounts.from_matrix([[2, 0], [1, 4]], [0, 1])
         >>> counts.renamed({0: "ham", 1: "spam"}).cell("spam", "ham")
         1
         """
-        form = self._form()
-        labels = [names[label] for label in form.labels]
-        twin = ConfusionCounts(labels if form.closed else None)
-        place = [twin._places.place(label) for label in labels]
-        # Not through add_cells(): a cell of a float state may weigh more than an event
-        # may, or look like an integer.
-        twin._table.add([(place[i], place[j], weight) for i, j, weight in form.cells])
-        return twin
+        form = self._form(occurring=True)
+        closed = self._places.closed
+        twin = ConfusionCounts(
+            None if closed is None else [new for old, new in names.items() if old in closed]
+        )
+        return twin._filled(form._replace(labels=[names[label] for label in form.labels]))
 
     # copy.copy() would share the tables within.
     __copy__ = copy
@@ -323,8 +333,9 @@ class ConfusionCounts:
 
     @property
     def labels(self) -> list[Label]:
-        """The labels in ascending order: all that occur, or the closed list. A new list."""
-        return sorted(self._index)
+        """The classes: the closed list as declared, or all that occur, ascending. A new list."""
+        closed = self._places.closed
+        return sorted(self._index) if closed is None else list(closed)
 
     @property
     def exact(self) -> bool:
@@ -362,7 +373,7 @@ class ConfusionCounts:
         return 0 if i is None or j is None else self._table.cells.get(i << INDEX_BITS | j, 0)
 
     def cells(self) -> Iterator[tuple[Label, Label, Weight]]:
-        """(true label, predicted label, weight) of the pairs that occur, in ascending order.
+        """(true label, predicted label, weight) of pairs that occur, in the order of ``labels``.
 
         >>> list(ConfusionCounts.from_matrix([[2, 0], [1, 0]], ["a", "b"]).cells())
         [('a', 'a', 2), ('b', 'a', 1)]
@@ -390,8 +401,9 @@ class ConfusionCounts:
         [[4, 1], [0, 2]]
         """
         names = self.labels if labels is None else distinct_labels(labels, "labels")
-        if names and self._index:
-            check_same_kind(next(iter(self._index)), names[0], "labels", 0)
+        known = next(iter(self._places.closed or self._index), None)
+        if names and known is not None:
+            check_same_kind(known, names[0], "labels", 0)
         return full_matrix(self.cells(), names, exact=self.exact)
 
     def per_class(self) -> ClassCounts:
@@ -402,13 +414,13 @@ class ConfusionCounts:
         """
         margins = self._table.margins()
         labels = self.labels
-        order = [self._index[label] for label in labels]
+        order = [self._index.get(label) for label in labels]
         correct, true, predicted = margins.correct, margins.true, margins.predicted
         return ClassCounts(
             labels,
-            [correct[k] for k in order],
-            [true[k] for k in order],
-            [predicted[k] for k in order],
+            [0 if k is None else correct[k] for k in order],
+            [0 if k is None else true[k] for k in order],
+            [0 if k is None else predicted[k] for k in order],
         )
 
     def true_count(self, label: object) -> Weight:
@@ -450,13 +462,17 @@ class ConfusionCounts:
 
     # Writing and checking
 
-    def to_state(self) -> dict[str, Any]:
+    def to_state(self, *, occurring: bool = False) -> dict[str, Any]:
         """The written form, the same for the same content; see ``confusion_form``.
+
+        Args:
+            occurring: Write the labels that occur, ascending, and no closed
+                list: for an evaluator, which keeps one list for all its states.
 
         >>> ConfusionCounts.from_matrix([[2, 0], [1, 0]], ["a", "b"]).to_state()["weight"]
         array([2, 1])
         """
-        return write_form(self._form())
+        return write_form(self._form(occurring=occurring))
 
     @classmethod
     def from_state(cls, data: object) -> ConfusionCounts:
@@ -466,12 +482,21 @@ class ConfusionCounts:
             StateError: ``data`` is anything else.
         """
         form = read_form(data)
-        counts = cls(form.labels if form.closed else None)
-        for label in form.labels:
-            counts._places.place(label)
-        # Float weights make it a float state.
-        counts._table.add(form.cells)
-        return counts
+        return cls(form.labels if form.closed else None)._filled(form)
+
+    def restored(self, data: object) -> ConfusionCounts:
+        """The state that ``to_state(occurring=True)`` wrote, of this state's closed list.
+
+        Raises:
+            StateError: ``data`` is anything else, or of a label outside the list.
+        """
+        form = read_form(data)
+        if form.closed:
+            raise StateError("confusion.closed: expected False in an evaluator, got True")
+        try:
+            return self.emptied()._filled(form)
+        except InputError as error:
+            raise StateError(f"confusion.{error}") from None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ConfusionCounts):
@@ -480,7 +505,7 @@ class ConfusionCounts:
 
     def __repr__(self) -> str:
         return (
-            f"ConfusionCounts({len(self._index)} labels, "
+            f"ConfusionCounts({len(self.labels)} labels, "
             f"total={self.total}, correct={self.correct})"
         )
 
@@ -493,13 +518,21 @@ class ConfusionCounts:
 
     # The table within
 
-    def _form(self) -> ConfusionForm:
-        labels = self.labels
-        rank = [0] * len(self._places.labels)
-        for n, label in enumerate(labels):
-            rank[self._index[label]] = n
-        cells = sorted((rank[i], rank[j], weight) for i, j, weight in self._table.coded())
-        return ConfusionForm(labels, self._places.closed, cells, self.exact)
+    def _form(self, *, occurring: bool = False) -> ConfusionForm:
+        labels = sorted(self._index) if occurring else self.labels
+        row = {self._index.get(label): n for n, label in enumerate(labels)}
+        cells = sorted((row[i], row[j], weight) for i, j, weight in self._table.coded())
+        closed = self._places.closed is not None and not occurring
+        return ConfusionForm(labels, closed, cells, self.exact)
+
+    def _filled(self, form: ConfusionForm) -> ConfusionCounts:
+        """This state with the cells of a form; raises InputError outside the closed list."""
+        codes = {k for i, j, _ in form.cells for k in (i, j)}
+        (place,) = self._places.join([("labels", form.labels, codes)], None)
+        # Not through add_cells(): a cell of a float state may weigh more than an event
+        # may, or look like an integer. Float weights make it a float state.
+        self._table.add([(place[i], place[j], weight) for i, j, weight in form.cells])
+        return self
 
     def _find(self, label: object, field: str) -> int | None:
         try:
@@ -521,6 +554,10 @@ class ConfusionCounts:
         )
         self._table.grow()
         self._table.add([(row[i], column[j], weight) for i, j, weight in pairs])
+
+
+def _list_text(closed: Mapping[Label, int] | None) -> str:
+    return "none" if closed is None else shown(list(closed))
 
 
 def _is_bool_column(column: object) -> TypeGuard[BoolArray]:

@@ -1,8 +1,9 @@
 """The written form of a confusion: one dict for one content, and none other accepted.
 
 =============  ===========================================================
-``labels``     list of str or of int, ascending, none twice
-``closed``     bool: whether the list is fixed; if not, every label occurs
+``labels``     list of str or of int, none twice; ascending unless ``closed``
+``closed``     bool: whether the list is fixed, in the order declared; if not,
+               every label occurs
 ``true``       int64 array: index into ``labels`` of each cell above 0
 ``predicted``  int64 array of the same length; cells ascend by (true, predicted)
 ``weight``     int64 array, all above 0; a list of int where one passes
@@ -44,7 +45,7 @@ class ConfusionForm(NamedTuple):
 
 
 def write_form(form: ConfusionForm) -> dict[str, Any]:
-    """The dict of a confusion whose labels and cells are in ascending order."""
+    """The dict of a confusion whose cells ascend by the indices of their labels."""
     weights = [weight for _, _, weight in form.cells]
     weight: Any
     if not form.exact:
@@ -70,7 +71,7 @@ def read_form(data: object) -> ConfusionForm:
     """
     fields = fields_of(data, _NAME, _KEYS)
     closed = bool_field(fields, "closed", _NAME)
-    labels = labels_field(fields, "labels", _NAME)
+    labels = labels_field(fields, "labels", _NAME, ascending=not closed)
     if len(labels) > MAX_CLASSES:
         refuse(f"{_NAME}.labels", f"at most {MAX_CLASSES} labels", len(labels))
     true = _indices(fields, "true", len(labels))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from streameval.errors import InputError, shown
@@ -23,7 +24,8 @@ class LabelPlaces:
     stay below the largest number of labels that were here at one time.
 
     Args:
-        closed: Labels to begin with, to which none is added.
+        closed: The closed list of classes: no other label joins. Copies share
+            it, so an evaluator of many windows and slices holds it once.
 
     >>> places = LabelPlaces()
     >>> places.place("cat"), places.place("dog"), places.place("cat")
@@ -35,14 +37,15 @@ class LabelPlaces:
 
     __slots__ = ("closed", "free", "index", "labels")
 
-    def __init__(self, closed: list[Label] | None = None) -> None:
+    def __init__(self, closed: Iterable[Label] | None = None) -> None:
         self.index: dict[Any, int] = {}
         self.labels: list[Label] = []
         """By index; what stands at a free index has no meaning."""
         self.free: list[int] | None = None
-        self.closed = closed is not None
-        for label in closed or ():
-            self.place(label)
+        self.closed: Mapping[Label, int] | None = None
+        """From each declared label to its position in the list; None without a list."""
+        if closed is not None:
+            self.closed = {label: n for n, label in enumerate(closed)}
 
     def place(self, label: Label) -> int:
         """The index of a label that may be here; it joins if it is not."""
@@ -98,12 +101,14 @@ class LabelPlaces:
         return [{code: self.place(labels[code]) for code in codes} for _, labels, codes in columns]
 
     def _admit(self, label: Label, field: str, joining: dict[Label, None]) -> None:
-        if self.closed:
-            names = ", ".join(map(shown, sorted(self.index)[:_SHOWN_LABELS]))
+        if self.closed is not None:
+            if label in self.closed:
+                return
+            names = ", ".join(map(shown, islice(self.closed, _SHOWN_LABELS)))
             raise InputError(
                 field,
-                expected=f"one of the {len(self.index)} labels of the closed list, {names}"
-                + (", …" if len(self.index) > _SHOWN_LABELS else ""),
+                expected=f"one of the {len(self.closed)} labels of the closed list, {names}"
+                + (", …" if len(self.closed) > _SHOWN_LABELS else ""),
                 got=shown(label),
             )
         known = next(iter(self.index), next(iter(joining), None))
@@ -135,4 +140,5 @@ class LabelPlaces:
         assert {type(label) for label in self.index} in (set(), {int}, {str})
         assert len(self.index) <= MAX_CLASSES
         assert occurring.isdisjoint(free)
-        assert self.closed or len(occurring) == len(self.index), "a label without an event"
+        assert len(occurring) == len(self.index), "a label without an event"
+        assert self.closed is None or self.index.keys() <= self.closed.keys()

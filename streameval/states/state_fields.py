@@ -102,14 +102,20 @@ def weights_field(
     return [_weight(value, exact, f"{name}.{key}[{n}]", most) for n, value in enumerate(values)]
 
 
-def labels_field(data: dict[str, Any], key: str, name: str) -> list[Label]:
-    """Distinct labels of one kind, ascending; a copy."""
+def labels_field(
+    data: dict[str, Any], key: str, name: str, *, ascending: bool = True
+) -> list[Label]:
+    """Distinct labels of one kind, ascending unless any order will do; a copy."""
     values = data[key]
     if type(values) is not list:
         refuse(f"{name}.{key}", "a list of labels", values)
     kinds = set(map(type, values))
     if kinds not in (set(), {int}, {str}):
         refuse(f"{name}.{key}", "labels that are all str or all int", values)
+    if not ascending:
+        if len(set(values)) != len(values):
+            refuse(f"{name}.{key}", "distinct labels", values)
+        return list(values)
     for n in range(len(values) - 1):
         if not values[n] < values[n + 1]:
             refuse(f"{name}.{key}[{n + 1}]", f"a label after {shown(values[n])}", values[n + 1])

@@ -291,7 +291,7 @@ class _Epoch:
         """A state's written form; epochs of the past are written once."""
         form = self._forms.get(name)
         if form is None:
-            form = self._forms[name] = getattr(self._tally, name).to_state()
+            form = self._forms[name] = self._tally.form(name)
         return form
 
 
@@ -366,14 +366,12 @@ class FadingWindow:
         state = "index" if "index" in keeps else "class_scores"
         if state not in keeps or batch.score is None or batch.weight is None:
             return
+        tally = self._epochs[number].tally if number in self._epochs else None
+        held: Weight = 0 if tally is None else tally.support(state)
         classes = 1
-        held: Weight = 0
-        if number in self._epochs:
-            tally = self._epochs[number].tally
-            held = tally.support(state)
-            classes = max(1, len(tally.labels()))
         if state == "class_scores":
-            classes += len(batch.labels)
+            known = None if tally is None else tally.class_scores
+            classes += len(batch.labels) + (0 if known is None else len(known.labels))
         total = held + float(batch.weight.sum(dtype=np.float64))
         if total > MAX_TOTAL // classes:
             raise InputError(
@@ -425,7 +423,7 @@ class FadingWindow:
         def state(name: str) -> Any:
             kind = type(getattr(parts[0][0].tally, name))
             forms = [(epoch.form(name), factor) for epoch, factor in parts]
-            return kind.from_state(weighted_sum(name, forms, unit))
+            return Tally.restored(self._plan, name, kind, weighted_sum(name, forms, unit))
 
         return state
 

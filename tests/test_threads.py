@@ -1,0 +1,205 @@
+"""An evaluator that is read in some threads while another thread feeds it."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import streameval as se
+
+EVENTS = 25
+ROUNDS = 4
+
+
+@pytest.fixture(autouse=True)
+def _forced_switches() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def binary_events() -> list[dict[str, Any]]:
+    chance = random.Random(1)
+    return [
+        {
+            "y_true": chance.random() < 0.5,
+            "score": round(chance.random(), 2),
+            "event_time": float(n),
+            "slices": {"country": chance.choice(("PT", "DE"))},
+        }
+        for n in range(EVENTS)
+    ]
+
+
+def class_events() -> list[dict[str, Any]]:
+    chance = random.Random(2)
+    events = []
+    for n in range(EVENTS):
+        shares = [chance.randrange(1, 9) for _ in "abcd"]
+        proba = {label: share / sum(shares) for label, share in zip("abcd", shares, strict=True)}
+        country = chance.choice(("PT", "DE"))
+        events.append(
+            {
+                "y_true": chance.choice("abcd"),
+                "proba": proba,
+                "event_time": float(n),
+                "slices": {"country": country},
+            }
+        )
+    return events
+
+
+BINARY = ["accuracy", "roc_auc", "log_loss", "f1_macro", "binormal_auc", "matthews_corrcoef"]
+CLASSES = ["accuracy", "f1_macro", "recall_macro", "cohen_kappa", "log_loss", "roc_auc_ovo"]
+
+
+def reads(names: list[str], window: object) -> dict[str, Callable[[se.Evaluator], Any]]:
+    """Every public read, as plain data that can be compared."""
+    binary = names is BINARY
+    found: dict[str, Callable[[se.Evaluator], Any]] = {
+        "values": lambda ev: [ev[name] for name in names[:1]],
+        "value": lambda ev: ev.value("f1", average="macro"),
+        "report": lambda ev: repr(ev.report(names)),
+        "whole report": lambda ev: repr(ev.report()),
+        "classification_report": lambda ev: str(ev.classification_report()),
+        "confusion": lambda ev: ev.confusion.to_array().tolist(),
+        "slices": lambda ev: sorted(map(repr, ev.slices())),
+        "slice_report": lambda ev: repr(ev.slice_report("accuracy")),
+        "to_bytes": lambda ev: ev.to_bytes(),
+        "copy": lambda ev: ev.copy().to_bytes(),
+        "delta": lambda ev: ev.delta().to_bytes(),
+        "labels": lambda ev: ev.labels,
+        "retained": lambda ev: ev.retained,
+        "arrivals": lambda ev: ev.arrivals,
+        "curve": lambda ev: json.dumps(ev.curve("roc" if binary else "calibration").to_dict()),
+    }
+    for name in names:
+        found[name] = lambda ev, name=name: repr(ev[name])
+    if binary:
+        found["thresholds"] = lambda ev: repr(ev.thresholds("youden"))
+    if isinstance(window, se.Panes):
+        found["series"] = lambda ev: repr(ev.series("accuracy"))
+    if not isinstance(window, se.Last):
+        found["operand"] = lambda ev: _into_another(ev)
+    return found
+
+
+def _into_another(ev: se.Evaluator) -> bytes:
+    other = ev.emptied()
+    other.merge(ev)
+    return other.to_bytes()
+
+
+WINDOWS: dict[str, Any] = {
+    "all": None,
+    "last": se.Last(40),
+    "panes": se.Panes("40s", pane="10s", retain="80s"),
+    "fading": se.Fading("50s"),
+}
+
+
+def outcome(read: Callable[[se.Evaluator], Any], ev: se.Evaluator) -> Any:
+    try:
+        return read(ev)
+    except (se.MetricError, ValueError) as error:  # before the first event
+        return f"{type(error).__name__}: {error}"
+
+
+@pytest.mark.parametrize("sliced", [False, True], ids=["alone", "sliced"])
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS.keys())
+def test_reads_beside_a_writer_see_whole_events_and_change_nothing(
+    window: Any, task: Any, sliced: bool
+) -> None:
+    events = binary_events() if task == "binary" else class_events()
+    if not sliced:
+        for event in events:
+            del event["slices"]
+    options: dict[str, Any] = {"task": task, "window": window, "time_unit": "s"}
+    if sliced:
+        options["slices"] = ("country",)
+    questions = reads(BINARY if task == "binary" else CLASSES, window)
+    twin = se.Evaluator(**options)
+    # One question after the other, so that each state is first read beside the writer.
+    prefixes: dict[str, set[str]] = {name: set() for name in questions}
+    for event in [None, *events]:
+        if event is not None:
+            twin.update(**event)
+        fresh = twin.copy()
+        for name, read in questions.items():
+            prefixes[name].add(repr(outcome(read, fresh)))
+    for seed in range(ROUNDS):
+        ev = beside_readers(se.Evaluator(**options), events, questions, prefixes, seed)
+        ev._check()
+        assert ev.to_bytes() == twin.to_bytes()
+        for name, read in questions.items():
+            assert repr(outcome(read, ev)) == repr(outcome(read, twin)), name
+
+
+def beside_readers(
+    ev: se.Evaluator,
+    events: list[dict[str, Any]],
+    questions: dict[str, Callable[[se.Evaluator], Any]],
+    prefixes: dict[str, set[str]],
+    seed: int,
+) -> se.Evaluator:
+    """The evaluator after all events, fed while three threads read; every value was one of its."""
+    stop = threading.Event()
+    faults: list[str] = []
+
+    def ask(names: list[str]) -> None:
+        try:
+            while not stop.is_set():
+                for name in names:
+                    got = repr(outcome(questions[name], ev))
+                    if got not in prefixes[name]:
+                        faults.append(f"{name}: {got[:200]}")
+                        return
+        except BaseException as error:
+            faults.append(repr(error))
+
+    names = list(questions)
+    chance = random.Random(seed)
+    readers = [
+        threading.Thread(target=ask, args=(chance.sample(names, len(names)),)) for _ in range(3)
+    ]
+    for reader in readers:
+        reader.start()
+    try:
+        for event in events:
+            ev.update(**event)
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
+    assert faults == []
+    return ev
+
+
+def test_two_threads_merge_each_other_s_evaluators_without_a_deadlock() -> None:
+    left, right = se.Evaluator(), se.Evaluator()
+    left.update(True, score=0.9)
+    right.update(False, score=0.4)
+
+    def merge(into: se.Evaluator, other: se.Evaluator) -> None:
+        for _ in range(20):
+            into.merge(other)
+
+    threads = [
+        threading.Thread(target=merge, args=pair, daemon=True)
+        for pair in ((left, right), (right, left))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
+    left._check()
+    right._check()
