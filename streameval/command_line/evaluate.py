@@ -138,6 +138,8 @@ def evaluate(
     is_written = save is None or saved(evaluator, save)
     if not feed.rows and not feed.bad_count:
         say(f"no events in {', '.join(source.name for source in sources)}")
+    for path in feed.slices_without_value if feed.rows else ():
+        say(f"--slice {path}: no record has a value there, so all are in {path}=(missing)")
     tell_bad_records(feed.bad, feed.bad_count)
     result = result_of(evaluator, request.metrics, details)
     result.write(format, feed.bad if skip else None, feed.bad_count)

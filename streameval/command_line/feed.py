@@ -12,6 +12,7 @@ from streameval.command_line.request import Request, probability_pairs
 from streameval.command_line.task import first_label, label_reader, open_evaluator
 from streameval.errors import InputError, StreamevalError
 from streameval.evaluator import Evaluator
+from streameval.events import is_missing
 from streameval.files.chunk import KEPT, BadRecord, Chunk, Column
 
 __all__ = ["BadRecordError", "Feed"]
@@ -40,6 +41,8 @@ class Feed:
         self._pairs = probability_pairs(request.proba)
         self._evaluator: Evaluator | None = None
         self._read_label: Any = None
+        self.slices_without_value = list(request.slice_fields)
+        """Fields to slice by of which no record so far had a value."""
         self.rows = 0
         self.bad_count = 0
         self.bad: list[BadRecord] = []
@@ -63,6 +66,11 @@ class Feed:
         batch = self._builder.take()
         refused: list[tuple[Place, BadRecord]] = []
         if batch.rows:
+            self.slices_without_value = [
+                path
+                for path in self.slices_without_value
+                if all(map(is_missing, batch.columns[path]))
+            ]
             refused, refused_count = self._count(batch)
             self.bad_count += refused_count
             self.rows += batch.rows - refused_count

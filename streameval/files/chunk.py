@@ -34,8 +34,8 @@ Kind: TypeAlias = Literal["label", "number", "weight", "probabilities", "time", 
 
 ``label``: text, an integer or true/false. ``number``: finite. ``weight``: a
 number above 0. ``probabilities``: an object label -> number. ``time``: ISO 8601
-with an offset, or a number where its unit is declared. ``slice``: as a label;
-in CSV always text. ``id``: text or an integer.
+with an offset, or a number where its unit is declared. ``slice``: as a label,
+or None where it is missing; in CSV text. ``id``: text or an integer.
 """
 
 Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]]
@@ -49,13 +49,12 @@ EXPECTED: Mapping[Kind, str] = {
     "weight": f"a weight above 0 and at most {MAX_WEIGHT}",
     "probabilities": "an object label -> probability",
     "time": "a time: ISO 8601 with an offset, or a number of a declared unit",
-    "slice": "a value to slice by (text, an integer or true/false)",
+    "slice": "a value to slice by (text, an integer, true/false, or null)",
     "id": "an id (text or an integer)",
 }
 
 MISSING: Mapping[Kind, str] = {
     "label": "this event has no label yet: leave it out",
-    "slice": "put a name in place of what is missing, such as 'unknown'",
 }
 """What to do about a field that is empty."""
 
@@ -151,7 +150,8 @@ class Chunk:
 
     ``columns[path][n]`` is the value of record n, which began at ``lines[n]``.
     Every number is finite and every weight above 0; every label is a str, an
-    int, a bool or a float; times are numpy ``datetime64`` in UTC.
+    int, a bool or a float, and a slice's value may be None as well; times are
+    numpy ``datetime64`` in UTC.
     """
 
     source: str

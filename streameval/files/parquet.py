@@ -109,7 +109,13 @@ def _chunk(
             # Unlike .field(), this takes the gaps of the struct along.
             values = compute.struct_field(values, name)
         missing = _truths(values.is_null(), arrow)
-        columns[want.path] = _column(values, want, source, arrow)
+        column = _column(values, want, source, arrow)
+        if want.kind == "slice" and missing.any():
+            assert not isinstance(column, dict)
+            gaps = missing.tolist()
+            column = [None if gap else v for v, gap in zip(list(column), gaps, strict=True)]
+            missing[:] = False
+        columns[want.path] = column
         new = missing & keep
         if new.any():
             faults = BadRecords()

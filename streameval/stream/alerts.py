@@ -16,6 +16,7 @@ import msgspec
 
 from streameval.errors import StateError, shown
 from streameval.event_time import duration, iso_time
+from streameval.slices import slice_value
 from streameval.stream.settings import AlertSettings
 
 __all__ = ["AlertBook", "AlertState", "Judgement", "Observed", "State", "Transition"]
@@ -174,8 +175,9 @@ class AlertBook:
     def _observed(self, alert: AlertSettings, published: Mapping[str, Any]) -> Observed:
         window = alert.window or self._first
         if alert.slice:
+            wanted = {key: slice_value(value) for key, value in alert.slice.items()}
             for row in published.get("slices", {}).get(window, ()):
-                if row["slice"] == alert.slice:
+                if row["slice"] == wanted:
                     reason = row.get("reasons", {}).get(alert.metric, "")
                     return Observed(row["metrics"].get(alert.metric), row["support"], reason)
             return Observed(None, 0, "no event of this slice yet")

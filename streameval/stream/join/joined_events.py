@@ -74,7 +74,8 @@ class JoinedEvents:
     ) -> dict[str, Column]:
         columns: dict[str, Column] = {"y_true": labels, "time": np.array(times, dtype=np.int64)}
         for name, values in zip(self._layout, zip(*payloads, strict=True), strict=True):
-            if values[0] is not None:
+            # A column that is absent is None throughout; a slice's value may be missing in some.
+            if values[0] is not None or name.startswith("slice:"):
                 columns[name] = np.array(values) if type(values[0]) is float else list(values)
         return columns
 
@@ -83,5 +84,9 @@ class JoinedEvents:
         return {
             "y_true": label,
             "time": time,
-            **{name: value for name, value in values if value is not None},
+            **{
+                name: value
+                for name, value in values
+                if value is not None or name.startswith("slice:")
+            },
         }
