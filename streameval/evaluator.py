@@ -169,7 +169,9 @@ class Evaluator:
             event_time: When it happened: a datetime with its zone, ISO 8601
                 with an offset, or a number in the declared ``time_unit``;
                 needed (and looked at) only by windows of event time.
-            slices: A mapping with the value of each key of ``slices``.
+            slices: A mapping with the value of each key of ``slices``. Where
+                a key is absent or its value is None or NaN, the event counts
+                in the total and in the slice ``(missing)``.
 
         Raises:
             InputError: A bad value; nothing was counted.
