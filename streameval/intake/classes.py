@@ -25,6 +25,7 @@ from streameval.events import (
 )
 from streameval.intake.event_fields import EventFields, first_position, nothing_given
 from streameval.states.class_proba_input import check_probabilities
+from streameval.states.class_terms import most_probable, most_probable_columns
 from streameval.tally import Batch
 
 __all__ = ["ClassIntake"]
@@ -118,10 +119,13 @@ class ClassIntake:
         if proba is not None:
             shares = self._shares(proba, true)
             if predicted is None:
-                predicted = _most_probable(shares)
+                if not shares:
+                    raise nothing_given("proba")
+                predicted = most_probable(shares)
         elif predicted is None:
             raise nothing_given("y_pred")
-        weight = canonical_weight(weight) if weight != 1 or weight is True else 1
+        # True equals 1 and is no weight.
+        weight = 1 if type(weight) is int and weight == 1 else canonical_weight(weight)
         if learn and (fresh or shares is not None):
             self._learn(label for label in (true, predicted) if label is not None)
             if shares is not None:
@@ -176,7 +180,7 @@ class ClassIntake:
                     check_same_kind(next(iter(places)), label, "proba")
                 places.setdefault(label, len(places))
             if predicted is None:
-                predicted = self._most_probable_codes(columns, matrix, places)
+                predicted = _most_probable_codes(columns, matrix, places)
         elif predicted is None:
             raise nothing_given("y_pred")
         weights = weight_column(weight, len(true))
@@ -252,20 +256,6 @@ class ClassIntake:
             canonical_score(float(matrix[position, column]), "proba", position)
         return self.classes, matrix
 
-    def _most_probable_codes(
-        self, columns: tuple[Label, ...], matrix: FloatArray, places: dict[Label, int]
-    ) -> IntArray:
-        if not len(matrix):
-            return np.zeros(0, dtype=np.int64)
-        if not columns:
-            raise nothing_given("proba")
-        # Of equal probabilities the label that sorts first wins.
-        order = sorted(range(len(columns)), key=lambda n: columns[n])
-        best = np.argmax(matrix[:, order], axis=1)
-        codes = np.asarray([places[columns[n]] for n in order], dtype=np.int64)
-        chosen: IntArray = codes[best]
-        return chosen
-
     def known_so_far(self) -> int:
         """How many labels are known; for :meth:`forget_since`."""
         return len(self._known)
@@ -299,12 +289,16 @@ class ClassIntake:
         self._learn(other._known.values())
 
 
-def _most_probable(shares: Mapping[Label, float]) -> Label:
-    """The label of highest probability; of equal ones the label that sorts first."""
-    if not shares:
+def _most_probable_codes(
+    columns: tuple[Label, ...], matrix: FloatArray, places: Mapping[Label, int]
+) -> IntArray:
+    if not len(matrix):
+        return np.zeros(0, dtype=np.int64)
+    if not columns:
         raise nothing_given("proba")
-    best = max(shares.values())
-    return min(label for label, share in shares.items() if share == best)
+    codes = np.asarray([places[label] for label in columns], dtype=np.int64)
+    chosen: IntArray = codes[most_probable_columns(matrix, columns)]
+    return chosen
 
 
 def _check_rows(columns: tuple[Label, ...], matrix: FloatArray) -> None:
