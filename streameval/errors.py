@@ -7,6 +7,10 @@ was expected, what came, where, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
 __all__ = [
     "ConfigError",
     "InputError",
@@ -16,6 +20,7 @@ __all__ = [
     "StateError",
     "StoreError",
     "StreamevalError",
+    "did_you_mean",
     "shown",
 ]
 
@@ -46,6 +51,16 @@ def shown(value: object) -> str:
         text = text[:_SHOWN_CHARACTERS]
         cut = True
     return text + "…" if cut and not text.endswith("…") else text
+
+
+def did_you_mean(name: str, names: Iterable[Any]) -> str:
+    """The remedy of a misspelling, or an empty text where no name is near.
+
+    >>> did_you_mean("setsoa", ["setosa", "virginica"])
+    "did you mean 'setosa'?"
+    """
+    near = get_close_matches(name, [str(other) for other in names], n=1)
+    return f"did you mean {shown(near[0])}?" if near else ""
 
 
 class StreamevalError(Exception):

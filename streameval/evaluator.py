@@ -222,9 +222,11 @@ class Evaluator:
         """Count many events: the same bits as one by one, a hundred times faster.
 
         Columns are lists, numpy arrays, pandas or polars series or Arrow
-        arrays of one length. A multi-class ``proba`` is a mapping from label
-        to column, a list of mappings, or (with ``labels=``) a two-dimensional
-        array.
+        arrays of one length. A multi-class ``proba`` is a data frame (pandas,
+        polars or Arrow) or a mapping, whose columns are taken by the label
+        that names them, in any order; a list of mappings; or, with
+        ``labels=``, a two-dimensional array with columns in that order. Where
+        declared labels are numbers, the text of one (``"0"``) names it too.
 
         Raises:
             InputError: A bad value, with its position; nothing was counted.

@@ -36,6 +36,7 @@ __all__ = [
     "column_array",
     "is_missing",
     "label_column",
+    "named_columns",
     "score_column",
     "weight_column",
 ]
@@ -339,6 +340,29 @@ def weight_column(
             return floats
     whole: IntArray = array.astype(np.int64)
     return whole
+
+
+def named_columns(table: Any) -> dict[Any, Any] | None:
+    """The columns of a data frame by name, of pandas, polars or Arrow; None for anything else.
+
+    Raises:
+        InputError: A name occurs twice.
+    """
+    # An Arrow table's `columns` are the columns themselves.
+    given = getattr(table, "column_names", None)
+    names = list(getattr(table, "columns", ()) if given is None else given)
+    if not names:
+        return None
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("proba", expected="each column once", got=f"{shown(name)} again")
+    if given is not None:
+        columns = [table.column(place) for place in range(len(names))]
+    elif hasattr(table, "iloc"):
+        columns = [table.iloc[:, place] for place in range(len(names))]
+    else:
+        columns = [table[name] for name in names]
+    return dict(zip(names, columns, strict=True))
 
 
 def check_same_length(expected: int, got: int, field: str) -> None:

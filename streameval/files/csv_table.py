@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from streameval.errors import InputError, shown
+from streameval.errors import InputError, did_you_mean, shown
 from streameval.events import BoolArray, FloatArray
 from streameval.files.blocks import Readable
 from streameval.files.chunk import (
@@ -113,13 +112,12 @@ def _place(header: list[str], path: str, source: str) -> int:
     count = header.count(path)
     if count == 1:
         return header.index(path)
-    near = get_close_matches(path, header, n=1)
     listed = ", ".join(header[:12]) + (", …" if len(header) > 12 else "")
     raise InputError(
         source,
         expected=f"one column {path!r}",
         got=f"{count or 'none'} among {shown(listed)[1:-1]}",
-        remedy=f"did you mean {shown(near[0])}?" if near and not count else "",
+        remedy="" if count else did_you_mean(path, header),
     )
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from streameval.errors import shown
+from streameval.errors import did_you_mean, shown
 from streameval.events import is_missing
 from streameval.files.chunk import EXPECTED, MISSING, Kind, Wanted
 from streameval.files.json_record import split_path
@@ -141,9 +140,8 @@ def fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
 def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
     holder = ".".join(seen) or "the record"
     listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-    near = get_close_matches(name, names[:_COMPARED], n=1)
     got = f"no field {name!r}; {holder} has {shown(listed)[1:-1] if listed else 'none'}"
-    return got, f"did you mean {shown(near[0])}?" if near else ""
+    return got, did_you_mean(name, names[:_COMPARED])
 
 
 def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:

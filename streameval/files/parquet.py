@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InputError, MissingExtraError, shown
+from streameval.errors import InputError, MissingExtraError, did_you_mean, shown
 from streameval.events import BoolArray
 from streameval.files.chunk import (
     EXPECTED,
@@ -85,7 +85,19 @@ def _names(schema: Any, want: Wanted, source: str) -> tuple[str, ...]:
         source,
         expected=f"a column {want.path!r}",
         got=f"none among {shown(', '.join(schema.names))[1:-1]}",
+        remedy=did_you_mean(want.path, _paths(schema)),
     )
+
+
+def _paths(fields: Any, before: str = "") -> list[str]:
+    """The names of a schema's columns and of the struct fields below them."""
+    found: list[str] = []
+    for n in range(len(fields) if not before else fields.num_fields):
+        field = fields.field(n)
+        found.append(before + field.name)
+        if str(field.type).startswith("struct"):
+            found += _paths(field.type, f"{before}{field.name}.")
+    return found
 
 
 def _chunk(

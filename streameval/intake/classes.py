@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events import (
     MAX_CLASSES,
     BoolArray,
@@ -20,6 +21,7 @@ from streameval.events import (
     check_same_kind,
     check_same_length,
     label_column,
+    named_columns,
     score_column,
     weight_column,
 )
@@ -39,12 +41,13 @@ class ClassIntake:
             columns of a two-dimensional ``proba`` array are in its order.
     """
 
-    __slots__ = ("_known", "classes", "closed")
+    __slots__ = ("_known", "_texts", "classes", "closed")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
         self.closed = labels is not None
         self.classes: tuple[Label, ...] = ()
         self._known: dict[object, Label] = {}
+        self._texts: dict[object, Label] = {}
         if labels is not None:
             names = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
             for name in names:
@@ -53,6 +56,7 @@ class ClassIntake:
                 raise InputError("labels", expected="distinct labels", got=shown(names))
             self.classes = tuple(names)
             self._known = {name: name for name in names}
+            self._texts = {str(name): name for name in names}
 
     def _label(self, value: object, field: str, position: int | None = None) -> Label:
         """The canonical label; learns nothing."""
@@ -67,6 +71,7 @@ class ClassIntake:
                 expected=f"one of the classes {shown(list(self.classes))}",
                 got=shown(label),
                 position=position,
+                remedy=did_you_mean(str(label), self._texts),
             )
         if len(self._known) >= MAX_CLASSES:
             raise InputError(
@@ -77,6 +82,27 @@ class ClassIntake:
                 remedy="is this column an id rather than a label?",
             )
         return label
+
+    def _named(self, name: object, position: int | None = None) -> Label:
+        """The label that probabilities are given under; learns nothing.
+
+        Files and data frames may name columns by text only, so among declared
+        labels that are numbers the text of one stands for it.
+        """
+        if not self.closed:
+            return self._label(name, "proba", position)
+        label = canonical_label(name, "proba", position)
+        known = label if label in self._known else self._texts.get(label)
+        if known is None:
+            raise InputError(
+                "proba",
+                expected=f"one of the classes {shown(list(self.classes))}",
+                got=shown(label),
+                position=position,
+                remedy=did_you_mean(str(label), self._texts)
+                or "name the columns by the labels, or pass an array in the order of labels=",
+            )
+        return known
 
     def _learn(self, labels: Iterable[Label]) -> None:
         for label in labels:
@@ -144,9 +170,11 @@ class ClassIntake:
             )
         shares: dict[Label, float] = {}
         for name, share in proba.items():
-            label = self._label(name, "proba", position)
+            label = self._named(name, position)
             check_same_kind(true, label, "proba", position)
             shares[label] = canonical_score(share, "proba", position)
+        if len(shares) < len(proba):
+            raise _twice(list(proba), position)
         try:
             check_probabilities(shares)
         except InputError as error:
@@ -209,24 +237,35 @@ class ClassIntake:
     ) -> tuple[tuple[Label, ...], FloatArray, BoolArray | None]:
         """The labels of the columns, the probabilities, and which cells were named."""
         named: BoolArray | None = None
-        if isinstance(proba, Mapping):
-            columns = tuple(self._label(label, "proba") for label in proba)
-            parts = [score_column(column, "proba") for column in proba.values()]
+        table = proba if isinstance(proba, Mapping) else named_columns(proba)
+        if table is not None:
+            places: dict[Label, int] = {}
+            for name in table:
+                places.setdefault(self._named(name), len(places))
+            if len(places) < len(table):
+                raise _twice(list(table))
+            columns = tuple(places)
+            parts = [score_column(column, "proba") for column in table.values()]
             for part in parts:
                 check_same_length(length, len(part), "proba")
             matrix = np.column_stack(parts) if parts else np.zeros((length, 0))
         elif isinstance(proba, Sequence) and all(isinstance(row, Mapping) for row in proba):
             check_same_length(length, len(proba), "proba")
             names: dict[Label, int] = {}
+            label_of: dict[object, Label] = {}
             for position, row in enumerate(proba):
                 for name in row:
-                    names.setdefault(self._label(name, "proba", position), len(names))
+                    if name not in label_of:
+                        label_of[name] = self._named(name, position)
+                        names.setdefault(label_of[name], len(names))
+                if self._texts and len({label_of[name] for name in row}) < len(row):
+                    raise _twice(list(row), position)
             columns = tuple(names)
             matrix = np.zeros((length, len(columns)))
             named = np.zeros(matrix.shape, dtype=np.bool_)
             for position, row in enumerate(proba):
                 for name, share in row.items():
-                    place = names[canonical_label(name)]
+                    place = names[label_of[name]]
                     matrix[position, place] = canonical_score(share, "proba", position)
                     named[position, place] = True
         else:
@@ -244,9 +283,10 @@ class ClassIntake:
         if not self.closed:
             raise InputError(
                 "proba",
-                expected="a mapping label -> column",
+                expected="a data frame or a mapping, label -> column",
                 got="an array, whose columns have no names",
-                remedy="pass labels= to the Evaluator, in the order of the columns",
+                remedy="pass a data frame with the labels as column names, or labels= to the "
+                "Evaluator in the order of the columns",
             )
         if array.shape != (length, len(self.classes)):
             raise InputError("proba", expected=expected, got=f"shape {array.shape}")
@@ -287,6 +327,10 @@ class ClassIntake:
             except InputError as error:
                 raise StateError(f"these evaluators cannot be merged: {error}") from None
         self._learn(other._known.values())
+
+
+def _twice(names: list[Any], position: int | None = None) -> InputError:
+    return InputError("proba", expected="each label once", got=shown(names), position=position)
 
 
 def _most_probable_codes(
