@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from streameval.errors import InputError, MetricError, StateError, shown
+from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator_setup import set_up
 from streameval.events import Label, Weight
 from streameval.intake import BinaryIntake, ClassIntake
@@ -182,7 +182,7 @@ class Evaluator:
         if self._scores_only and score is None and proba is None:
             raise self._score_missing()
         straight = self._straight
-        if straight is not None and weight == 1:
+        if straight is not None and type(weight) is int and weight == 1:
             event = self._intake.event(y_true, y_pred, score, proba, weight)
             tally = self._plain
             if tally is not None:
@@ -268,7 +268,10 @@ class Evaluator:
         self._places.remove(event, event_time, slices)
 
     def __getitem__(self, name: str) -> float:
-        read = self._readers.get(name)
+        try:
+            read = self._readers.get(name)
+        except TypeError:  # an unhashable name, which is refused in words
+            read = None
         if read is not None:
             value = read()
             if value == value:
@@ -584,7 +587,7 @@ def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
     1.0
     """
     result: Evaluator | None = None
-    for evaluator in evaluators:
+    for evaluator in listed(evaluators, "merge", "a list of evaluators"):
         if result is None:
             if not isinstance(evaluator, Evaluator):
                 raise StateError(f"expected an Evaluator, got {type(evaluator).__name__}")

@@ -183,7 +183,7 @@ def event_times(
 
     A numpy ``datetime64`` column is UTC.
     """
-    array = column
+    array = column.tolist() if np.ma.is_masked(column) else column  # type: ignore[attr-defined]
     if not isinstance(array, (list, tuple, np.ndarray)):
         to_numpy = getattr(column, "to_numpy", None)
         try:
@@ -197,6 +197,8 @@ def event_times(
             array = to_numpy(zero_copy_only=False)
     if not isinstance(array, (list, np.ndarray, Sequence)):
         raise InputError(field, expected="a column of event times", got=shown(column))
+    if isinstance(array, np.ndarray) and array.ndim != 1:
+        raise InputError(field, expected="a column of one dimension", got=f"shape {array.shape}")
     check_same_length(length, len(array), field)
     if isinstance(array, list) and len(kinds := set(map(type, array))) == 1:
         # A bool is no number here, and a large int no int64.

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, StateError, listed, shown
 from streameval.events import (
     IntArray,
     Label,
@@ -140,9 +140,7 @@ class Slicer:
         if isinstance(dimensions, str):
             dimensions = (dimensions,)
         parsed: list[tuple[str, ...]] = []
-        if not isinstance(dimensions, Iterable):
-            raise InputError("slices", expected=expected, got=shown(dimensions))
-        for dimension in dimensions:
+        for dimension in listed(dimensions, "slices", expected):
             names: tuple[str, ...] = ()
             if isinstance(dimension, str):
                 names = (dimension,)

@@ -95,12 +95,17 @@ class BinaryIntake:
             check_same_kind(self.positive, label, field, position)
             return False
         check_same_kind(self.positive, label, field, position)
+        remedy = 'pass task="multiclass" for more than two labels'
+        if not self.closed and self.positive in (0, 1):
+            # The other label was taken for granted.
+            both = f"[{shown(label)}, {shown(self.positive)}]"
+            remedy = f"pass labels={both} if these are the two labels, or {remedy[5:]}"
         raise InputError(
             field,
             expected=f"{shown(self.negative)} or the positive label {shown(self.positive)}",
             got=shown(label),
             position=position,
-            remedy='pass positive=, or task="multiclass" for more than two labels',
+            remedy=remedy,
         )
 
     def event(
@@ -237,7 +242,7 @@ class BinaryIntake:
         return Batch(true, predicted, scores, weights)
 
     def _truths(self, column: object, field: str, names: set[Label]) -> BoolArray:
-        if isinstance(column, np.ndarray) and column.ndim == 1 and self.positive in (0, 1):
+        if type(column) is np.ndarray and column.ndim == 1 and self.positive in (0, 1):
             # The commonest case, without a pass over codes.
             if column.dtype == np.bool_:
                 return column.copy() if self.positive == 1 else ~column

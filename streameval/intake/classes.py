@@ -276,6 +276,8 @@ class ClassIntake:
         return columns, matrix, None if named is None or named.all() else named
 
     def _array(self, proba: object, length: int) -> tuple[tuple[Label, ...], FloatArray]:
+        if isinstance(proba, np.ma.MaskedArray):
+            proba = np.ma.filled(proba.astype(np.float64), np.nan)
         array = np.asarray(proba)
         expected = f"{length} rows and a column for each of labels="
         if array.ndim != 2 or array.dtype.kind not in "fiu":

@@ -182,6 +182,8 @@ def _column_labels(labels: object) -> list[Label]:
 
 def _matrix(proba: object, field: str) -> FloatArray:
     source: Any = proba
+    if isinstance(proba, np.ma.MaskedArray):
+        source = np.ma.filled(proba.astype(np.float64), np.nan)
     if hasattr(proba, "to_numpy"):  # pandas, polars
         source = proba.to_numpy()
     try:
