@@ -42,7 +42,7 @@ class Evaluator:
             no ``y_pred`` comes with the event.
         labels: The closed list of classes; a label outside it is refused.
             None discovers the labels as they come.
-        metrics: Names of the metrics that will be asked; only the states that
+        metrics: Names of the metrics that will be asked, or a single name; only the states that
             they need are kept. None keeps what all of the task's metrics need
             (but ``kappa_temporal``; see ``temporal``).
         bins: Reliability bins for the calibration metrics.
