@@ -7,6 +7,12 @@ was expected, what came, where, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
 __all__ = [
     "ConfigError",
     "InputError",
@@ -16,20 +22,25 @@ __all__ = [
     "StateError",
     "StoreError",
     "StreamevalError",
+    "did_you_mean",
+    "listed",
     "shown",
 ]
 
 _SHOWN_CHARACTERS = 60
+_COMPARED = 100
+"""Names that a missing one is compared with: an object may have a million of them."""
 
 
 def shown(value: object) -> str:
     """``repr(value)`` cut to a length that fits a message, and never raising.
 
     Values come from files and topics: a label may be megabytes long, hold
-    control characters, or belong to a class whose ``repr`` fails.
+    control characters, or belong to a class whose ``repr`` fails. Letters are
+    shown as they are, and what does not print is escaped.
 
-    >>> shown("spam")
-    "'spam'"
+    >>> shown("spam"), shown("Zürich"), shown("a\\nb")
+    ("'spam'", "'Zürich'", "'a\\\\nb'")
     >>> len(shown("x" * 10_000))
     61
     """
@@ -39,13 +50,47 @@ def shown(value: object) -> str:
     else:
         cut = False
     try:
-        text = ascii(value)
+        text = repr(value)
     except Exception:
         return f"<{type(value).__name__} that cannot be shown>"
     if len(text) > _SHOWN_CHARACTERS:
         text = text[:_SHOWN_CHARACTERS]
         cut = True
+    if not text.isprintable():  # the repr of another class
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return text + "…" if cut and not text.endswith("…") else text
+
+
+def listed(value: object, field: str, expected: str) -> list[Any]:
+    """The items of an argument that is a list, tuple or any other iterable but text.
+
+    Raises:
+        InputError: It is none.
+
+    >>> listed((1, 2), "labels", "a list of labels")
+    [1, 2]
+    """
+    if not isinstance(value, (str, bytes)):
+        try:
+            return list(value)  # type: ignore[call-overload, no-any-return]
+        except TypeError:
+            pass
+    raise InputError(field, expected=expected, got=shown(value))
+
+
+def did_you_mean(name: str, names: Iterable[Any]) -> str:
+    """The remedy of a misspelling, or an empty text where no name is near.
+
+    >>> did_you_mean("setsoa", ["setosa", "virginica"])
+    "did you mean 'setosa'?"
+    """
+    near = _near(name, tuple(map(str, islice(names, _COMPARED))))
+    return f"did you mean {shown(near)}?" if near else ""
+
+
+@lru_cache(64)  # every record of a file may lack the same field
+def _near(name: str, names: tuple[str, ...]) -> str:
+    return next(iter(get_close_matches(name, names, n=1)), "")
 
 
 class StreamevalError(Exception):

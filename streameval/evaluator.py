@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
-from streameval.errors import InputError, MetricError, StateError, shown
+from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator_setup import set_up
 from streameval.events import Label, Weight
 from streameval.intake import BinaryIntake, ClassIntake
@@ -49,7 +49,7 @@ class Evaluator:
             one without an event is a class of support 0. Multi-class: rows of
             the confusion and distances of weighted kappa follow its order.
             None discovers the labels as they come, in ascending order.
-        metrics: Names of the metrics that will be asked; only the states that
+        metrics: Names of the metrics that will be asked, or a single name; only the states that
             they need are kept. None keeps what all of the task's metrics need
             (but ``kappa_temporal``; see ``temporal``).
         bins: Reliability bins for the calibration metrics.
@@ -188,7 +188,9 @@ class Evaluator:
             event_time: When it happened: a datetime with its zone, ISO 8601
                 with an offset, or a number in the declared ``time_unit``;
                 needed (and looked at) only by windows of event time.
-            slices: A mapping with the value of each key of ``slices``.
+            slices: A mapping with the value of each key of ``slices``. Where
+                a key is absent or its value is None or NaN, the event counts
+                in the total and in the slice ``(missing)``.
 
         Raises:
             InputError: A bad value; nothing was counted.
@@ -200,7 +202,7 @@ class Evaluator:
             if self._scores_only and score is None and proba is None:
                 raise self._score_missing()
             straight = self._straight
-            if straight is not None and weight == 1:
+            if straight is not None and type(weight) is int and weight == 1:
                 event = self._intake.event(y_true, y_pred, score, proba, weight)
                 tally = self._plain
                 if tally is not None:
@@ -241,9 +243,11 @@ class Evaluator:
         """Count many events: the same bits as one by one, a hundred times faster.
 
         Columns are lists, numpy arrays, pandas or polars series or Arrow
-        arrays of one length. A multi-class ``proba`` is a mapping from label
-        to column, a list of mappings, or (with ``labels=``) a two-dimensional
-        array.
+        arrays of one length. A multi-class ``proba`` is a data frame (pandas,
+        polars or Arrow) or a mapping, whose columns are taken by the label
+        that names them, in any order; a list of mappings; or, with
+        ``labels=``, a two-dimensional array with columns in that order. Where
+        declared labels are numbers, the text of one (``"0"``) names it too.
 
         Raises:
             InputError: A bad value, with its position; nothing was counted.
@@ -287,7 +291,10 @@ class Evaluator:
 
     def __getitem__(self, name: str) -> float:
         with self._lock:
-            read = self._readers.get(name)
+            try:
+                read = self._readers.get(name)
+            except TypeError:  # an unhashable name, which is refused in words
+                read = None
             if read is not None:
                 value = read()
                 if value == value:
@@ -769,6 +776,8 @@ def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
     result: Evaluator | None = None
     # Not the evaluators themselves: an iterator may load one after another.
     merged: dict[int, tuple[int, weakref.ref[Evaluator]]] = {}
+    if not isinstance(evaluators, Iterator):
+        evaluators = listed(evaluators, "merge", "a list of evaluators")
     for position, evaluator in enumerate(evaluators):
         if not isinstance(evaluator, Evaluator):
             raise StateError(

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from streameval import event_time as clock
-from streameval.errors import InputError, shown
+from streameval.errors import InputError, listed, shown
 from streameval.events import Label
 from streameval.intake import BinaryIntake, ClassIntake
-from streameval.metrics.registry import find
+from streameval.metrics.metric import undefined_number
+from streameval.metrics.registry import find, metric_names
 from streameval.slices import Slicer
 from streameval.tally import Plan, Task
 from streameval.view import Question
-from streameval.windows import Cumulative, window_note
+from streameval.windows import Cumulative, Fading, Last, Panes, window_note
 from streameval.windows.window import WindowSpec
 
 __all__ = ["Setup", "set_up"]
@@ -53,18 +54,31 @@ def set_up(
         InputError: One of them is not what it should be.
         MetricError: An unknown metric.
     """
-    if task not in ("binary", "multiclass"):
+    if not isinstance(task, str) or task not in ("binary", "multiclass"):
         raise InputError("task", expected='"binary" or "multiclass"', got=shown(task))
     if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
         raise InputError("bins", expected="a number of bins from 1 to 10000", got=shown(bins))
-    labels = None if labels is None else list(labels)
-    names = None if metrics is None else sorted(set(metrics))
+    labels = None if labels is None else listed(labels, "labels", "a list of labels")
+    if type(temporal) is not bool:
+        raise InputError("temporal", expected="True or False", got=shown(temporal))
+    names = None
+    if metrics is not None:
+        names = sorted({find(name, task).name for name in metric_names(metrics)})
     intake: BinaryIntake | ClassIntake = (
         BinaryIntake(positive, threshold, labels) if task == "binary" else ClassIntake(labels)
     )
     classes = intake.classes if isinstance(intake, ClassIntake) and intake.closed else None
     plan = _plan(task, names, bins, classes, temporal=temporal)
     spec: WindowSpec = Cumulative() if window is None else window
+    if not isinstance(spec, (Cumulative, Fading, Last, Panes)):
+        # A number of events or a length is the usual mistake.
+        kind = {int: "Last", str: "Panes"}.get(type(window))
+        raise InputError(
+            "window",
+            expected="Last(...), Panes(...), Fading(...) or None",
+            got=shown(window),
+            remedy=f"pass window=streameval.{kind}({shown(window)})" if kind else "",
+        )
     if "succession" in plan.keeps and not spec.keeps_order:
         raise InputError(
             "temporal",
@@ -77,7 +91,7 @@ def set_up(
         "metrics": names,
         "bins": bins,
         "temporal": "succession" in plan.keeps,
-        "undefined": None if undefined is None else float(undefined),
+        "undefined": None if undefined is None else undefined_number(undefined),
         "window": spec.to_options(),
     }
     notes: dict[str, Any] = {}
@@ -87,7 +101,8 @@ def set_up(
         options["labels"] = list(intake.labels) if intake.closed else None
     else:
         options["labels"] = list(intake.classes) if intake.closed else None
-    if time_unit is not None and time_unit not in clock.TIME_UNITS:
+    known = isinstance(time_unit, str) and time_unit in clock.TIME_UNITS
+    if time_unit is not None and not known:
         raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
     if not isinstance(spec, Cumulative):
         notes["window"] = window_note(spec)

@@ -257,7 +257,7 @@ def event_times(
 
     A numpy ``datetime64`` column is UTC. ``first`` applies to its first value.
     """
-    array = column
+    array = column.tolist() if np.ma.is_masked(column) else column  # type: ignore[attr-defined]
     if not isinstance(array, (list, tuple, np.ndarray)):
         to_numpy = getattr(column, "to_numpy", None)
         try:
@@ -271,6 +271,8 @@ def event_times(
             array = to_numpy(zero_copy_only=False)
     if not isinstance(array, (list, np.ndarray, Sequence)):
         raise InputError(field, expected="a column of event times", got=shown(column))
+    if isinstance(array, np.ndarray) and array.ndim != 1:
+        raise InputError(field, expected="a column of one dimension", got=f"shape {array.shape}")
     check_same_length(length, len(array), field)
     if first and length:
         event_time(array[0], unit, field, 0, first=True)

@@ -33,7 +33,10 @@ __all__ = [
     "canonical_weight",
     "check_same_kind",
     "check_same_length",
+    "column_array",
+    "is_missing",
     "label_column",
+    "named_columns",
     "score_column",
     "weight_column",
 ]
@@ -154,10 +157,36 @@ class LabelColumn(NamedTuple):
     """``labels[codes[n]]`` is the label of event n."""
 
 
-def _as_array(column: object, field: str) -> npt.NDArray[Any]:
-    """A one-dimensional numpy array of whatever column type came."""
+def is_missing(value: object) -> bool:
+    """Whether a value stands for none: None, NaN, pandas' NA and NaT.
+
+    >>> [is_missing(value) for value in (None, float("nan"), "", 0)]
+    [True, True, False, False]
+    """
+    if value is None:
+        return True
+    if type(value) is str or type(value) is int:
+        return False
+    try:
+        unequal: object = value != value
+    except Exception:
+        return False
+    # NA compared with itself is NA, which has no truth value.
+    return (isinstance(unequal, (bool, np.bool_)) and bool(unequal)) or unequal is value
+
+
+def column_array(column: Any, field: str) -> npt.NDArray[Any]:
+    """A one-dimensional numpy array of any column type; a null or masked value is None."""
+    nulls = getattr(column, "null_count", 0)
+    if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
+        return _list_array(column.tolist())
+    if nulls() if callable(nulls) else nulls:
+        # to_numpy() would turn whole numbers beside a null into floats.
+        to_list = getattr(column, "to_pylist", None) or getattr(column, "to_list", None)
+        if to_list is not None:
+            return _list_array(to_list())
     if isinstance(column, np.ndarray):
-        array = column
+        array = np.asarray(column)
     elif isinstance(column, (list, tuple)):
         return _list_array(column)
     elif isinstance(column, (str, bytes, dict)):
@@ -166,6 +195,8 @@ def _as_array(column: object, field: str) -> npt.NDArray[Any]:
             expected="a column: a list, array or series",
             got=f"{shown(column)} of type {type(column).__name__}",
         )
+    elif hasattr(column, "isna") and not isinstance(column.dtype, np.dtype) and column.isna().any():
+        array = column.to_numpy(dtype=object)  # pandas; otherwise whole numbers become floats
     elif hasattr(column, "to_numpy"):  # pandas, polars, Arrow
         try:
             array = np.asarray(column.to_numpy())
@@ -174,7 +205,7 @@ def _as_array(column: object, field: str) -> npt.NDArray[Any]:
             array = np.asarray(column.to_numpy(zero_copy_only=False))
     else:
         try:
-            return _list_array(list(column))  # type: ignore[call-overload]
+            return _list_array(list(column))
         except TypeError:
             raise InputError(
                 field,
@@ -184,7 +215,8 @@ def _as_array(column: object, field: str) -> npt.NDArray[Any]:
             ) from None
     if array.ndim != 1:
         raise InputError(field, expected="a column of one dimension", got=f"shape {array.shape}")
-    return array
+    # tolist() would turn times into plain integers.
+    return _list_array(list(array)) if array.dtype.kind in "mM" else array
 
 
 def _list_array(values: Sequence[object]) -> npt.NDArray[Any]:
@@ -201,9 +233,7 @@ def _list_array(values: Sequence[object]) -> npt.NDArray[Any]:
             return np.asarray(values, dtype=np.int64)
         except OverflowError:
             pass
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def label_column(column: object, field: str) -> LabelColumn:
@@ -219,7 +249,7 @@ def label_column(column: object, field: str) -> LabelColumn:
     """
     if isinstance(column, LabelColumn):
         return column
-    array = _as_array(column, field)
+    array = column_array(column, field)
     if array.dtype == np.bool_:
         return LabelColumn([0, 1], array.astype(np.int64))
     if array.dtype.kind in "iu" and len(array):
@@ -247,19 +277,14 @@ def _object_labels(array: npt.NDArray[Any], field: str) -> LabelColumn:
             canonical_label(value, field, position)
         raise  # pragma: no cover - an unhashable value never passes canonical_label
     labels: list[Label] = []
-    for value in place:
+    for code, value in enumerate(place):
         try:
             label = canonical_label(value, field)
-        except InputError as error:
-            # Found by identity as well, because nan is not equal to itself.
-            raise error.at(
-                next(n for n, v in enumerate(values) if v is value or v == value)
-            ) from None
-        if labels:
-            try:
+            if labels:
                 check_same_kind(labels[0], label, field)
-            except InputError as error:
-                raise error.at(values.index(value)) from None
+        except InputError as error:
+            # By its code, because nan is not equal to itself.
+            raise error.at(codes.index(code)) from None
         labels.append(label)
     return LabelColumn(labels, np.asarray(codes, dtype=np.int64))
 
@@ -270,7 +295,7 @@ def score_column(column: object, field: str = "score") -> FloatArray:
     >>> score_column([0.25, -0.0]).tolist()
     [0.25, 0.0]
     """
-    array = _as_array(column, field)
+    array = column_array(column, field)
     if array.dtype.kind not in "fiu":
         scores = [canonical_score(value, field, n) for n, value in enumerate(array.tolist())]
         return np.asarray(scores, dtype=np.float64)
@@ -293,7 +318,7 @@ def weight_column(
     """
     if column is None:
         return None
-    array = _as_array(column, field)
+    array = column_array(column, field)
     check_same_length(length, len(array), field)
     if array.dtype.kind not in "fiu":
         array = (
@@ -315,6 +340,29 @@ def weight_column(
             return floats
     whole: IntArray = array.astype(np.int64)
     return whole
+
+
+def named_columns(table: Any) -> dict[Any, Any] | None:
+    """The columns of a data frame by name, of pandas, polars or Arrow; None for anything else.
+
+    Raises:
+        InputError: A name occurs twice.
+    """
+    # An Arrow table's `columns` are the columns themselves.
+    given = getattr(table, "column_names", None)
+    names = list(getattr(table, "columns", ()) if given is None else given)
+    if not names:
+        return None
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError("proba", expected="each column once", got=f"{shown(name)} again")
+    if given is not None:
+        columns = [table.column(place) for place in range(len(names))]
+    elif hasattr(table, "iloc"):
+        columns = [table.iloc[:, place] for place in range(len(names))]
+    else:
+        columns = [table[name] for name in names]
+    return dict(zip(names, columns, strict=True))
 
 
 def check_same_length(expected: int, got: int, field: str) -> None:

@@ -10,7 +10,15 @@ import numpy as np
 from streameval import event_time as clock
 from streameval.errors import InputError, StateError, shown
 from streameval.events import IntArray
-from streameval.slices import SliceKey, Slicer, SliceRows, other_key, slice_name, slice_order
+from streameval.slices import (
+    SliceKey,
+    Slicer,
+    SliceRows,
+    other_key,
+    slice_name,
+    slice_order,
+    slice_value,
+)
 from streameval.tally import Batch, Plan
 from streameval.windows.window import EventFields, Timeline, Undo, Window, WindowSpec
 
@@ -230,24 +238,39 @@ class Places:
         if type(overflowed) is not int or overflowed < 0:
             raise StateError(f"slices_overflowed: expected a count, got {shown(overflowed)}")
         self._slicer.overflowed = overflowed
-        for item in saved:
-            self._restore_slice(item)
-        if self.in_order() != list(self.slices):
+        keys = [self._slice_of(item) for item in saved]
+        if sorted(keys, key=slice_order) != keys:
             raise StateError("slices: expected them sorted")
+        if len(set(keys)) != len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise StateError(f"slices: {shown(slice_name(twice))} is there twice")
+        for key, item in zip(keys, saved, strict=True):
+            self._restore_slice(key, item)
         if self._slicer.opened > self._slicer.max_slices:
             raise StateError(
                 f"slices: expected at most {self._slicer.max_slices}, got {self._slicer.opened}"
             )
 
-    def _restore_slice(self, item: object) -> None:
+    def _slice_of(self, item: object) -> SliceKey:
         if not isinstance(item, dict) or set(item) != {"key", "window"}:
             raise StateError(f"slices: expected a key and a window, got {shown(item)}")
-        key = self._slicer.key_from_state(item["key"])
-        if key in self.slices:
-            raise StateError(f"slices: {shown(slice_name(key))} is there twice")
-        window = _part(item["window"], "window")
-        self.slices[key] = self._spec.restore(window, self._plan, self.timeline)
-        self._slicer.reopen(key)
+        return self._slicer.key_from_state(item["key"])
+
+    def _restore_slice(self, key: SliceKey, item: Mapping[str, Any]) -> None:
+        window = self._spec.restore(_part(item["window"], "window"), self._plan, self.timeline)
+        # An older version kept "7" beside 7, which are one slice now.
+        one = tuple((name, slice_value(value)) for name, value in key)
+        known = self.slices.get(one)
+        if known is not None:
+            try:
+                known.check_merge(window)
+            except StateError:
+                one = key  # not mergeable, so it stays beside the other, with its value quoted
+            else:
+                known.merge(window)
+                return
+        self.slices[one] = window
+        self._slicer.reopen(one)
 
     def _check(self) -> None:
         for window in (self.total, *self.slices.values()):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, StateError, listed, shown
 from streameval.evaluator import Evaluator, merge
 from streameval.event_time import duration, event_time, iso_time
 from streameval.metrics.undefined import reason_of
@@ -227,8 +227,15 @@ def prequential(
     """
     if type(folds) is not int or not 1 <= folds <= 1_000:
         raise InputError("folds", expected="a number of folds from 1 to 1000", got=shown(folds))
-    if validation not in _VALIDATIONS:
+    if not isinstance(validation, str) or validation not in _VALIDATIONS:
         raise InputError("validation", expected=" or ".join(_VALIDATIONS), got=shown(validation))
+    _check_model(model, folds)
+    if not isinstance(evaluator, Evaluator):
+        raise InputError("evaluator", expected="an Evaluator", got=shown(evaluator))
+    if type(seed) is not int:
+        raise InputError("seed", expected="a whole number", got=shown(seed))
+    if advance is not None and not callable(advance):
+        raise InputError("advance", expected="a function or None", got=shown(advance))
     wait, by_time = _delay(delay, moment)
     when = _reader("moment", moment)
     models = [model] if folds == 1 else [model.clone() for _ in range(folds)]
@@ -237,7 +244,7 @@ def prequential(
     shares = _shares(folds, validation, random.Random(seed))
     waiting: list[_Pending] = []
     events = 0
-    for x, y in stream:
+    for x, y in _pairs(stream):
         now = events
         if by_time:
             assert when is not None
@@ -275,6 +282,41 @@ def _pooled(evaluators: list[Evaluator]) -> Evaluator | None:
         return None
 
 
+def _pairs(stream: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    expected = "pairs of features and label"
+    try:
+        events = iter(stream)
+    except TypeError:
+        raise InputError("stream", expected=expected, got=shown(stream)) from None
+    for position, event in enumerate(events):
+        try:
+            x, y = event
+        except (TypeError, ValueError):
+            raise InputError(
+                "stream", expected=expected, got=shown(event), position=position
+            ) from None
+        yield x, y
+
+
+def _check_model(model: Any, folds: int) -> None:
+    lacks = [] if hasattr(model, "learn_one") else ["learn_one"]
+    if not hasattr(model, "predict_one") and not hasattr(model, "predict_proba_one"):
+        lacks.append("predict_one")
+    if folds > 1 and not hasattr(model, "clone"):
+        lacks.append("clone")
+    if lacks:
+        raise InputError(
+            "model",
+            expected="learn_one(x, y) and predict_one(x) or predict_proba_one(x)"
+            + (", and with folds clone()" if folds > 1 else ""),
+            got=f"{type(model).__name__} without {' and '.join(lacks)}",
+            remedy="the predictions of a model that learns from batches go into "
+            "Evaluator.update_many"
+            if hasattr(model, "fit")
+            else "",
+        )
+
+
 def _delay(delay: int | str | timedelta | None, moment: object) -> tuple[int, bool]:
     """How long a label takes, in events or in microseconds, and whether it is the latter."""
     if delay is None:
@@ -303,7 +345,12 @@ def _reader(
         raise InputError(name, expected="a key of the features or a function", got=shown(source))
 
     def read(x: Any) -> object:
-        return x[source]
+        try:
+            return x[source]
+        except (KeyError, TypeError, IndexError):
+            raise InputError(
+                name, expected=f"features with {shown(source)}", got=shown(x)
+            ) from None
 
     return read
 
@@ -313,8 +360,10 @@ def _slicing(
 ) -> Callable[[Any], Mapping[str, object]] | None:
     if slices is None or callable(slices):
         return slices
-    keys = [slices] if isinstance(slices, str) else list(slices)
-    return lambda x: {key: x[key] for key in keys}
+    keys = [slices] if isinstance(slices, str) else listed(slices, "slices", "keys or a function")
+    if not all(isinstance(key, str) for key in keys):
+        raise InputError("slices", expected="keys or a function", got=shown(slices))
+    return lambda x: {key: x.get(key) if isinstance(x, Mapping) else x[key] for key in keys}
 
 
 Shares: TypeAlias = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from streameval.errors import InputError, shown
 from streameval.events import Weight
 from streameval.metrics.registry import METRICS
@@ -94,6 +96,8 @@ def slice_report(
     for name, number_of in (("worst", worst), ("best", best)):
         if number_of is not None and (type(number_of) is not int or number_of < 0):
             raise InputError(name, expected="a number of slices", got=shown(number_of))
+    if not isinstance(min_support, (int, float, np.integer, np.floating)):
+        raise InputError("min_support", expected="a number", got=shown(min_support))
     rows = [_row(key, view, metric) for key, view in slices.items()]
     kept = [row for row in rows if row.support >= min_support]
     sign = -1.0 if METRICS[metric].direction == "down" else 1.0

@@ -2,28 +2,33 @@
 
 Values come from the stream, and a hostile one has a new value in every
 record: past ``max_slices`` the rest goes into one slice called ``(other)``
-for each dimension, and how many events that were is counted.
+for each dimension, and how many events that were is counted. An event without
+a value counts as every other event does, in the slice ``(missing)``.
 """
 
 from __future__ import annotations
 
+import re
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, StateError, listed, shown
 from streameval.events import (
     IntArray,
     Label,
     LabelColumn,
     canonical_label,
     check_same_length,
+    column_array,
+    is_missing,
     label_column,
 )
 
 __all__ = [
+    "MISSING",
     "OTHER",
     "SliceKey",
     "SliceRows",
@@ -32,6 +37,7 @@ __all__ = [
     "slice_column",
     "slice_name",
     "slice_order",
+    "slice_value",
 ]
 
 OTHER = "(other)"
@@ -39,6 +45,14 @@ OTHER = "(other)"
 
 An event that brings this very value is counted in that slice too.
 """
+
+MISSING = "(missing)"
+"""The value of the slice of events that bring no value: None, NaN, an absent key.
+
+An event that brings this very text is refused: it could not be told from them.
+"""
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
 
 SliceKey: TypeAlias = tuple[tuple[str, Label], ...]
 """Pairs of key and value, in the order of the dimension: ``(("country", "PT"),)``."""
@@ -50,10 +64,36 @@ SliceRows: TypeAlias = tuple[SliceKey, IntArray]
 def slice_name(key: SliceKey) -> str:
     """A slice as people write it; the total is ``"total"``.
 
+    A text that reads as a whole number is quoted: only an old state has such a
+    slice, beside that of the number itself.
+
     >>> slice_name((("country", "PT"), ("model", 7)))
     'country=PT, model=7'
     """
-    return ", ".join(f"{name}={value}" for name, value in key) or "total"
+    return ", ".join(f"{name}={_value_name(value)}" for name, value in key) or "total"
+
+
+def _value_name(value: Label) -> str:
+    return str(value) if slice_value(value) == value else repr(value)
+
+
+def slice_value(value: Label) -> Label:
+    """The value of a slice in its one form, whatever the carrier's types are.
+
+    A whole number of 64 bits is an ``int`` and every other value a ``str``, so
+    ``7``, ``"7"`` and ``7.0`` are one slice, as a CSV file, JSON and a data
+    frame write it; ``"007"`` is another one.
+
+    >>> slice_value("7"), slice_value(7), slice_value("007"), slice_value(2**80)
+    (7, 7, '007', '1208925819614629174706176')
+    """
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else str(value)
+    if value[-1:].isdecimal() and _WHOLE.fullmatch(value):
+        number = int(value)
+        if -(2**63) <= number < 2**63:
+            return number
+    return value
 
 
 def slice_order(key: SliceKey) -> tuple[Any, ...]:
@@ -100,9 +140,7 @@ class Slicer:
         if isinstance(dimensions, str):
             dimensions = (dimensions,)
         parsed: list[tuple[str, ...]] = []
-        if not isinstance(dimensions, Iterable):
-            raise InputError("slices", expected=expected, got=shown(dimensions))
-        for dimension in dimensions:
+        for dimension in listed(dimensions, "slices", expected):
             names: tuple[str, ...] = ()
             if isinstance(dimension, str):
                 names = (dimension,)
@@ -144,20 +182,21 @@ class Slicer:
         self.dimensions = tuple(dimensions)
         self.names = tuple(dict.fromkeys(name for names in self.dimensions for name in names))
 
-    def _values(self, slices: object, position: int | None = None) -> dict[str, Label]:
-        if not isinstance(slices, Mapping) or not all(name in slices for name in self.names):
+    def _mapping(self, slices: object) -> Mapping[str, object]:
+        if not isinstance(slices, Mapping):
             raise InputError(
                 "slices",
-                expected=f"a mapping with {', '.join(map(repr, self.names))}",
+                expected=f"a mapping with {', '.join(map(shown, self.names))}",
                 got=shown(slices),
-                position=position,
+                remedy="a key that is absent, or None, counts as (missing)",
             )
-        return {name: _slice_value(slices[name], name, position) for name in self.names}
+        return slices
 
     def keys(self, slices: object) -> list[SliceKey]:
         """The event's slices, unknown ones included; raises InputError."""
-        values = self._values(slices)
-        return [tuple((name, values[name]) for name in names) for names in self.dimensions]
+        given = self._mapping(slices)
+        values = {name: _slice_value(given.get(name), name) for name in self.names}
+        return [_key((name, values[name]) for name in names) for names in self.dimensions]
 
     def admit(self, key: SliceKey, known: Mapping[SliceKey, object], count: int = 1) -> SliceKey:
         """The slice that takes ``count`` events of this key: itself, or ``(other)``; O(1).
@@ -213,10 +252,11 @@ class Slicer:
         ]
 
     def _columns(self, slices: object, length: int) -> dict[str, LabelColumn]:
-        if not isinstance(slices, Mapping) or not all(name in slices for name in self.names):
-            self._values(slices)
-        assert isinstance(slices, Mapping)
-        columns = {name: slice_column(slices[name], name) for name in self.names}
+        given = self._mapping(slices)
+        columns = {}
+        for name in self.names:
+            column = given.get(name)
+            columns[name] = slice_column(np.full(length, None) if column is None else column, name)
         for name, column in columns.items():
             check_same_length(length, len(column.codes), f"slices[{name!r}]")
         return columns
@@ -238,7 +278,7 @@ class Slicer:
                 rows = order[start:end]
                 first = int(rows[0])
                 yield (
-                    tuple(
+                    _key(
                         (name, columns[name].labels[int(columns[name].codes[first])])
                         for name in names
                     ),
@@ -276,29 +316,58 @@ def _names(key: SliceKey) -> tuple[str, ...]:
     return tuple(name for name, _ in key)
 
 
-def _slice_value(value: object, name: str, position: int | None = None) -> Label:
+def _key(pairs: Iterable[tuple[str, Label | None]]) -> SliceKey:
+    return tuple((name, MISSING if value is None else value) for name, value in pairs)
+
+
+def _slice_value(value: object, name: str) -> Label | None:
+    """The value in its one form; None where it is missing."""
+    if is_missing(value):
+        return None
+    field = f"slices[{shown(name)}]"
     try:
-        return canonical_label(value, f"slices[{name!r}]", position)
+        label = slice_value(canonical_label(value, field))
     except InputError as error:
         raise InputError(
-            error.field,
-            expected="a str, int or bool value",
-            got=error.got,
-            position=position,
-            remedy="put a name in place of what is missing, such as 'unknown'",
+            field, expected="a str, int or bool value, or None", got=error.got
         ) from None
+    if label == MISSING:
+        raise InputError(
+            field,
+            expected=f"a value other than {MISSING!r}, which names the events without one",
+            got=shown(label),
+            remedy="pass None where the value is missing",
+        )
+    return label
 
 
 def slice_column(column: object, name: str) -> LabelColumn:
-    """Codes of a slice's values. Unlike labels they may be of two kinds, str beside int."""
-    try:
-        return label_column(column, f"slices[{name!r}]")
-    except InputError as error:
-        if error.position is None:
-            raise
-    values = column.tolist() if isinstance(column, np.ndarray) else list(column)  # type: ignore[call-overload]
-    place: dict[Label, int] = {}
-    codes = [
-        place.setdefault(_slice_value(value, name, n), len(place)) for n, value in enumerate(values)
-    ]
-    return LabelColumn(list(place), np.asarray(codes, dtype=np.int64))
+    """Codes of a slice's values; the label None stands for a value that is missing.
+
+    Unlike labels they may be of two kinds, text beside whole numbers. A column
+    that has been through here is returned as it is.
+    """
+    if isinstance(column, LabelColumn):
+        return column
+    field = f"slices[{shown(name)}]"
+    array = column_array(column, field)
+    codes: IntArray
+    if array.dtype.kind in "biu":
+        distinct, codes = label_column(array, field)
+    else:
+        values: list[Any] = array.tolist()
+        place: dict[Any, int] = {}
+        try:
+            codes = np.asarray([place.setdefault(v, len(place)) for v in values], dtype=np.int64)
+            distinct = list(place)
+        except TypeError:  # an unhashable value, which is refused below
+            distinct, codes = values, np.arange(len(values))
+    labels: dict[Label | None, int] = {}
+    merged = np.zeros(len(distinct), dtype=np.int64)
+    for code, value in enumerate(distinct):
+        try:
+            label = _slice_value(value, name)
+        except InputError as error:
+            raise error.at(int(np.argmax(codes == code))) from None
+        merged[code] = labels.setdefault(label, len(labels))
+    return LabelColumn(list(labels), merged[codes])  # type: ignore[arg-type]

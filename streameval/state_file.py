@@ -13,7 +13,7 @@ import stat
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from streameval.errors import StateError
+from streameval.errors import InputError, StateError, shown
 from streameval.state_codec import FIRST_PART_BYTES, check_first_part, pack, unpack
 
 __all__ = ["pack", "read_file", "unpack", "write_atomically"]
@@ -183,6 +183,8 @@ def _sort(mode: int) -> str:
 
 
 def _name(path: str | os.PathLike[str]) -> str:
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("path", expected="a str or os.PathLike", got=shown(path))
     name = os.fsdecode(path)
     return name if name.isprintable() and name else ascii(name)
 

@@ -269,7 +269,7 @@ class Tally:
             if self._moments is not None:
                 self._moments.update(y_true == 1, score, weight)
             if index is None and self.class_probability is not None:
-                self.class_probability.update(y_true, score, weight)
+                self.class_probability.update(y_true, score, weight, y_pred)
         if y_pred is not None and self.confusion is not None:
             self.confusion.update(y_true, y_pred, weight)
         if self.succession is not None:
@@ -308,7 +308,7 @@ class Tally:
             if self._moments is not None:
                 self._moments.revert(y_true == 1, score, weight)
             if self.class_probability is not None:
-                self.class_probability.revert(y_true, score, weight)
+                self.class_probability.revert(y_true, score, weight, y_pred)
             if self.class_scores is not None:
                 self.class_scores.revert(y_true, score, weight)
         if self.succession is not None:
@@ -368,8 +368,9 @@ class Tally:
                     self.class_scores,
                 ):
                     if state is not None:
-                        state.revert(y_true, score, weight)
-                        done.append((state, (y_true, score, weight)))
+                        of_labels = () if state is not self.class_probability else (y_pred,)
+                        state.revert(y_true, score, weight, *of_labels)
+                        done.append((state, (y_true, score, weight, *of_labels)))
         except InputError:
             # Another state refused: the event as a whole never came.
             for state, event in reversed(done):
@@ -403,16 +404,19 @@ class Tally:
 
     def _add_probabilities(self, batch: Batch) -> None:
         assert batch.score is not None
-        for state in (self.class_scores, self.class_probability):
-            if state is None:
-                continue
-            if batch.named is None:
-                state.add_codes(
-                    batch.y_true, batch.labels, batch.score, batch.score_labels, batch.weight
-                )
-            else:
-                for event in batch.events():
-                    state.add(event.y_true, event.score, event.weight)
+        scores, sums = self.class_scores, self.class_probability
+        if batch.named is None:
+            given = (batch.y_true, batch.labels, batch.score, batch.score_labels, batch.weight)
+            if scores is not None:
+                scores.add_codes(*given)
+            if sums is not None:
+                sums.add_codes(*given, batch.y_pred)
+            return
+        for event in batch.events():
+            if scores is not None:
+                scores.add(event.y_true, event.score, event.weight)
+            if sums is not None:
+                sums.add(event.y_true, event.score, event.weight, event.y_pred)
 
     def merge(self, other: Tally) -> None:
         """Add another tally's events; the other is unchanged."""

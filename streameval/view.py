@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from streameval.errors import MetricError
+from streameval.errors import MetricError, did_you_mean, shown
 from streameval.event_time import iso_time
 from streameval.events import Label
 from streameval.intake import BinaryIntake, ClassIntake
 from streameval.metrics.curves import CURVES
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
-from streameval.metrics.metric import Metric
-from streameval.metrics.registry import find, left_out, shown_metrics
+from streameval.metrics.metric import Metric, call
+from streameval.metrics.registry import find, left_out, metric_names, shown_metrics
 from streameval.metrics.undefined import Undefined, reason_of
 from streameval.report import ClassificationReport, Report, ReportRow, SeriesRow
 from streameval.states.confusion import ConfusionCounts
@@ -28,6 +28,8 @@ from streameval.windows.panes import PaneMark, PanesWindow
 from streameval.windows.window import Window
 
 __all__ = ["PaneReports", "Question", "View", "locked"]
+
+_Row = TypeVar("_Row")
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
@@ -153,6 +155,15 @@ def _asking(function: Callable[..., float], states: Sequence[str]) -> Callable[[
     return lambda tally: function(*[getattr(tally, state) for state in states])
 
 
+def _named(kind: str, name: object, rows: Mapping[str, _Row]) -> _Row:
+    if not isinstance(name, str) or name not in rows:
+        near = did_you_mean(name, rows) if isinstance(name, str) else ""
+        raise MetricError(
+            f"no {kind} is called {shown(name)}; {near or 'there are ' + ', '.join(rows)}"
+        )
+    return rows[name]
+
+
 class View:
     """Metrics, reports and curves of the events in one window.
 
@@ -170,9 +181,11 @@ class View:
 
     def __getitem__(self, name: str) -> float:
         question = self._question
+        question = self._question
         with question.lock:
             tally = self._window.current()
-            reader = question.readers.get(name) or question.reader(name, tally)
+            known = question.readers.get(name) if isinstance(name, str) else None
+            reader = known or question.reader(name, tally)
             value = reader(tally)
             return value if value == value else self._named(value)
 
@@ -228,7 +241,7 @@ class View:
         if metrics is None:
             rows = [m for m in shown_metrics(question.plan.task) if self._can_answer(m, tally)]
         else:
-            rows = [find(name, question.plan.task) for name in metrics]
+            rows = [find(name, question.plan.task) for name in metric_names(metrics)]
             for metric in rows:
                 question.require(metric.name, metric.states, tally)
         return Report(
@@ -296,34 +309,33 @@ class View:
             A frozen object with numpy columns and ``to_dict()``.
 
         Raises:
-            MetricError: No such curve, or no scores were fed.
+            MetricError: No such curve, a parameter that it does not take, or no
+                scores were fed.
         """
-        curve = CURVES.get(name)
-        if curve is None:
-            raise MetricError(f"no curve is called {name!r}; there are {', '.join(CURVES)}")
+        curve = _named("curve", name, CURVES)
         task = self._question.plan.task
         state = curve.states.get(task)
         if state is None:
             raise MetricError(f"the curve {name!r} is not for {task} tasks")
         tally = self._window.current()
         self._question.require(name, (state,), tally)
-        return curve.function(getattr(tally, state), **params)
+        return call(f"the curve {name}", curve.function, getattr(tally, state), params)
 
     @locked
     def thresholds(self, /, name: str, **params: Any) -> CutPoint:
         """The cut-point that is best by a rule, such as ``"youden"``.
 
         Raises:
-            MetricError: No such rule, or no scores were fed.
+            MetricError: No such rule, a parameter that it does not take, or no
+                scores were fed.
         """
-        rule = CUT_POINTS.get(name)
-        if rule is None:
-            raise MetricError(f"no cut-point is called {name!r}; there are {', '.join(CUT_POINTS)}")
+        rule = _named("cut-point", name, CUT_POINTS)
         if self._question.plan.task != "binary":
             raise MetricError("cut-points are for binary tasks: one score, one threshold")
         tally = self._window.current()
         self._question.require(name, ("index",), tally)
-        return rule(tally.index, **params)
+        cut: CutPoint = call(f"the cut-point {name}", rule, tally.index, params)
+        return cut
 
     @locked
     def series(self, metric: str) -> list[SeriesRow]:

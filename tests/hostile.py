@@ -111,7 +111,7 @@ _KINDS: tuple[Callable[[random.Random], bytes], ...] = (
 _OF_PREDICTIONS = (
     _with("score", '"high"', "NaN", "Infinity", "-Infinity", "1e999", "[]", "{}", "0x1", "1_0"),
     _with("score", "9" * 400, "1e", "--1", "01", ".5", "true"),
-    _with("country", "[]", "{}", "null", _LONG, "NaN"),
+    _with("country", "[]", "{}", '"(missing)"', _LONG, "0.5"),
 )
 
 

@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss, top_k_accuracy_score
 
+import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.states.class_proba_input import check_probabilities, check_probability_matrix
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.fixed_point import UNIT
+from streameval.states.reliability import ReliabilityBins
 
 LABELS = ["a", "b", "c", "d"]
 
@@ -130,6 +132,89 @@ def test_more_classes_than_a_chunk_has_cells() -> None:
     sums.update_many([0, 1, 2], matrix, range(20_000), [1, 2, 2**53])
     single = one_by_one([0, 1, 2], matrix.tolist(), range(20_000), [1, 2, 2**53])
     assert sums == single
+
+
+CLASSES = ("ant", "bee", "cow", "elk")
+
+ROWS = st.tuples(
+    st.sampled_from(CLASSES),
+    st.sampled_from([*CLASSES, None]),
+    # Quarters, so that ties are common; the third and fourth label may be left out.
+    st.sampled_from(
+        [(1, 1, 1, 1), (2, 2, 0, 0), (0, 2, 2, 0), (2, 0, 0, 2), (4, 0, 0, 0), (1, 3, 0, 0)]
+    ),
+    st.integers(0, 2),
+    st.integers(1, 3),
+)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=12), st.permutations(CLASSES), st.integers(1, 12))
+def test_calibration_is_about_the_predicted_label_on_every_path(
+    rows: list[tuple[str, str | None, tuple[int, ...], int, int]], order: list[str], last: int
+) -> None:
+    """Against an oracle of its own: confidence and hit of each event's predicted label."""
+    events = []
+    for true, y_pred, quarters, cut, weight in rows:
+        proba = {label: n / 4 for label, n in zip(CLASSES, quarters, strict=True)}
+        for label in CLASSES[4 - cut :]:  # a label without probability may be left out
+            if not proba[label]:
+                del proba[label]
+        first = min(label for label in proba if proba[label] == max(proba.values()))
+        events.append((true, y_pred, proba, weight, y_pred or first))
+
+    def oracle(chosen: list[Any]) -> ReliabilityBins:
+        bins = ReliabilityBins(4)
+        for true, _, proba, weight, predicted in chosen:
+            bins.add(proba.get(predicted, 0.0), predicted == true, weight)
+        return bins
+
+    def told(evaluator: se.Evaluator) -> tuple[Any, ...]:
+        sums = evaluator.total._window.current().class_probability
+        return sums.bin_weights, sums.bin_correct, sums.bin_probability_units
+
+    def fed(chosen: list[Any], **options: Any) -> se.Evaluator:
+        evaluator = se.Evaluator("multiclass", bins=4, **options)
+        for true, y_pred, proba, weight, _ in chosen:
+            evaluator.update(true, y_pred, proba=proba, weight=weight)
+        return evaluator
+
+    bins = oracle(events)
+    expected = (bins.weights, bins.hits, bins.units)
+    one = fed(events)
+    assert told(one) == expected
+    assert told(se.from_bytes(one.to_bytes())) == expected
+    assert told(se.merge([fed(events[:5]), fed(events[5:])])) == expected
+
+    predicted = [event[4] for event in events]
+    given_ = {"y_true": [e[0] for e in events], "weight": [e[3] for e in events]}
+    mappings, table, closed = (
+        se.Evaluator("multiclass", bins=4, **options)
+        for options in ({}, {}, {"labels": list(order)})
+    )
+    full = {label: [e[2].get(label, 0.0) for e in events] for label in order}
+    matrix = np.column_stack(list(full.values()))
+    mappings.update_many(**given_, y_pred=predicted, proba=[e[2] for e in events])
+    table.update_many(**given_, y_pred=predicted, proba=full)
+    closed.update_many(**given_, y_pred=predicted, proba=matrix)
+    assert told(mappings) == told(table) == told(closed) == expected
+
+    sums = ClassProbabilitySums(4)
+    sums.update_many(given_["y_true"], matrix, order, given_["weight"], predicted)
+    assert (sums.bin_weights, sums.bin_correct, sums.bin_probability_units) == expected
+
+    # Without y_pred a batch predicts what single events do.
+    bare = [(true, None, proba, weight, None) for true, _, proba, weight, _ in events]
+    many = se.Evaluator("multiclass", bins=4)
+    many.update_many(**given_, proba=full)
+    assert told(many) == told(fed(bare))
+    assert many["accuracy"] == fed(bare)["accuracy"]
+
+    ring = oracle(events[-last:])
+    window = fed(events, window=se.Last(last))
+    assert told(window) == (ring.weights, ring.hits, ring.units)
+    for true, y_pred, proba, weight, _ in events:
+        one.revert(true, y_pred, proba=proba, weight=weight)
+    assert told(one) == told(se.Evaluator("multiclass", bins=4))
 
 
 def test_reliability_of_the_top_label() -> None:
@@ -291,7 +376,6 @@ def test_states_of_other_bins_or_kind_do_not_merge() -> None:
         ({"rank_weights": [1]}, r"rank_weights: expected a list of 2 values, got 1 values"),
         ({"rank_weights": [2, 0]}, r"rank_weights: expected weights above 0"),
         ({"rank_weights": [2, 1]}, r"rank_weights: not of the events that the bins hold"),
-        ({"rank_weights": [1, 2]}, r"rank_weights: not of the events that the bins hold"),
         ({"brier_units": 7 * UNIT}, r"log_loss_units: not the losses of events of weight 2"),
         ({"bins": True}, r"bins: expected an integer in 1 … 10000, got True"),
     ],

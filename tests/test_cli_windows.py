@@ -85,7 +85,7 @@ def evaluated(events: Events, **options: Any) -> se.Evaluator:
             event["label"],
             score=event["score"],
             event_time=event["at"],
-            slices={"country": event["country"], "model": event["model"]},
+            slices={"country": event.get("country"), "model": event["model"]},
         )
     return evaluator
 
@@ -211,11 +211,10 @@ BAD_FIELDS: list[tuple[str, Any, str]] = [
     ("at", True, "got true"),
     ("at", None, "got null"),
     ("at", GAP, "got no field 'at'"),
-    ("country", None, "country: expected a value to slice by (text, an integer or true/false), "),
-    ("country", None, "got null; put a name in place of what is missing, such as 'unknown'"),
-    ("country", GAP, "got no field 'country'"),
-    ("country", 0.5, "country: expected a str, int or bool value, got 0.5"),
+    ("country", 0.5, "country: expected a str, int or bool value, or None, got 0.5"),
+    ("country", ["PT"], "country: expected a value to slice by (text, an integer, true/false, or "),
     ("country", ["PT"], "got an array"),
+    ("country", "(missing)", "country: expected a value other than '(missing)'"),
 ]
 
 
@@ -305,17 +304,14 @@ def test_json_of_all_events_names_no_window(run: Command, tmp_path: Path) -> Non
 def test_gaps_of_parquet(run: Command, tmp_path: Path) -> None:
     events = stream(20)
     gaps = [{**events[3], "at": None}, {**events[3], "country": None}]
+    counted = {key: value for key, value in events[3].items() if key != "country"}
     path = write_parquet(tmp_path / "a.parquet", [*events, *gaps])
     state = tmp_path / "state"
     options = (*FIELDS, *TIME, "--window", "panes:10m", *SLICES)
     skip = ("--on-bad", "skip", "--max-bad", "0.05")
     result = run("evaluate", path, *options, *skip, "--save", state)
-    assert [line.split(": ", 2)[1] for line in result.err.splitlines()[1:]] == [
-        f"{path}:21",
-        f"{path}:22",
-    ]
-    assert "such as 'unknown'" in result.err
-    expected = evaluated(events, window=se.Panes("10m"), slices=DIMENSIONS)
+    assert [line.split(": ", 2)[1] for line in result.err.splitlines()[1:]] == [f"{path}:21"]
+    expected = evaluated([*events, counted], window=se.Panes("10m"), slices=DIMENSIONS)
     assert state.read_bytes() == expected.to_bytes()
 
 
@@ -341,12 +337,59 @@ def test_slices_by_labels_numbers_and_nested_fields(run: Command, tmp_path: Path
     }
 
 
-def test_slice_values_of_csv_are_text(run: Command, tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("y_true,p,v\n1,1,7\n0,1,7b\n")
-    result = run("evaluate", path, "--y-pred", "p", "--slice", "v", "--format", "json")
-    found = [row["slice"]["v"] for row in json.loads(result.out)["slices"]["slices"]]
-    assert sorted(found) == ["7", "7b"]
+def test_one_slice_from_every_kind_of_file(run: Command, tmp_path: Path) -> None:
+    events = [
+        {"y_true": y, "p": 1, "v": v}
+        for y, v in [(1, "7"), (0, "7b"), (1, None), (0, "07"), (1, "")]
+    ]
+    write_jsonl(tmp_path / "text.jsonl", events)
+    csv = ["y_true,p,v", *(f"{e['y_true']},1,{e['v'] or ''}" for e in events)]
+    (tmp_path / "a.csv").write_text("\n".join(csv) + "\n")
+    write_jsonl(tmp_path / "numbers.jsonl", [{"y_true": 1, "p": 1, "v": 7}, {"y_true": 1, "p": 1}])
+    with (tmp_path / "numbers.jsonl").open("a") as file:
+        file.write('{"y_true": 1, "p": 1, "v": NaN}\n')
+    write_parquet(tmp_path / "text.parquet", events)
+    write_parquet(
+        tmp_path / "numbers.parquet",
+        [{"y_true": 1, "p": 1, "v": 7}, {"y_true": 1, "p": 1, "v": None}],
+    )
+    names = ["text.jsonl", "a.csv", "numbers.jsonl", "text.parquet", "numbers.parquet"]
+    paths = [tmp_path / name for name in names]
+    result = run("evaluate", *paths, "--y-pred", "p", "--slice", "v", "--format", "json")
+    found = json.loads(result.out)
+    # An empty cell of CSV has no value; an empty text of JSON and Parquet is one.
+    assert [(row["slice"]["v"], row["support"]) for row in sorted(
+        found["slices"]["slices"], key=lambda row: str(row["slice"]["v"])
+    )] == [("", 2), ("(missing)", 7), ("07", 3), (7, 5), ("7b", 3)]  # fmt: skip
+    without = json.loads(run("evaluate", *paths, "--y-pred", "p", "--format", "json").out)
+    assert found["metrics"] == without["metrics"]
+
+
+@pytest.mark.parametrize("meta", [None, {}, {"country": None}, GAP])
+def test_a_slice_may_be_missing_with_the_object_around_it(
+    run: Command, tmp_path: Path, meta: Any
+) -> None:
+    events = [
+        {"y_true": 1, "p": 1, "meta": {"country": "PT"}},
+        {"y_true": 0, "p": 1} | ({} if meta is GAP else {"meta": meta}),
+    ]
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    result = run(
+        "evaluate", path, "--y-pred", "p", "--slice", "meta.country", "--format", "json",
+    )  # fmt: skip
+    rows = json.loads(result.out)["slices"]["slices"]
+    assert {row["slice"]["meta.country"]: row["value"] for row in rows} == {
+        "PT": 1.0, "(missing)": 0.0,
+    }  # fmt: skip
+
+
+def test_a_slice_that_no_record_has_is_named(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{"y_true": 1, "p": 1, "country": "PT"}])
+    result = run("evaluate", path, "--y-pred", "p", "--slice", "country,contry")
+    assert result.code == 0
+    assert result.err == (
+        "streameval: --slice contry: no record has a value there, so all are in contry=(missing)\n"
+    )
 
 
 PANES = (*FIELDS, *TIME, "--window", "panes:5h/1h,lateness=10m,retain=6h")

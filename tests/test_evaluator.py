@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference
 
 import streameval as se
+from streameval.states.class_probability import ClassProbabilitySums
 
 LABELS = st.sampled_from([True, False])
 SCORES = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.floats(0, 1))
@@ -492,3 +493,152 @@ def test_the_confusion_may_hold_a_cell_heavier_than_one_event_may_be() -> None:
     ev.confusion._check()
     assert list(ev.confusion.cells()) == [("yes", "no", 3 * 2.0**53 + 2.0)]
     assert not ev.confusion.exact
+
+
+def frames(columns: dict[Any, Any]) -> dict[str, Any]:
+    """The same columns in everything that names them."""
+    made: dict[str, Any] = {"dict": columns, "pandas": pd.DataFrame(columns)}
+    if all(isinstance(name, str) for name in columns):
+        made["polars"] = pl.DataFrame(columns)
+        made["table"] = pa.table(columns)
+        made["batch"] = pa.record_batch(columns)
+    return made
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.permutations(range(4)),
+    st.sampled_from([["ant", "bee", "cow", "dog"], [0, 1, 2, 3], [7, -1, 30, 4]]),
+)
+def test_columns_of_probabilities_are_taken_by_name(
+    seed: int, order: list[int], labels: list[Any]
+) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = rng.dirichlet(np.ones(4), 30)
+    y_true = [labels[place] for place in rng.integers(0, 4, 30)]
+    expected = se.Evaluator("multiclass", labels=labels)
+    expected.update_many(y_true, proba=matrix)
+    open_set = se.Evaluator("multiclass")
+    open_set.update_many(y_true, proba=dict(zip(labels, matrix.T, strict=True)))
+    # Declared numbers may be named by their text, which all that files can hold.
+    for names in (labels, [str(label) for label in labels]):
+        columns = {names[place]: matrix[:, place] for place in order}
+        for kind, table in frames(columns).items():
+            found = se.Evaluator("multiclass", labels=labels)
+            found.update_many(y_true, proba=table)
+            assert found.to_bytes() == expected.to_bytes(), kind
+        one = se.Evaluator("multiclass", labels=labels)
+        for true, row in zip(y_true, matrix.tolist(), strict=True):
+            one.update(true, proba={names[place]: row[place] for place in order})
+        assert one.to_bytes() == expected.to_bytes()
+        rows = se.Evaluator("multiclass", labels=labels)
+        mappings = [{names[place]: row[place] for place in order} for row in matrix.tolist()]
+        rows.update_many(y_true, proba=mappings)
+        assert rows.to_bytes() == expected.to_bytes()
+    for kind, table in frames({labels[place]: matrix[:, place] for place in order}).items():
+        found = se.Evaluator("multiclass")
+        found.update_many(y_true, proba=table)
+        assert found.to_bytes() == open_set.to_bytes(), kind
+        if kind == "dict":
+            continue
+        sums = ClassProbabilitySums()
+        sums.update_many(y_true, table, labels)
+        assert sums == expected.total._window.current().class_probability
+
+
+def test_names_that_are_no_labels() -> None:
+    labels = ["setosa", "versicolor", "virginica"]
+    good = {name: [0.25, 0.5, 1.0] for name in labels}
+    good["setosa"] = [0.5, 0.0, 0.0]
+    good["virginica"] = [0.25, 0.5, 0.0]
+    for wrong, message in [
+        ({"setsoa": 0, "versicolor": 1, "virginica": 2}, "got 'setsoa'; did you mean 'setosa'"),
+        (
+            {0: 0, 1: 1, 2: 2},
+            "got 0; name the columns by the labels, or pass an array in the order",
+        ),
+        ({"id": 0, "versicolor": 1, "virginica": 2}, "got 'id'; name the columns"),
+    ]:
+        table = {name: good[labels[place]] for name, place in wrong.items()}
+        for kind, frame in frames(table).items():
+            evaluator = se.Evaluator("multiclass", labels=labels)
+            with pytest.raises(se.errors.InputError, match=re.escape(message)):
+                evaluator.update_many(labels, proba=frame)
+            assert evaluator.to_bytes() == se.Evaluator("multiclass", labels=labels).to_bytes(), (
+                kind
+            )
+    twice = pd.concat([pd.DataFrame(good), pd.DataFrame(good)], axis=1)
+    with pytest.raises(se.errors.InputError, match="expected each column once, got 'setosa' again"):
+        se.Evaluator("multiclass").update_many(labels, proba=twice)
+    both = {0: [0.5], "0": [0.2], 1: [0.3]}
+    for proba in (both, pd.DataFrame(both), [{name: v[0] for name, v in both.items()}]):
+        with pytest.raises(se.errors.InputError, match="expected each label once"):
+            se.Evaluator("multiclass", labels=[0, 1]).update_many([0], proba=proba)
+    # Without declared labels a text stays a text, and is refused beside numbers.
+    with pytest.raises(
+        se.errors.InputError, match="expected a number like the label 0 seen before, got '0'"
+    ):
+        se.Evaluator("multiclass").update_many(
+            [0, 1], proba=pd.DataFrame({"0": [1, 0], "1": [0, 1]})
+        )
+    with pytest.raises(se.errors.InputError, match="a data frame or a mapping, label -> column"):
+        se.Evaluator("multiclass").update_many([0, 1], proba=np.eye(2))
+
+
+def test_a_binary_frame_gives_the_positive_column_by_name() -> None:
+    shares = [0.25, 0.75, 0.5]
+    rest = [1 - share for share in shares]
+    for positive, y_true, names in [
+        ("spam", ["ham", "spam", "ham"], ("spam", "ham")),
+        (True, [False, True, False], (True, False)),
+        (1, [0, 1, 0], ("1", "0")),
+        (-1, [1, -1, 1], (-1, 1)),
+    ]:
+        expected = se.Evaluator(positive=positive)
+        expected.update_many(y_true, proba=shares)
+        for columns in ({names[0]: shares, names[1]: rest}, {names[1]: rest, names[0]: shares}):
+            for kind, frame in frames(columns).items():
+                found = se.Evaluator(positive=positive)
+                found.update_many(y_true, proba=frame)
+                assert found.to_bytes() == expected.to_bytes(), kind
+    for columns, message in [
+        (
+            {"sapm": shares, "ham": rest},
+            "a column for the positive label 'spam', got ['sapm', 'ham']",
+        ),
+        (
+            {"spam": shares, "ham": shares},
+            "proba[0]: expected probabilities that add up to 1, got 0.5",
+        ),
+        (
+            {"spam": shares, "ham": rest, "x": rest},
+            "expected two labels, each once, got 'x' beside",
+        ),
+    ]:
+        evaluator = se.Evaluator(positive="spam")
+        with pytest.raises(se.errors.InputError, match=re.escape(message)):
+            evaluator.update_many(["ham", "spam", "ham"], proba=pd.DataFrame(columns))
+        assert evaluator.to_bytes() == se.Evaluator(positive="spam").to_bytes()
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("window", [None, se.Last(5), se.Fading(5)], ids=repr)
+@pytest.mark.parametrize(
+    "weight",
+    [0, 0.0, -0.0, np.int64(0), np.float32(0), False, True, np.True_, np.False_, -1, "1", None,
+     math.nan, math.inf, 2**53 + 1],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_weight(task: Any, window: Any, weight: Any) -> None:
+    evaluator = se.Evaluator(task, window=window)
+    empty = evaluator.to_bytes()
+    for call in (evaluator.update, evaluator.revert):
+        with pytest.raises(se.errors.InputError, match="weight: expected a weight above 0"):
+            call(True, True, weight=weight)
+    for column in ([1, weight], np.array([1, weight], dtype=object), np.array([weight, weight])):
+        with pytest.raises(
+            se.errors.InputError, match=r"weight\[[01]\]: expected a weight above 0"
+        ):
+            evaluator.update_many([1, 1], [1, 1], weight=column)
+    assert evaluator.to_bytes() == empty

@@ -105,7 +105,8 @@ def test_values_out_of_what_is_published() -> None:
                     "support": 3,
                     "metrics": {"f1": None},
                     "reasons": {"f1": "why"},
-                }
+                },
+                {"slice": {"c": 7}, "support": 2, "metrics": {"f1": 0.25}},
             ]
         },
     }
@@ -114,6 +115,7 @@ def test_values_out_of_what_is_published() -> None:
         alert(name="hour", window="hour"),
         alert(name="slice", slice={"c": "PT"}),
         alert(name="no slice", slice={"c": "ES"}),
+        alert(name="number", slice={"c": "7"}),
         alert(name="no window", window="day"),
         alert(name="no metric", metric="recall"),
     )
@@ -122,6 +124,7 @@ def test_values_out_of_what_is_published() -> None:
         "hour": Observed(None, 0, "no events"),
         "slice": Observed(None, 3, "why"),
         "no slice": Observed(None, 0, "no event of this slice yet"),
+        "number": Observed(0.25, 2),
         "no window": Observed(None, 0, "not published"),
         "no metric": Observed(None, 0, "not published"),
     }

@@ -201,7 +201,13 @@ BAD: list[tuple[dict[str, Any] | bytes, str, str]] = [
     (GOOD | {"t": 5}, "time", "say in fields.time_unit what numbers are"),
     (GOOD | {"t": "yesterday"}, "time", "t: expected a time"),
     (GOOD | {"t": "2026-01-01T00:00:00"}, "time", "add the offset"),
-    (GOOD | {"meta": {}}, "slice:country", "meta.country: expected a value to slice by"),
+    (
+        GOOD | {"meta": {"country": "(missing)"}},
+        "slice:country",
+        "meta.country: expected a value t",
+    ),
+    (GOOD | {"meta": {"country": float("inf")}}, "slice:country", "got Infinity"),
+    (GOOD | {"meta": {"country": ["PT"]}}, "slice:country", "got an array"),
     (GOOD | {"meta": {"country": 0.5}}, "slice:country", "got 0.5"),
     (GOOD | {"meta": 5}, "slice:country", "got 5"),
     (GOOD | {"meta": {"country": "x" * 1025}}, "slice:country", "at most 1,024 bytes, got 1,025"),
@@ -229,6 +235,19 @@ BAD: list[tuple[dict[str, Any] | bytes, str, str]] = [
     (b'{"\\ud800": 1}', "record", "neither; the record has"),
     (b"x" * ((1 << 20) + 1), "too long", "expected at most 1,048,576 bytes, got 1,048,577"),
 ]
+
+
+@pytest.mark.parametrize("nan", [False, True])
+@pytest.mark.parametrize("meta", [None, {}, {"country": None}, {"country": float("nan")}, ...])
+def test_a_slice_may_be_missing(meta: Any, nan: bool) -> None:
+    message = {key: value for key, value in GOOD.items() if key != "meta"}
+    message |= {} if meta is ... else {"meta": meta}
+    # Beside a NaN that nobody wants the record is read by the other parser.
+    message |= {"x": float("nan")} if nan else {}
+    decoded = decode(decoder(FULL, slices=["country"]), GOOD, message)
+    assert decoded.predictions is not None
+    assert decoded.predictions.columns["slice:country"] == ["PT", None]
+    assert not decoded.bad
 
 
 @pytest.mark.parametrize(("message", "reason", "detail"), BAD, ids=range(len(BAD)))

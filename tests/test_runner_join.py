@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +136,40 @@ def run(
         return runner, dict(current.data)
     finally:
         store.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_records_without_a_slice_value_count_in_the_total(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    lists = {
+        name: (kind, [_without_country(line, rng) for line in lines])
+        for name, (kind, lines) in partitions(seed, 800).items()
+    }
+    every = CheckpointSettings(every="1h", events=70)
+    whole, data = run(settings_in(tmp_path, "a.db", checkpoint=every), lists, random.Random(1))
+    plain = settings_in(tmp_path, "b.db", evaluator=EvaluatorSettings())
+    _, without = run(plain, lists, random.Random(2))
+    again, _ = run(settings_in(tmp_path, "c.db"), lists, random.Random(3))
+    assert states(again) == states(whole)
+    assert data["reports"] == without["reports"]
+    assert data["join"]["corrected"] == without["join"]["corrected"] > 5
+    assert data["quarantine"]["reasons"] == without["quarantine"]["reasons"]
+    supports = {row["name"]: row["support"] for row in data["slices"]["all"]}
+    assert sum(supports.values()) == data["reports"]["all"]["metrics"]["accuracy"]["support"]
+    assert supports["country=(missing)"] > 100
+
+
+def _without_country(line: bytes, rng: random.Random) -> bytes:
+    with suppress(ValueError):
+        record = json.loads(line)
+        choice = rng.random()
+        if isinstance(record, dict) and choice < 0.5:
+            if choice < 0.2:
+                record.pop("country", None)
+            elif "country" in record:
+                record["country"] = None if choice < 0.4 else float("nan")
+            return json.dumps(record).encode()
+    return line
 
 
 def states(runner: Runner) -> dict[str, bytes]:

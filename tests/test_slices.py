@@ -7,6 +7,9 @@ import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +17,7 @@ from window_model import Item, batches, binary_stream, columns, plain
 
 import streameval as se
 from streameval.errors import InputError, StateError
-from streameval.slices import OTHER, slice_name
+from streameval.slices import MISSING, OTHER, slice_name
 
 DIMENSIONS = ("country", ("country", "model"))
 WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m")]
@@ -207,27 +210,156 @@ def test_what_is_no_slice() -> None:
     ev = se.Evaluator(slices=("country",))
     for value, message in [
         (None, "slices: expected a mapping with 'country', got None"),
-        ({"town": 1}, "slices: expected a mapping with 'country'"),
         ({"country": 0.5}, re.escape("slices['country']: expected a str, int or bool value")),
-        ({"country": None}, "put a name in place of what is missing, such as 'unknown'"),
+        ({"country": math.inf}, "expected a str, int or bool value, or None, got inf"),
+        ({"country": ["PT"]}, "or None, got .'PT'. of type list"),
+        ({"country": MISSING}, "got '.missing.'; pass None where the value is missing"),
     ]:
         with pytest.raises(InputError, match=message):
             ev.update(1, 1, slices=value)
     with pytest.raises(InputError, match=re.escape("slices['country'][1]: expected a str")):
-        ev.update_many([1, 1], [1, 1], slices={"country": ["PT", None]})
+        ev.update_many([1, 1], [1, 1], slices={"country": ["PT", ["DE"]]})
+    with pytest.raises(InputError, match=re.escape("slices['country'][2]: expected a value other")):
+        ev.update_many([1] * 3, [1] * 3, slices={"country": ["PT", None, MISSING]})
     with pytest.raises(InputError, match="country"):
         ev.update_many([1, 1], [1, 1], slices={"country": ["PT"]})
     assert ev.to_bytes() == se.Evaluator(slices=("country",)).to_bytes()
 
 
-def test_values_of_two_kinds_are_two_slices() -> None:
+def supports(ev: se.Evaluator) -> dict[Any, Any]:
+    return {
+        tuple(value for _, value in key): view.report(["accuracy"]).rows[0].support
+        for key, view in ev.slices().items()
+    }
+
+
+def test_a_number_and_its_text_are_one_slice() -> None:
     one, many = se.Evaluator(slices=("v",)), se.Evaluator(slices=("v",))
-    values = ["1", 1, True, "x", np.int64(7), 1.0]
+    values = [
+        "1", 1, True, "x", np.int64(7), 1.0, "7", "007", "+7", "-0", "0", "-7", -7, "7.0",
+        2**63, str(2**63), str(2**63 - 1), 2**63 - 1, -(2**63), str(-(2**63)), "٧", "",
+    ]  # fmt: skip
     for value in values:
         one.update(1, 1, slices={"v": value})
-    many.update_many([1] * 6, [1] * 6, slices={"v": values})
+    many.update_many([1] * len(values), [1] * len(values), slices={"v": values})
     assert one.to_bytes() == many.to_bytes()
-    assert [key[0][1] for key in one.slices()] == [1, 7, "1", "x"]
+    assert supports(one) == {
+        (-(2**63),): 2, (-7,): 2, (0,): 1, (1,): 4, (7,): 2, (2**63 - 1,): 2,
+        (str(2**63),): 2, ("x",): 1, ("007",): 1, ("+7",): 1, ("-0",): 1, ("7.0",): 1, ("٧",): 1,
+        ("",): 1,
+    }  # fmt: skip
+    assert se.from_bytes(one.to_bytes()).to_bytes() == one.to_bytes()
+    # No two slices look the same.
+    assert len(set(map(slice_name, one.slices()))) == len(one.slices())
+
+
+@pytest.mark.parametrize("window", [None, se.Panes("1h"), se.Last(5)], ids=repr)
+def test_an_old_state_may_hold_a_number_and_its_text(window: Any) -> None:
+    ev = se.Evaluator(window=window, slices=("v",), time_unit="s")
+    for second, value in enumerate([7, 7, "7x", "8x"]):
+        ev.update(1, 1, event_time=second, slices={"v": value})
+    state = ev.to_state()
+    for item in state["slices"]:
+        if item["key"] != [["v", 7]]:
+            item["key"][0][1] = item["key"][0][1][0]
+    old = se.Evaluator.from_state(state)
+    old._check()
+    if isinstance(window, se.Last):  # of two rings nobody knows the common order
+        assert supports(old) == {(7,): 2, (8,): 1, ("7",): 1}
+        assert list(map(slice_name, old.slices())) == ["v=7", "v=8", "v='7'"]
+    else:
+        assert supports(old) == {(7,): 3, (8,): 1}
+        old.revert(1, 1, event_time=2, slices={"v": "7"})
+        assert supports(old) == {(7,): 2, (8,): 1}
+    assert se.from_bytes(old.to_bytes()).to_bytes() == old.to_bytes()
+
+
+GAPS: list[Any] = [None, math.nan, np.nan, np.float64("nan"), np.datetime64("NaT"), pd.NA, pd.NaT]
+
+
+ABSENT = object()
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*GAPS, "PT", "DE", "7", 7, ABSENT]),
+            st.sampled_from([*GAPS, "a", 1, "1", ABSENT]),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=14,
+    ),
+    st.sampled_from(WINDOWS),
+    st.integers(1, 8),
+)
+def test_an_event_without_a_slice_value_counts_in_the_total(
+    rows: list[tuple[Any, Any, bool]], window: Any, most: int
+) -> None:
+    one, many = opened(window, max_slices=most), opened(window, max_slices=most)
+    plain = se.Evaluator(window=window, time_unit="s")
+    for second, (country, model, right) in enumerate(rows):
+        values = {"country": country, "model": model}
+        values = {key: value for key, value in values.items() if value is not ABSENT}
+        one.update(True, right, event_time=second, slices=values)
+        plain.update(True, right, event_time=second)
+    gone = [[None if value is ABSENT else value for value in row[:2]] for row in rows]
+    many.update_many(
+        [True] * len(rows),
+        [row[2] for row in rows],
+        event_time=list(range(len(rows))),
+        slices={"country": [row[0] for row in gone], "model": [row[1] for row in gone]},
+    )
+    assert one.to_bytes() == many.to_bytes()
+    assert str(one.report()) == str(plain.report())
+    assert one["accuracy"] == plain["accuracy"]
+    if not isinstance(window, se.Fading):
+        assert sum(n for key, n in supports(one).items() if len(key) == 1) == len(rows)
+    one._check()
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pd.Series([1, None, 2]), {1: 1, 2: 1, MISSING: 1}),
+        (pd.Series(["a", None, pd.NA], dtype="string"), {"a": 1, MISSING: 2}),
+        (pd.Series(["a", None], dtype=object), {"a": 1, MISSING: 1}),
+        (pd.Series(pd.Categorical(["a", None])), {"a": 1, MISSING: 1}),
+        (pd.array([2**62 + 1, None], dtype="Int64"), {2**62 + 1: 1, MISSING: 1}),
+        (pa.array([2**62 + 1, None]), {2**62 + 1: 1, MISSING: 1}),
+        (pa.chunked_array([["a"], [None]]), {"a": 1, MISSING: 1}),
+        (pa.array(["a", None]).dictionary_encode(), {"a": 1, MISSING: 1}),
+        (pl.Series([2**62 + 1, None]), {2**62 + 1: 1, MISSING: 1}),
+        (pl.Series(["a", None], dtype=pl.Categorical), {"a": 1, MISSING: 1}),
+        (np.ma.array([1, 2], mask=[False, True]), {1: 1, MISSING: 1}),
+        (np.array([1.0, np.nan]), {1: 1, MISSING: 1}),
+        (np.array(["a", None, float("nan")], dtype=object), {"a": 1, MISSING: 2}),
+    ],
+    ids=range(13),
+)
+def test_every_column_type_may_have_gaps(column: Any, expected: dict[Any, int]) -> None:
+    ev = se.Evaluator(slices=("v",))
+    ev.update_many([1] * len(column), [1] * len(column), slices={"v": column})
+    assert supports(ev) == {(value,): count for value, count in expected.items()}
+    # A label that is masked or null is never taken for the value beneath.
+    if any(value == MISSING for value in expected):
+        with pytest.raises(InputError, match=re.escape("y_true[")):
+            se.Evaluator("multiclass").update_many(column, [1] * len(column))
+
+
+def test_a_gap_is_reported_reverted_and_merged_under_its_name() -> None:
+    shards = [se.Evaluator(slices=DIMENSIONS) for _ in range(2)]
+    for ev in shards:
+        ev.update(1, 0, slices={"model": "a"})
+        ev.update(1, 1, slices={"country": "PT", "model": None})
+    merged = se.merge(shards)
+    assert merged["accuracy"] == 0.5
+    assert set(supports(merged)) == {("PT",), (MISSING,), (MISSING, "a"), ("PT", MISSING)}
+    assert "country=(missing), model=a" in str(merged.slice_report("accuracy"))
+    merged.revert(1, 0, slices={"country": math.nan, "model": "a"})
+    assert supports(merged)[(MISSING,)] == 1
+    assert se.from_bytes(merged.to_bytes()).to_bytes() == merged.to_bytes()
 
 
 def test_a_revert_finds_its_slice_after_a_merge() -> None:

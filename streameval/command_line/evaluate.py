@@ -155,6 +155,8 @@ def evaluate(
     is_written = save is None or too_many or saved(evaluator, save)
     if not records:
         say(f"no events in {', '.join(source.name for source in sources)}")
+    for path in feed.slices_without_value if feed.rows else ():
+        say(f"--slice {path}: no record has a value there, so all are in {path}=(missing)")
     tell_bad_records(bad)
     result = result_of(evaluator, request.metrics, details)
     result.write(format, bad if skip else None)

@@ -17,7 +17,7 @@ from streameval.command_line.task import (
 )
 from streameval.errors import InputError, StreamevalError, shown
 from streameval.evaluator import Evaluator
-from streameval.events import MAX_CLASSES
+from streameval.events import MAX_CLASSES, is_missing
 from streameval.files.chunk import KEPT, BadRecord, BadRecords, Chunk, Column
 from streameval.files.label_text import is_fraction
 
@@ -48,6 +48,8 @@ class Feed:
         self._evaluator: Evaluator | None = None
         self._read_label: Any = None
         self._apart: tuple[set[Any], set[Any]] | None = (set(), set())
+        self.slices_without_value = list(request.slice_fields)
+        """Fields to slice by of which no record so far had a value."""
         self.rows = 0
         self.bad = BadRecords()
 
@@ -73,6 +75,11 @@ class Feed:
         self.bad.count_only(batch.reasons)
         if batch.rows:
             self._note_labels(batch)
+            self.slices_without_value = [
+                path
+                for path in self.slices_without_value
+                if all(map(is_missing, batch.columns[path]))
+            ]
             before = self.bad.count
             found = found + self._count(batch)
             self.rows += batch.rows - (self.bad.count - before)
@@ -245,7 +252,7 @@ class Feed:
 
 def _remedy(remedy: str) -> str:
     """The library's advice in terms of the command line."""
-    if remedy.startswith("pass positive="):
+    if remedy.startswith("pass labels="):
         return "give --positive, or --task multiclass for more than two labels"
     if remedy.startswith('pass task="multiclass"'):
         return "give --task multiclass for more than two labels"

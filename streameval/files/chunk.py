@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from functools import lru_cache
 from itertools import compress
 from typing import Any, Literal, TypeAlias
 
@@ -29,7 +27,6 @@ __all__ = [
     "Reason",
     "Wanted",
     "checked_chunk",
-    "did_you_mean",
     "taken",
 ]
 
@@ -41,8 +38,8 @@ Kind: TypeAlias = Literal[
 ``label``: text, an integer or true/false. ``number``: finite. ``weight``: a
 number above 0. ``probabilities``: an object label -> number. ``probability``: the
 positive label's number, or such an object. ``time``: ISO 8601 with an offset, or a
-number where its unit is declared. ``slice``: as a label; in CSV always text. ``id``:
-text or an integer.
+number where its unit is declared. ``slice``: as a label, or None where it is missing;
+in CSV text. ``id``: text or an integer.
 """
 
 Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]]
@@ -57,13 +54,12 @@ EXPECTED: Mapping[Kind, str] = {
     "probability": "the positive label's probability, or an object label -> probability",
     "probabilities": "an object label -> probability",
     "time": "a time: ISO 8601 with an offset, or a number of a declared unit",
-    "slice": "a value to slice by (text, an integer or true/false)",
+    "slice": "a value to slice by (text, an integer, true/false, or null)",
     "id": "an id (text or an integer)",
 }
 
 MISSING: Mapping[Kind, str] = {
     "label": "this event has no label yet: leave it out",
-    "slice": "put a name in place of what is missing, such as 'unknown'",
 }
 """What to do about a field that is empty."""
 
@@ -72,9 +68,6 @@ KEPT = 10
 
 Reason: TypeAlias = tuple[str, str]
 """Why records are bad: the field at fault, and what was expected of it."""
-
-_COMPARED = 100
-"""Names that a missing one is compared with: an object may have a million of them."""
 
 _REASONS = 100
 """Most reasons that are counted apart: a field's name may come from the data."""
@@ -186,7 +179,8 @@ class Chunk:
 
     ``columns[path][n]`` is the value of record n, which began at ``lines[n]``.
     Every number is finite and every weight above 0; every label is a str, an
-    int, a bool or a float; times are numpy ``datetime64`` in UTC.
+    int, a bool or a float, and a slice's value may be None as well; times are
+    numpy ``datetime64`` in UTC.
     """
 
     source: str
@@ -198,21 +192,6 @@ class Chunk:
     def rows(self) -> int:
         """How many good records there are."""
         return len(self.lines)
-
-
-def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """The remedy for a name that is missing: the one most like it, or nothing.
-
-    >>> did_you_mean("lable", ["label", "score"]), did_you_mean("x", ["label"])
-    ("did you mean 'label'?", '')
-    """
-    near = _near(name, tuple(names[:_COMPARED]))
-    return f"did you mean {shown(near)}?" if near else ""
-
-
-@lru_cache(64)  # every record of a file may lack the same field
-def _near(name: str, names: tuple[str, ...]) -> str:
-    return next(iter(get_close_matches(name, names, n=1)), "")
 
 
 def taken(column: Column, keep: BoolArray) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,11 @@ class LabelPool:
                 return np.fromiter(values, np.int64, len(values))
             except OverflowError:
                 return values
-        if kinds == {str}:
+        if str in kinds and kinds <= {str, NoneType}:
             kept = self._kept
             if len(kept) > MAX_CLASSES:  # ids, not labels: they will be refused further on
                 kept.clear()
-            return [kept.setdefault(value, value) for value in values]
+            return [None if value is None else kept.setdefault(value, value) for value in values]
         return values
 
 

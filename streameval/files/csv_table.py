@@ -7,19 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import InputError, shown
+from streameval.errors import InputError, did_you_mean, shown
 from streameval.events import BoolArray, FloatArray
 from streameval.files.blocks import Readable
 from streameval.files.chunk import (
     EXPECTED,
-    MISSING,
     BadRecord,
     BadRecords,
     Chunk,
     Column,
     Wanted,
     checked_chunk,
-    did_you_mean,
     taken,
 )
 from streameval.files.csv_rows import CsvRows, Rows
@@ -142,8 +140,7 @@ def _chunk(
         if want.kind == "label":
             column, wrong = _labels(cells, label_types.of(want.path))
         elif want.kind == "slice":
-            # Never a number: a later "7b" would be refused beside 7.
-            column, wrong = _labels(cells, "str")
+            column, wrong = [text or None for text in cells], []
         elif want.kind == "time":
             column, wrong = list(map(number_or_text, cells)), []
         else:
@@ -205,8 +202,6 @@ def _numbers(cells: list[str]) -> tuple[FloatArray, list[int]]:
 def _bad_cell(
     source: str, line: int, want: Wanted, text: str, label_types: LabelTypes
 ) -> BadRecord:
-    if want.kind == "slice":
-        return BadRecord(source, line, want.path, EXPECTED["slice"], "nothing", MISSING["slice"])
     if want.kind != "label":
         got = f"the text {shown(text)}" if text else "nothing"
         return BadRecord(source, line, want.path, EXPECTED[want.kind], got)

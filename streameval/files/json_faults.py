@@ -12,11 +12,19 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from streameval.errors import shown
-from streameval.files.chunk import EXPECTED, MISSING, Kind, Wanted, did_you_mean
+from streameval.errors import did_you_mean, shown
+from streameval.events import is_missing
+from streameval.files.chunk import EXPECTED, MISSING, Kind, Wanted
 from streameval.files.json_record import split_path
 
-__all__ = ["Fault", "fault_in_field", "find_fault", "read_object", "sound_object"]
+__all__ = [
+    "Fault",
+    "fault_in_field",
+    "find_fault",
+    "plain_fields",
+    "read_object",
+    "sound_object",
+]
 
 
 class Fault(NamedTuple):
@@ -29,15 +37,32 @@ class Fault(NamedTuple):
 
 
 def sound_object(line: bytes, wanted: Sequence[Wanted]) -> dict[str, Any] | None:
-    """The object in a line whose only fault is a NaN in a field that nobody wants, or None.
+    """The wanted fields of a line that the decoder refuses without need, or None.
 
     Python writes NaN and Infinity where JSON has no such words. Features that
-    are missing should not cost the label and the score beside them.
+    are missing should not cost the label and the score beside them, nor should
+    a null in place of the object that a slice's value is looked for in.
     """
     record = read_object(line)
     if isinstance(record, dict) and all(fault_in_field(record, w) is None for w in wanted):
-        return record
+        return plain_fields(record, wanted)
     return None
+
+
+def plain_fields(record: dict[str, Any], wanted: Sequence[Wanted]) -> dict[str, Any]:
+    """The object with its wanted fields only, and without nulls."""
+    plain: dict[str, Any] = {}
+    for want in wanted:
+        *path, last = split_path(want.path)
+        value: Any = record
+        for name in (*path, last):
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            branch = plain
+            for name in path:
+                branch = branch.setdefault(name, {})
+            branch[last] = value
+    return plain
 
 
 def find_fault(line: bytes, wanted: Sequence[Wanted]) -> Fault:
@@ -93,10 +118,13 @@ def _not_json(line: bytes, error: json.JSONDecodeError) -> Fault:
 
 
 def fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
-    """What is wrong with a wanted field of an object, if anything."""
+    """What is wrong with a wanted field of an object, if anything; a slice's may be absent."""
     value: Any = record
     seen: list[str] = []
     for name in split_path(want.path):
+        absent = value is None or (isinstance(value, dict) and name not in value)
+        if absent and want.kind == "slice":
+            return None
         if not isinstance(value, dict):
             return Fault(".".join(seen), f"an object with the field {name!r}", _shown_json(value))
         if name not in value:
@@ -115,6 +143,8 @@ def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
 
 def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
     expected = EXPECTED[kind]
+    if kind == "slice" and is_missing(value):
+        return None
     if value is None:
         return Fault(path, expected, "null", MISSING.get(kind, ""))
     if kind in ("label", "slice", "id"):

@@ -52,7 +52,7 @@ def record_shape(wanted: Sequence[Wanted], *, optional: bool = False) -> RecordS
 
     Args:
         wanted: The fields.
-        optional: A field may be missing or null, and is None then.
+        optional: Every field may be missing or null, and is None then; a slice's may always.
 
     Raises:
         InputError: One path lies inside another, or is wanted as two kinds.
@@ -96,13 +96,22 @@ def _struct(tree: dict[str, Any], optional: bool) -> Any:
     # gc=False: records hold no cycles, and the collector would walk a million of them.
     fields = []
     for place, (name, inner) in enumerate(tree.items()):
+        default: dict[str, Any] = {}
         if isinstance(inner, dict):
             kind = _struct(inner, optional)
             # An empty object in place of none, so that a getter finds its way.
-            default = {"default_factory": kind} if optional else {}
+            if optional or _only_slices(inner):
+                default = {"default_factory": kind}
         else:
             kind = _TYPES[inner]
-            default = {"default": None} if optional else {}
-            kind = kind | None if optional else kind
+            if optional or inner == "slice":
+                kind, default = kind | None, {"default": None}
         fields.append((f"f{place}", kind, msgspec.field(name=name, **default)))
     return msgspec.defstruct("Record", fields, gc=False)
+
+
+def _only_slices(tree: dict[str, Any]) -> bool:
+    return all(
+        _only_slices(inner) if isinstance(inner, dict) else inner == "slice"
+        for inner in tree.values()
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -112,12 +113,11 @@ def _records_line_by_line(
         if all_utf8 or _is_utf8(line):
             try:
                 record = decoder.decode(line)
-            except msgspec.ValidationError:
-                pass
             except _CANNOT_DECODE:
                 sound = sound_object(line, wanted)
                 if sound is not None:
-                    record = msgspec.convert(sound, record_type)
+                    with suppress(msgspec.ValidationError):
+                        record = msgspec.convert(sound, record_type)
         if record is None:
             bad.add(BadRecord(source, number, *find_fault(line, wanted)))
         else:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InputError, MissingExtraError, shown
+from streameval.errors import InputError, MissingExtraError, did_you_mean, shown
 from streameval.events import BoolArray
 from streameval.files.chunk import (
     EXPECTED,
@@ -19,7 +19,6 @@ from streameval.files.chunk import (
     Column,
     Wanted,
     checked_chunk,
-    did_you_mean,
     taken,
 )
 from streameval.files.columns import probability_columns
@@ -72,18 +71,32 @@ def _names(schema: Any, want: Wanted, source: str) -> tuple[str, ...]:
     if want.path in schema.names:
         return (want.path,)
     names = split_path(want.path)
-    inner = dict(zip(schema.names, schema.types, strict=True))
-    for name in names:
-        if name not in inner:
-            raise InputError(
-                source,
-                expected=f"a column {want.path!r}",
-                got=f"none among {shown(', '.join(inner) or 'no fields')[1:-1]}",
-                remedy=did_you_mean(name, list(inner)),
-            )
-        kind = inner[name]
-        inner = {kind.field(n).name: kind.field(n).type for n in range(kind.num_fields)}
-    return names
+    if names[0] in schema.names:
+        kind = schema.field(names[0]).type
+        for name in names[1:]:
+            inner = {kind.field(n).name: kind.field(n).type for n in range(kind.num_fields)}
+            if name not in inner:
+                break
+            kind = inner[name]
+        else:
+            return names
+    raise InputError(
+        source,
+        expected=f"a column {want.path!r}",
+        got=f"none among {shown(', '.join(schema.names))[1:-1]}",
+        remedy=did_you_mean(want.path, _paths(schema)),
+    )
+
+
+def _paths(fields: Any, before: str = "") -> list[str]:
+    """The names of a schema's columns and of the struct fields below them."""
+    found: list[str] = []
+    for n in range(len(fields) if not before else fields.num_fields):
+        field = fields.field(n)
+        found.append(before + field.name)
+        if str(field.type).startswith("struct"):
+            found += _paths(field.type, f"{before}{field.name}.")
+    return found
 
 
 def _chunk(
@@ -107,7 +120,13 @@ def _chunk(
             # Unlike .field(), this takes the gaps of the struct along.
             values = compute.struct_field(values, name)
         missing = _truths(values.is_null(), arrow)
-        columns[want.path] = _column(values, want, source, arrow)
+        column = _column(values, want, source, arrow)
+        if want.kind == "slice" and missing.any():
+            assert not isinstance(column, dict)
+            gaps = missing.tolist()
+            column = [None if gap else v for v, gap in zip(list(column), gaps, strict=True)]
+            missing[:] = False
+        columns[want.path] = column
         new = missing & keep
         if new.any():
             bad.add_column(

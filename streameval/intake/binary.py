@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events import (
     BoolArray,
     FloatArray,
@@ -19,11 +19,12 @@ from streameval.events import (
     check_same_kind,
     check_same_length,
     label_column,
+    named_columns,
     score_column,
     weight_column,
 )
 from streameval.intake.event_fields import EventFields, first_position, nothing_given
-from streameval.states.class_proba_input import check_probabilities
+from streameval.states.class_proba_input import check_probabilities, check_probability_matrix
 from streameval.tally import Batch
 
 __all__ = ["BinaryIntake"]
@@ -94,12 +95,17 @@ class BinaryIntake:
             check_same_kind(self.positive, label, field, position)
             return False
         check_same_kind(self.positive, label, field, position)
+        remedy = 'pass task="multiclass" for more than two labels'
+        if not self.closed and self.positive in (0, 1):
+            # The other label was taken for granted.
+            both = f"[{shown(label)}, {shown(self.positive)}]"
+            remedy = f"pass labels={both} if these are the two labels, or {remedy[5:]}"
         raise InputError(
             field,
             expected=f"{shown(self.negative)} or the positive label {shown(self.positive)}",
             got=shown(label),
             position=position,
-            remedy='pass positive=, or task="multiclass" for more than two labels',
+            remedy=remedy,
         )
 
     def event(
@@ -173,16 +179,36 @@ class BinaryIntake:
                 )
             return number
         shares = {
-            canonical_label(label, "proba", position): canonical_score(share, "proba", position)
-            for label, share in proba.items()
+            label: canonical_score(share, "proba", position)
+            for label, share in self._named(proba, position).items()
         }
-        for label in shares:
-            self._place(label, "proba", position)
         try:
             check_probabilities(shares)
         except InputError as error:
             raise error.at(position) from None
         return shares.get(self.positive, 0.0)
+
+    def _named(self, given: Mapping[Any, Any], position: int | None = None) -> dict[Label, Any]:
+        """What is given under each of the two labels; learns nothing.
+
+        Files and data frames may name columns by text only, so the text of a
+        known label that is a number stands for it.
+        """
+        texts: dict[object, Label] = {str(label): label for label in self._truth}  # type: ignore[misc]
+        found: dict[Label, Any] = {}
+        for name, value in given.items():
+            label = canonical_label(name, "proba", position)
+            label = label if label in self._truth else texts.get(label, label)
+            self._place(label, "proba", position)
+            if label in found or len(found) == 2:
+                raise InputError(
+                    "proba",
+                    expected="two labels, each once",
+                    got=f"{shown(label)} beside {shown(list(found))}",
+                    position=position,
+                )
+            found[label] = value
+        return found
 
     def batch(
         self,
@@ -216,7 +242,7 @@ class BinaryIntake:
         return Batch(true, predicted, scores, weights)
 
     def _truths(self, column: object, field: str, names: set[Label]) -> BoolArray:
-        if isinstance(column, np.ndarray) and column.ndim == 1 and self.positive in (0, 1):
+        if type(column) is np.ndarray and column.ndim == 1 and self.positive in (0, 1):
             # The commonest case, without a pass over codes.
             if column.dtype == np.bool_:
                 return column.copy() if self.positive == 1 else ~column
@@ -249,15 +275,21 @@ class BinaryIntake:
         return result
 
     def _probabilities(self, proba: object) -> FloatArray:
-        if isinstance(proba, Mapping):
-            columns = {canonical_label(label, "proba"): column for label, column in proba.items()}
+        table = proba if isinstance(proba, Mapping) else named_columns(proba)
+        if table is not None:
+            columns = self._named(table)
             if self.positive not in columns:
                 raise InputError(
                     "proba",
                     expected=f"a column for the positive label {shown(self.positive)}",
                     got=shown(list(columns)),
+                    remedy=did_you_mean(str(self.positive), columns),
                 )
-            proba = columns[self.positive]
+            proba = columns.pop(self.positive)
+            for label, column in columns.items():
+                both = [score_column(proba, "proba"), score_column(column, "proba")]
+                check_same_length(len(both[0]), len(both[1]), "proba")
+                check_probability_matrix(np.column_stack(both), [self.positive, label])
         elif isinstance(proba, Sequence) and any(isinstance(p, Mapping) for p in proba):
             return np.asarray([self._probability(p, n) for n, p in enumerate(proba)])
         scores = score_column(proba, "proba")

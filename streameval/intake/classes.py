@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from streameval.errors import InputError, StateError, shown
+from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events import (
     MAX_CLASSES,
     BoolArray,
@@ -20,11 +21,13 @@ from streameval.events import (
     check_same_kind,
     check_same_length,
     label_column,
+    named_columns,
     score_column,
     weight_column,
 )
 from streameval.intake.event_fields import EventFields, first_position, nothing_given
 from streameval.states.class_proba_input import check_probabilities
+from streameval.states.class_terms import most_probable, most_probable_columns
 from streameval.tally import Batch
 
 __all__ = ["ClassIntake"]
@@ -38,12 +41,13 @@ class ClassIntake:
             columns of a two-dimensional ``proba`` array are in its order.
     """
 
-    __slots__ = ("_known", "classes", "closed")
+    __slots__ = ("_known", "_texts", "classes", "closed")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
         self.closed = labels is not None
         self.classes: tuple[Label, ...] = ()
         self._known: dict[object, Label] = {}
+        self._texts: dict[object, Label] = {}
         if labels is not None:
             names = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
             for name in names:
@@ -52,6 +56,7 @@ class ClassIntake:
                 raise InputError("labels", expected="distinct labels", got=shown(names))
             self.classes = tuple(names)
             self._known = {name: name for name in names}
+            self._texts = {str(name): name for name in names}
 
     def _label(self, value: object, field: str, position: int | None = None) -> Label:
         """The canonical label; learns nothing."""
@@ -66,6 +71,7 @@ class ClassIntake:
                 expected=f"one of the classes {shown(list(self.classes))}",
                 got=shown(label),
                 position=position,
+                remedy=did_you_mean(str(label), self._texts),
             )
         if len(self._known) >= MAX_CLASSES:
             raise InputError(
@@ -76,6 +82,27 @@ class ClassIntake:
                 remedy="is this column an id rather than a label?",
             )
         return label
+
+    def _named(self, name: object, position: int | None = None) -> Label:
+        """The label that probabilities are given under; learns nothing.
+
+        Files and data frames may name columns by text only, so among declared
+        labels that are numbers the text of one stands for it.
+        """
+        if not self.closed:
+            return self._label(name, "proba", position)
+        label = canonical_label(name, "proba", position)
+        known = label if label in self._known else self._texts.get(label)
+        if known is None:
+            raise InputError(
+                "proba",
+                expected=f"one of the classes {shown(list(self.classes))}",
+                got=shown(label),
+                position=position,
+                remedy=did_you_mean(str(label), self._texts)
+                or "name the columns by the labels, or pass an array in the order of labels=",
+            )
+        return known
 
     def _learn(self, labels: Iterable[Label]) -> None:
         for label in labels:
@@ -118,10 +145,13 @@ class ClassIntake:
         if proba is not None:
             shares = self._shares(proba, true)
             if predicted is None:
-                predicted = _most_probable(shares)
+                if not shares:
+                    raise nothing_given("proba")
+                predicted = most_probable(shares)
         elif predicted is None:
             raise nothing_given("y_pred")
-        weight = canonical_weight(weight) if weight != 1 or weight is True else 1
+        # True equals 1 and is no weight.
+        weight = 1 if type(weight) is int and weight == 1 else canonical_weight(weight)
         if learn and (fresh or shares is not None):
             self._learn(label for label in (true, predicted) if label is not None)
             if shares is not None:
@@ -140,9 +170,11 @@ class ClassIntake:
             )
         shares: dict[Label, float] = {}
         for name, share in proba.items():
-            label = self._label(name, "proba", position)
+            label = self._named(name, position)
             check_same_kind(true, label, "proba", position)
             shares[label] = canonical_score(share, "proba", position)
+        if len(shares) < len(proba):
+            raise _twice(list(proba), position)
         try:
             check_probabilities(shares)
         except InputError as error:
@@ -176,7 +208,7 @@ class ClassIntake:
                     check_same_kind(next(iter(places)), label, "proba")
                 places.setdefault(label, len(places))
             if predicted is None:
-                predicted = self._most_probable_codes(columns, matrix, places)
+                predicted = _most_probable_codes(columns, matrix, places)
         elif predicted is None:
             raise nothing_given("y_pred")
         weights = weight_column(weight, len(true))
@@ -205,24 +237,35 @@ class ClassIntake:
     ) -> tuple[tuple[Label, ...], FloatArray, BoolArray | None]:
         """The labels of the columns, the probabilities, and which cells were named."""
         named: BoolArray | None = None
-        if isinstance(proba, Mapping):
-            columns = tuple(self._label(label, "proba") for label in proba)
-            parts = [score_column(column, "proba") for column in proba.values()]
+        table = proba if isinstance(proba, Mapping) else named_columns(proba)
+        if table is not None:
+            places: dict[Label, int] = {}
+            for name in table:
+                places.setdefault(self._named(name), len(places))
+            if len(places) < len(table):
+                raise _twice(list(table))
+            columns = tuple(places)
+            parts = [score_column(column, "proba") for column in table.values()]
             for part in parts:
                 check_same_length(length, len(part), "proba")
             matrix = np.column_stack(parts) if parts else np.zeros((length, 0))
         elif isinstance(proba, Sequence) and all(isinstance(row, Mapping) for row in proba):
             check_same_length(length, len(proba), "proba")
             names: dict[Label, int] = {}
+            label_of: dict[object, Label] = {}
             for position, row in enumerate(proba):
                 for name in row:
-                    names.setdefault(self._label(name, "proba", position), len(names))
+                    if name not in label_of:
+                        label_of[name] = self._named(name, position)
+                        names.setdefault(label_of[name], len(names))
+                if self._texts and len({label_of[name] for name in row}) < len(row):
+                    raise _twice(list(row), position)
             columns = tuple(names)
             matrix = np.zeros((length, len(columns)))
             named = np.zeros(matrix.shape, dtype=np.bool_)
             for position, row in enumerate(proba):
                 for name, share in row.items():
-                    place = names[canonical_label(name)]
+                    place = names[label_of[name]]
                     matrix[position, place] = canonical_score(share, "proba", position)
                     named[position, place] = True
         else:
@@ -233,6 +276,8 @@ class ClassIntake:
         return columns, matrix, None if named is None or named.all() else named
 
     def _array(self, proba: object, length: int) -> tuple[tuple[Label, ...], FloatArray]:
+        if isinstance(proba, np.ma.MaskedArray):
+            proba = np.ma.filled(proba.astype(np.float64), np.nan)
         array = np.asarray(proba)
         expected = f"{length} rows and a column for each of labels="
         if array.ndim != 2 or array.dtype.kind not in "fiu":
@@ -240,9 +285,10 @@ class ClassIntake:
         if not self.closed:
             raise InputError(
                 "proba",
-                expected="a mapping label -> column",
+                expected="a data frame or a mapping, label -> column",
                 got="an array, whose columns have no names",
-                remedy="pass labels= to the Evaluator, in the order of the columns",
+                remedy="pass a data frame with the labels as column names, or labels= to the "
+                "Evaluator in the order of the columns",
             )
         if array.shape != (length, len(self.classes)):
             raise InputError("proba", expected=expected, got=f"shape {array.shape}")
@@ -251,20 +297,6 @@ class ClassIntake:
             position, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
             canonical_score(float(matrix[position, column]), "proba", position)
         return self.classes, matrix
-
-    def _most_probable_codes(
-        self, columns: tuple[Label, ...], matrix: FloatArray, places: dict[Label, int]
-    ) -> IntArray:
-        if not len(matrix):
-            return np.zeros(0, dtype=np.int64)
-        if not columns:
-            raise nothing_given("proba")
-        # Of equal probabilities the label that sorts first wins.
-        order = sorted(range(len(columns)), key=lambda n: columns[n])
-        best = np.argmax(matrix[:, order], axis=1)
-        codes = np.asarray([places[columns[n]] for n in order], dtype=np.int64)
-        chosen: IntArray = codes[best]
-        return chosen
 
     def known_so_far(self) -> int:
         """How many labels are known; for :meth:`forget_since`."""
@@ -299,12 +331,20 @@ class ClassIntake:
         self._learn(other._known.values())
 
 
-def _most_probable(shares: Mapping[Label, float]) -> Label:
-    """The label of highest probability; of equal ones the label that sorts first."""
-    if not shares:
+def _twice(names: list[Any], position: int | None = None) -> InputError:
+    return InputError("proba", expected="each label once", got=shown(names), position=position)
+
+
+def _most_probable_codes(
+    columns: tuple[Label, ...], matrix: FloatArray, places: Mapping[Label, int]
+) -> IntArray:
+    if not len(matrix):
+        return np.zeros(0, dtype=np.int64)
+    if not columns:
         raise nothing_given("proba")
-    best = max(shares.values())
-    return min(label for label, share in shares.items() if share == best)
+    codes = np.asarray([places[label] for label in columns], dtype=np.int64)
+    chosen: IntArray = codes[most_probable_columns(matrix, columns)]
+    return chosen
 
 
 def _check_rows(columns: tuple[Label, ...], matrix: FloatArray) -> None:

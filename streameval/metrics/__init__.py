@@ -14,6 +14,8 @@ number in place of an undefined value, which is otherwise ``nan`` with a reason
 
 from __future__ import annotations
 
+from inspect import isfunction
+
 from streameval.metrics.agreement import (
     cohen_kappa,
     kappa_m,
@@ -68,7 +70,7 @@ from streameval.metrics.macro import (
     precision_macro,
     recall_macro,
 )
-from streameval.metrics.metric import Metric
+from streameval.metrics.metric import Metric, of_states
 from streameval.metrics.multiclass import (
     PairwiseAuc,
     roc_auc_micro,
@@ -187,3 +189,8 @@ __all__ = [
     "top_k_accuracy",
     "youden_cut",
 ]
+
+for _name in __all__:
+    _value = globals()[_name]
+    if isfunction(_value) and _value not in (compute, find, left_out, reason_of, shown_metrics):
+        globals()[_name] = of_states(_value)

@@ -2,8 +2,8 @@
 
 Binary (:class:`ProbabilitySums`): the probability of the positive class
 against how often the event was positive. Multi-class
-(:class:`ClassProbabilitySums`): the highest probability of an event, its
-*confidence*, against how often that label was the true one.
+(:class:`ClassProbabilitySums`): the probability of an event's predicted label,
+its *confidence*, against how often that label was the true one.
 
 The number of bins is the state's. A probability on an edge belongs to the bin
 below, as in scikit-learn's ``calibration_curve``.

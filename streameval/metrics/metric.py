@@ -7,15 +7,29 @@ puts them together. The row lives here so that both can import it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
-from streameval.errors import MetricError, shown
+import numpy as np
+
+from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.events import Label
 
-__all__ = ["BINARY", "BOTH", "DIRECTIONS", "MULTICLASS", "STATES", "Metric"]
+__all__ = [
+    "BINARY",
+    "BOTH",
+    "DIRECTIONS",
+    "MULTICLASS",
+    "STATES",
+    "Metric",
+    "call",
+    "check_parameters",
+    "of_states",
+    "undefined_number",
+]
 
 BINARY = frozenset({"binary"})
 MULTICLASS = frozenset({"multiclass"})
@@ -34,6 +48,82 @@ STATES = (
 """The names under which an evaluator keeps its states."""
 
 DIRECTIONS = ("up", "down", "none")
+
+
+def undefined_number(value: object) -> float:
+    """The number that stands in for an undefined value; raises InputError."""
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        return float(value)
+    raise InputError("undefined", expected="a number or None", got=shown(value))
+
+
+def check_parameters(name: str, given: Iterable[str], taken: Collection[str]) -> None:
+    """Raise MetricError for a parameter that a metric, curve or rule does not take."""
+    for parameter in given:
+        if parameter not in taken:
+            takes = ", ".join(taken) or "none"
+            near = did_you_mean(parameter, taken)
+            raise MetricError(
+                f"{name} takes no parameter {shown(parameter)}; it takes {takes}"
+                + (f"; {near}" if near else "")
+            )
+
+
+def call(name: str, function: Callable[..., Any], state: object, params: Mapping[str, Any]) -> Any:
+    """A curve or cut-point of a state; raises MetricError for a parameter that it does not take."""
+    check_parameters(name, params, list(inspect.signature(function).parameters)[1:])
+    _check_flags(function, params)
+    return function(state, **params)
+
+
+def _check_flags(function: Callable[..., Any], params: Mapping[str, Any]) -> None:
+    taken = inspect.signature(function).parameters
+    for name, value in params.items():
+        if type(taken[name].default) is bool and not isinstance(value, (bool, np.bool_)):
+            raise MetricError(f"{name}: expected True or False, got {shown(value)}")
+
+
+def _kind_name(kind: Any) -> str:
+    # The compiled index has another name than the public one.
+    kinds = getattr(kind, "__args__", (kind,))
+    return " or ".join(one.__name__.removeprefix("Native") for one in kinds)
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def of_states(function: _Function) -> _Function:
+    """The function with an error in words where it is called with something else than states.
+
+    Labels and scores are the usual mistake, as scikit-learn's functions take them.
+    The arguments are looked at after a failure only, so a good call costs nothing.
+    """
+
+    @functools.wraps(function)
+    def checked(*states: Any, **options: Any) -> Any:
+        try:
+            return function(*states, **options)
+        except Exception:
+            name, signature = function.__name__, inspect.signature(function)
+            hints = get_type_hints(function)
+            wanted = [
+                hints[parameter.name]
+                for parameter in signature.parameters.values()
+                if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+                and parameter.default is parameter.empty
+            ]
+            several = zip(states, wanted, strict=False)
+            if len(states) < len(wanted) or not all(isinstance(s, kind) for s, kind in several):
+                kinds = " and ".join(_kind_name(kind) for kind in wanted)
+                got = " and ".join(type(state).__name__ for state in states) or "nothing"
+                raise MetricError(
+                    f"{name} is a function of {kinds}, got {got}; for labels and scores count "
+                    "them with streameval.Evaluator, then ask it by name"
+                ) from None
+            check_parameters(name, options, list(signature.parameters)[len(wanted) :])
+            raise
+
+    return checked  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +193,13 @@ class Metric:
             MetricError: A parameter that the metric does not take, or no
                 `positive` where it needs one.
         """
-        for name in params:
-            if name not in self.params:
-                takes = ", ".join(self.params) if self.params else "none"
-                raise MetricError(f"{self.name} takes no parameter {shown(name)}; it takes {takes}")
+        check_parameters(self.name, params, self.params)
+        if params:
+            _check_flags(self.function, params)
         if self.needs_positive:
             if positive is None:
                 raise MetricError(f"{self.name} is about one class: say which with positive=...")
             params["positive"] = positive
         if undefined is not None:
-            params["undefined"] = undefined
+            params["undefined"] = undefined_number(undefined)
         return functools.partial(self.function, **params) if params else self.function

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from streameval.errors import MetricError, shown
+from streameval.errors import MetricError, listed, shown
 from streameval.events import Label
 from streameval.metrics.averages import undefined_classes
 from streameval.metrics.label_rows import LABEL_ROWS, RULE_OF_MEAN
@@ -28,7 +28,16 @@ from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
 from streameval.states.succession import Succession
 
-__all__ = ["LISTED", "METRICS", "ROWS", "compute", "find", "left_out", "shown_metrics"]
+__all__ = [
+    "LISTED",
+    "METRICS",
+    "ROWS",
+    "compute",
+    "find",
+    "left_out",
+    "metric_names",
+    "shown_metrics",
+]
 
 ROWS: tuple[Metric, ...] = (*LABEL_ROWS, *SCORE_ROWS)
 """Every row, in the order of reports. A name may stand twice, once for each task."""
@@ -118,19 +127,27 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
     """
     if not isinstance(name, str) or name not in METRICS:
         raise MetricError(_unknown(name))
-    if average is None or isinstance(average, str):
+    if average is not ...:
+        if not (average is None or isinstance(average, str)):
+            raise MetricError(f"{name} has no average {shown(average)}; it is a name or None")
         return _with_average(name, task, average)
-    rows = METRICS if task is None else _OF_TASK[task]
+    rows = METRICS if task is None else _rows_of(task)
     row = rows.get(name)
     if row is None:
         raise MetricError(_elsewhere(name, str(task)))
     return row
 
 
+def _rows_of(task: object) -> Mapping[str, Metric]:
+    if not isinstance(task, str) or task not in _OF_TASK:
+        raise MetricError(f'task: expected "binary" or "multiclass", got {shown(task)}')
+    return _OF_TASK[task]
+
+
 def _with_average(name: str, task: str | None, average: str | None) -> Metric:
     # The plain name of a class metric, though no row of multi-class tasks, is
     # what its averages are made of.
-    row = (METRICS if task is None else _OF_TASK[task]).get(name, METRICS[name])
+    row = (METRICS if task is None else _rows_of(task)).get(name, METRICS[name])
     fixed = "average" in row.fixed
     if not (fixed or "average" in row.params) or (fixed and name.endswith(row.fixed["average"])):
         raise MetricError(f"{name} takes no average")
@@ -179,13 +196,25 @@ def _either(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
+def metric_names(metrics: object) -> list[str]:
+    """Names of metrics as a list; a single one may stand for itself.
+
+    Raises:
+        InputError: It is neither.
+
+    >>> metric_names("f1"), metric_names(("f1", "accuracy"))
+    (['f1'], ['f1', 'accuracy'])
+    """
+    return [metrics] if isinstance(metrics, str) else listed(metrics, "metrics", "a list of names")
+
+
 def shown_metrics(task: str) -> list[Metric]:
     """The rows that a task's report shows without being asked, in its order.
 
     >>> [row.name for row in shown_metrics("multiclass")][:3]
     ['accuracy', 'balanced_accuracy', 'precision_macro']
     """
-    return [row for row in _OF_TASK[task].values() if task in row.shown]
+    return [row for row in _rows_of(task).values() if task in row.shown]
 
 
 def left_out(
@@ -206,7 +235,9 @@ def left_out(
     >>> left_out("precision_macro", counts), left_out("recall_macro", counts)
     (['dog'], [])
     """
-    name = metric if isinstance(metric, str) else metric.name
+    name = (metric if isinstance(metric, Metric) else find(metric)).name
+    if not isinstance(counts, ConfusionCounts):
+        raise MetricError(f"left_out is about ConfusionCounts, got {type(counts).__name__}")
     rule = RULE_OF_MEAN.get(name)
     if rule is None or not counts.total:
         return []

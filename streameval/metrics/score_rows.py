@@ -108,7 +108,7 @@ _PROBABILITY = tuple(
     row
     for tasks, state, top, subject in (
         (BINARY, "probability", 1.0, "the positive class's probability"),
-        (MULTICLASS, "class_probability", 2.0, "the highest probability"),
+        (MULTICLASS, "class_probability", 2.0, "the predicted label's probability"),
     )
     for row in (
         Metric(

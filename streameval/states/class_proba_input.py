@@ -22,6 +22,8 @@ from streameval.events import (
     check_same_kind,
     check_same_length,
     label_column,
+    named_columns,
+    score_column,
     weight_column,
 )
 
@@ -98,7 +100,8 @@ def check_probability_matrix(
     Args:
         proba: Two-dimensional, one row for each event: an array, a data frame
             or a list of rows.
-        labels: The label of each column, in any order.
+        labels: The label of each column, in any order. Columns of a data
+            frame that are named by these labels are taken by name.
         field: Name used in messages.
 
     Returns:
@@ -116,6 +119,9 @@ def check_probability_matrix(
     ([[0.7, 0.3]], ['cat', 'dog'])
     """
     names = _column_labels(labels)
+    table = named_columns(proba)
+    if table is not None and set(table) == set(names):
+        proba = np.column_stack([score_column(table[name], field) for name in names])
     matrix = _matrix(proba, field)
     if matrix.shape[1] != len(names):
         raise InputError(
@@ -176,6 +182,8 @@ def _column_labels(labels: object) -> list[Label]:
 
 def _matrix(proba: object, field: str) -> FloatArray:
     source: Any = proba
+    if isinstance(proba, np.ma.MaskedArray):
+        source = np.ma.filled(proba.astype(np.float64), np.nan)
     if hasattr(proba, "to_numpy"):  # pandas, polars
         source = proba.to_numpy()
     try:

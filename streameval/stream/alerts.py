@@ -16,6 +16,7 @@ import msgspec
 
 from streameval.errors import StateError, shown
 from streameval.event_time import duration, iso_time
+from streameval.slices import slice_value
 from streameval.stream.lateness import MOST_LATE
 from streameval.stream.settings import LABEL_COVERAGE, AlertSettings
 
@@ -187,8 +188,9 @@ class AlertBook:
             support = join["mature"]["predictions"]
             return Observed(join["coverage"], support, join["coverage_reason"])
         if alert.slice:
+            wanted = {key: slice_value(value) for key, value in alert.slice.items()}
             for row in published.get("slices", {}).get(window, ()):
-                if row["slice"] == alert.slice:
+                if row["slice"] == wanted:
                     reason = row.get("reasons", {}).get(alert.metric, "")
                     return Observed(row["metrics"].get(alert.metric), row["support"], reason)
             return Observed(None, 0, "no event of this slice yet")

@@ -78,7 +78,8 @@ class JoinedEvents:
         for name, values in zip(self._layout, zip_longest(*payloads), strict=False):
             if type(values[0]) is float and None not in values:
                 columns[name] = np.array(values)
-            elif values[0] is not None or any(value is not None for value in values):
+            # A column that is absent is None throughout; a slice's value may be missing in all.
+            elif name.startswith("slice:") or any(value is not None for value in values):
                 columns[name] = list(values)
         return columns
 
@@ -87,5 +88,9 @@ class JoinedEvents:
         return {
             "y_true": label,
             "time": time,
-            **{name: value for name, value in values if value is not None},
+            **{
+                name: value
+                for name, value in values
+                if value is not None or name.startswith("slice:")
+            },
         }

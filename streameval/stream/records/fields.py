@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from streameval.files.chunk import Kind, Wanted
-from streameval.files.json_faults import Fault, fault_in_field, read_object
-from streameval.files.json_record import record_shape, split_path
+from streameval.files.json_faults import Fault, fault_in_field, plain_fields, read_object
+from streameval.files.json_record import record_shape
 from streameval.stream.batch import Kind as BatchKind
 from streameval.stream.settings import EvaluatorSettings, FieldSettings
 
@@ -145,20 +145,13 @@ class RecordReader:
         found = read_object(message)
         if isinstance(found, Fault):
             return found
-        plain: dict[str, Any] = {}
         for field in self.fields:
-            names = split_path(field.want.path)
-            if _value_at(found, names) is None:
-                continue
-            fault = fault_in_field(found, field.want)
+            plain = plain_fields(found, [field.want])
+            fault = fault_in_field(found, field.want) if plain or _is_slice(field) else None
             if fault is not None:
                 return fault._replace(field=field.column, expected=_expected(fault, field))
-            branch = plain
-            for name in names[:-1]:
-                branch = branch.setdefault(name, {})
-            branch[names[-1]] = _value_at(found, names)
         try:
-            return self._convert(plain)
+            return self._convert(plain_fields(found, self._wanted))
         except msgspec.ValidationError:
             return Fault("record", "numbers of a usual size", "one that is too large")
 
@@ -189,12 +182,8 @@ def fault_text(fault: Fault, path: str) -> str:
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
 
 
-def _value_at(record: Any, names: tuple[str, ...]) -> Any:
-    for name in names:
-        if not isinstance(record, dict):
-            return None
-        record = record.get(name)
-    return record
+def _is_slice(field: Field) -> bool:
+    return field.want.kind == "slice"
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from types import NoneType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from streameval.errors import InputError, shown
-from streameval.events import MAX_CLASSES, Label, canonical_label
+from streameval.events import MAX_CLASSES, Label, canonical_label, is_missing
 from streameval.files.chunk import Column
 from streameval.files.json_faults import Fault
+from streameval.slices import MISSING
 from streameval.stream.settings import EvaluatorSettings
 
 __all__ = ["LONGEST_NAME", "LabelKind", "RecordLabels", "checked_values", "plain_value"]
@@ -52,7 +54,7 @@ def plain_value(value: object, expected: str) -> Label | Fault:
 def checked_values(
     values: list[Any], short: bool, expected: str
 ) -> tuple[list[Any], dict[int, Fault]]:
-    """Values to slice by, each a str or int; and those that are none, by their place.
+    """Values to slice by, each a str, an int or None; and the bad ones, by their place.
 
     Args:
         values: As decoded.
@@ -60,20 +62,28 @@ def checked_values(
         expected: What would have been taken, in words.
     """
     kinds = set(map(type, values))
-    if short and kinds == {str}:
+    if short and kinds <= {str, NoneType} and MISSING not in values:
         return values, {}
     if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
         return values, {}
-    return _judged(values, lambda value: plain_value(value, expected))
+
+    def judge(value: object) -> Label | Fault | None:
+        if is_missing(value):
+            return None
+        if value == MISSING:
+            return Fault("", f"{expected} other than {MISSING!r}", "that", "write null")
+        return plain_value(value, expected)
+
+    return _judged(values, judge)
 
 
 def _judged(
-    values: list[Any], judge: Callable[[Any], Label | Fault]
+    values: list[Any], judge: Callable[[Any], Label | Fault | None]
 ) -> tuple[list[Any], dict[int, Fault]]:
     """What is taken for each value, and the faults; each distinct one is judged once."""
     taken: list[Any] = []
     faults: dict[int, Fault] = {}
-    verdicts: dict[tuple[type, Any], Label | Fault] = {}
+    verdicts: dict[tuple[type, Any], Label | Fault | None] = {}
     for place, value in enumerate(values):
         key = (type(value), value)
         verdict = verdicts.get(key)

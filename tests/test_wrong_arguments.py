@@ -1,0 +1,297 @@
+"""Every argument of the public surface with values of wrong types: taken, or refused in words.
+
+A raw TypeError, AttributeError or KeyError tells where the code failed, not what to pass.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import InputError, MetricError, StreamevalError
+
+
+class Silent:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def wrong_values() -> list[Any]:
+    """Made anew for each call, because an iterator is used up."""
+    return [
+        None, True, 5, -1, 0, 2**70, 0.5, float("nan"), float("inf"), 1j, "a", "", "1h", b"x",
+        [], [1], ["a"], [None], [[1], [2]], [{"a": 1}], [{"a": [1]}], (1, 2), {1, 2}, range(3),
+        {}, {"a": 1}, {"a": "b"}, {"c": [1]}, {"c": "x"}, {1: 0.5, 0: 0.5}, iter([1]), object(),
+        Silent(), int, ValueError("x"), datetime(2020, 1, 1), timedelta(1), np.datetime64("NaT"),
+        np.array(3), np.array("a"), np.array([1, 2]), np.array([[1.0, 2.0], [3.0, 4.0]]),
+        np.array([1, "a", None], dtype=object), np.ma.array([1, 2], mask=[False, True]),
+    ]  # fmt: skip
+
+
+def told(call: Callable[[Any], object]) -> list[str]:
+    """What is raised for the wrong values and is no error in words."""
+    raw = []
+    for number, value in enumerate(wrong_values()):
+        try:
+            call(value)
+        except StreamevalError:
+            pass
+        except Exception as error:
+            raw.append(f"value {number}, {type(value).__name__}: {error!r}")
+    return raw
+
+
+SETUPS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "last": {"window": se.Last(3)},
+    "panes": {"window": se.Panes("1h"), "time_unit": "s"},
+    "fading": {"window": se.Fading(5)},
+    "slices": {"slices": ("c",)},
+    "one metric": {"metrics": ["roc_auc"]},
+}
+FIELDS = ("y_true", "y_pred", "score", "proba", "weight", "event_time", "slices")
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("name", list(inspect.signature(se.Evaluator).parameters))
+def test_what_an_evaluator_is_made_of(task: str, name: str) -> None:
+    assert told(lambda value: se.Evaluator(**{"task": task, name: value})) == []
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("setup", SETUPS)
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_events(task: Any, setup: str, field: str) -> None:
+    options = dict(SETUPS[setup])
+    if task == "multiclass" and setup == "one metric":
+        options = {"metrics": ["log_loss"]}
+    one: dict[str, Any] = {"y_true": 1, "y_pred": 0, "event_time": 5, "slices": {"c": "a"}}
+    many: dict[str, Any] = {
+        "y_true": [1, 0], "y_pred": [0, 1], "event_time": [5, 6], "slices": {"c": ["a", 1]},
+    }  # fmt: skip
+    bare = [{}, {"y_pred": None}] if field != "y_pred" else [{}]
+
+    def event(value: Any) -> None:
+        for more in bare:
+            for verb in ("update", "revert"):
+                evaluator = se.Evaluator(task, **options)
+                before = evaluator.to_bytes()
+                try:
+                    getattr(evaluator, verb)(**{**one, **more, field: value})
+                except InputError:
+                    assert evaluator.to_bytes() == before
+                    continue
+
+    def batch(value: Any) -> None:
+        for more in bare:
+            for column in (value, [value, value]):
+                evaluator = se.Evaluator(task, **options)
+                before = evaluator.to_bytes()
+                try:
+                    evaluator.update_many(**{**many, **more, field: column})
+                except InputError:
+                    assert evaluator.to_bytes() == before
+
+    assert told(event) == []
+    assert told(batch) == []
+
+
+def test_what_is_asked() -> None:
+    ev = se.Evaluator(slices=("c",), window=se.Panes("1h"), time_unit="s")
+    ev.update_many(
+        [0, 1, 1], score=[0.1, 0.6, 0.4], event_time=[1, 2, 3], slices={"c": ["a", "b", "a"]}
+    )
+    multi = se.Evaluator("multiclass")
+    multi.update_many(["a", "b"], proba={"a": [0.5, 0.2], "b": [0.5, 0.8]})
+    questions: list[Callable[[Any], object]] = [
+        lambda v: ev[v],
+        lambda v: ev.value(v),
+        lambda v: ev.value("accuracy", undefined=v),
+        lambda v: ev.value("f1", average=v),
+        lambda v: ev.value("fbeta", beta=v),
+        lambda v: ev.value("partial_roc_auc", max_fpr=v),
+        lambda v: ev.value("partial_roc_auc", mcclish=v),
+        lambda v: multi.value("top_k_accuracy", k=v),
+        lambda v: multi.value("f1_macro", average=v),
+        lambda v: ev.report(v),
+        lambda v: ev.report([v]),
+        lambda v: ev.series(v),
+        lambda v: ev.curve(v),
+        lambda v: ev.curve("roc", drop_intermediate=v),
+        lambda v: ev.thresholds(v),
+        lambda v: ev.slice_report(v),
+        lambda v: ev.slice_report("accuracy", worst=v),
+        lambda v: ev.slice_report("accuracy", best=v),
+        lambda v: ev.slice_report("accuracy", min_support=v),
+        lambda v: ev.merge(v),
+        lambda v: se.merge(v),
+        lambda v: se.merge([ev, v]),
+        lambda v: se.from_bytes(v),
+        lambda v: se.load(v),
+        lambda v: ev.save(v) if not isinstance(v, str) else None,
+        lambda v: se.Evaluator.from_state(v),
+        lambda v: se.metrics.find("f1", v),
+        lambda v: se.metrics.shown_metrics(v),
+        lambda v: se.metrics.compute("f1", v),
+        lambda v: se.metrics.left_out("f1_macro", v),
+        *(
+            lambda v, rule=rule, name=name: ev.thresholds(rule, **{name: v})
+            for rule, function in se.metrics.CUT_POINTS.items()
+            for name in list(inspect.signature(function).parameters)[1:]
+        ),
+        *(
+            lambda v, kind=kind, name=name: kind(**{first(kind): "1h", name: v})
+            for kind in (se.Last, se.Panes, se.Fading)
+            for name in inspect.signature(kind).parameters
+        ),
+    ]
+    assert {n: raw for n, question in enumerate(questions) if (raw := told(question))} == {}
+
+
+def first(kind: type) -> str:
+    return next(iter(inspect.signature(kind).parameters))
+
+
+STATE_FUNCTIONS = [
+    name
+    for name in se.metrics.__all__
+    if inspect.isfunction(getattr(se.metrics, name))
+    and name not in ("compute", "find", "left_out", "reason_of", "shown_metrics")
+]
+
+
+@pytest.mark.parametrize("name", STATE_FUNCTIONS)
+def test_functions_of_states(name: str) -> None:
+    function = getattr(se.metrics, name)
+    assert told(function) == []
+    assert told(lambda value: function(value, value)) == []
+    with pytest.raises(MetricError, match=rf"{name} is a function of \w+.*, got list and list; "):
+        function([1, 0], [1, 0])
+
+
+class Model:
+    def learn_one(self, x: Any, y: Any) -> None: ...
+
+    def predict_one(self, x: Any) -> int:
+        return 1
+
+    def clone(self) -> Model:
+        return Model()
+
+
+@pytest.mark.parametrize("name", list(inspect.signature(se.prequential).parameters))
+def test_prequential(name: str) -> None:
+    def call(value: Any) -> None:
+        stream = [({"a": 1}, 1), ({"a": 2}, 0)]
+        given = {"model": Model(), "stream": stream, "evaluator": se.Evaluator(), name: value}
+        se.prequential(**given)
+
+    # What a caller's own function raises is the caller's.
+    assert [raw for raw in told(call) if not (name in ("moment", "slices") and "type" in raw)] == []
+
+
+def test_the_usual_mistakes_have_a_sentence() -> None:
+    def error(call: Callable[[], object]) -> str:
+        with pytest.raises(StreamevalError) as caught:
+            call()
+        return str(caught.value)
+
+    ev = se.Evaluator()
+    ev.update_many([0, 1], score=[0.1, 0.6])
+    assert error(lambda: se.Evaluator(window=100)) == (  # type: ignore[arg-type]
+        "window: expected Last(...), Panes(...), Fading(...) or None, got 100; "
+        "pass window=streameval.Last(100)"
+    )
+    assert "pass window=streameval.Panes('1h')" in error(
+        lambda: se.Evaluator(window="1h")  # type: ignore[arg-type]
+    )
+    assert error(lambda: ev.curve("roc", drop=1)) == (
+        "the curve roc takes no parameter 'drop'; it takes drop_intermediate"
+    )
+    assert error(lambda: ev.curve("rok")) == "no curve is called 'rok'; did you mean 'roc'?"
+    assert error(lambda: ev.thresholds("cost", cfp=2)) == (
+        "the cut-point cost takes no parameter 'cfp'; it takes c_fp, c_fn; did you mean 'c_fp'?"
+    )
+    assert error(lambda: ev.thresholds("cost", c_fp="a")) == (
+        "c_fp: expected a number of at least 0, got 'a'"
+    )
+    assert error(lambda: se.metrics.f1([1, 0], [1, 0])) == (  # type: ignore[call-arg, arg-type]
+        "f1 is a function of ConfusionCounts, got list and list; for labels and scores count "
+        "them with streameval.Evaluator, then ask it by name"
+    )
+    assert "roc_auc is a function of ScoreIndex, got list" in error(
+        lambda: se.metrics.roc_auc([1, 0])  # type: ignore[arg-type]
+    )
+
+    class Batch(Mapping[str, int]):
+        __getitem__ = __iter__ = __len__ = None  # type: ignore[assignment]
+
+        def fit(self) -> None: ...
+
+        def predict(self) -> None: ...
+
+    assert error(lambda: se.prequential(Batch(), [], ev)) == (
+        "model: expected learn_one(x, y) and predict_one(x) or predict_proba_one(x), got Batch "
+        "without learn_one and predict_one; the predictions of a model that learns from batches "
+        "go into Evaluator.update_many"
+    )
+
+
+def test_one_name_stands_for_a_list_of_one() -> None:
+    ev = se.Evaluator(metrics="accuracy")
+    ev.update(1, 1)
+    assert [row.metric for row in ev.report()] == ["accuracy"]
+    assert ev.report("accuracy").to_dict() == ev.report(["accuracy"]).to_dict()
+    assert ev.to_bytes()[:8] == se.Evaluator(metrics=["accuracy"]).to_bytes()[:8]
+
+
+@pytest.mark.parametrize("wrong", [-1, 2, 7])
+def test_labels_beside_0_and_1_are_told_to_be_declared(wrong: int) -> None:
+    remedy = rf"pass labels=\[{wrong}, 1\] if these are the two labels, or task=\"multiclass\""
+    for options in ({}, {"positive": 1}, {"positive": True}):
+        with pytest.raises(InputError, match=remedy):
+            se.Evaluator(**options).update(wrong, score=0.5)
+        with pytest.raises(InputError, match=r"y_true\[0\]: .*" + remedy):
+            se.Evaluator(**options).update_many([wrong, 1], score=[0.5, 0.5])
+    ev = se.Evaluator(positive=1, labels=[wrong, 1])
+    ev.update_many([wrong, 1], score=[0.1, 0.9])
+    assert ev["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        ("Zürich", "'Zürich'"),
+        ("東京", "'東京'"),
+        ("a\nb\x1b[31m", r"'a\nb\x1b[31m'"),
+        ("\u202eevil", r"'\u202eevil'"),
+        ("\x85\u2028", r"'\x85\u2028'"),
+    ],
+)
+def test_names_are_shown_as_they_are_and_control_characters_escaped(label: str, text: str) -> None:
+    ev = se.Evaluator("multiclass", labels=["a", "b"])
+    with pytest.raises(InputError) as caught:
+        ev.update(label, "a")
+    assert f"got {text}" in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_a_masked_value_is_missing_and_not_the_value_beneath() -> None:
+    gap = np.ma.array([1, 0], mask=[False, True])
+    plain: dict[str, Any] = {"y_true": [1, 0], "y_pred": [1, 0], "event_time": [1, 2]}
+    for task in ("binary", "multiclass"):
+        for field in ("y_true", "y_pred", "weight", "event_time"):
+            ev = se.Evaluator(task, window=se.Panes("1h"), time_unit="s")  # type: ignore[arg-type]
+            with pytest.raises(InputError, match=rf"{field}\[1\]: .* got None"):
+                ev.update_many(**{**plain, field: gap})
+    with pytest.raises(InputError, match=r"score\[1\]: .* got None"):
+        se.Evaluator().update_many([1, 0], score=gap)
+    matrix = np.ma.array([[0.5, 0.5], [0.5, 0.5]], mask=[[0, 0], [0, 1]])
+    with pytest.raises(InputError, match=r"proba\[1\]: expected a finite number, got nan"):
+        se.Evaluator("multiclass", labels=["a", "b"]).update_many(["a", "b"], proba=matrix)
