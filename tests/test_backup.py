@@ -150,9 +150,9 @@ def backups_under_load(directory: Path, count: int) -> int:
             expected = se.Evaluator(slices=["who"], time_unit="us")
             events = 0
             for who in range(_POSTERS):
-                assert before[who] <= kept[str(who)] <= after[who]
-                events += kept[str(who)]
-                for n in range(1, kept[str(who)] + 1):
+                assert before[who] <= kept[who] <= after[who]
+                events += kept[who]
+                for n in range(1, kept[who] + 1):
                     one = event(who, n)
                     expected.update(one["y_true"], score=one["score"], slices={"who": one["who"]})
             assert window.to_bytes() == expected.to_bytes()

@@ -441,8 +441,8 @@ def test_one_true_label_that_is_never_predicted_is_an_accuracy_of_0(
     ("name", "message"),
     [
         ("lable", "expected a column 'lable', got none among label, m; did you mean 'label'?"),
-        ("m.scor", "expected a column 'm.scor', got none among score; did you mean 'score'?"),
-        ("label.x", "expected a column 'label.x', got none among no fields"),
+        ("m.scor", "expected a column 'm.scor', got none among label, m; did you mean 'm.score'?"),
+        ("label.x", "expected a column 'label.x', got none among label, m; did you mean 'label'?"),
     ],
 )
 def test_a_misspelt_column_of_parquet(

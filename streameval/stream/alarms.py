@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from streameval.errors import StateError, StoreError
 from streameval.slices import slice_name
-from streameval.stream.alerts import AlertBook, Transition
+from streameval.stream.alerts import AlertBook, Transition, restore_alerts
 from streameval.stream.settings import RunSettings
 from streameval.stream.webhook import Webhook
 
-__all__ = ["Alarms", "restore_alerts"]
+__all__ = ["Alarms"]
 
 log = logging.getLogger(__name__)
 
@@ -101,26 +100,6 @@ class Alarms:
         if state != self._written:
             connection.execute("INSERT OR REPLACE INTO alerts VALUES ('book', ?)", (state,))
             self._written = state
-
-
-def restore_alerts(book: AlertBook, connection: sqlite3.Connection) -> str | None:
-    """Let a book go on from what a store holds.
-
-    Returns:
-        The text in the store; None where there is none.
-
-    Raises:
-        StoreError: It is damaged.
-    """
-    row = connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
-    if row is None:
-        return None
-    try:
-        book.restore(msgspec.json.decode(row[0]))
-    except (msgspec.DecodeError, StateError) as error:
-        raise StoreError(f"the alerts in the store are damaged: {error}") from None
-    text: str = row[0]
-    return text
 
 
 def _slice_text(values: Mapping[str, str | int]) -> str:

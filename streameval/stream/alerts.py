@@ -9,18 +9,27 @@ it twice.
 from __future__ import annotations
 
 import math
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from streameval.errors import StateError, shown
+from streameval.errors import StateError, StoreError, shown
 from streameval.event_time import duration, iso_time
 from streameval.slices import slice_value
 from streameval.stream.lateness import MOST_LATE
 from streameval.stream.settings import LABEL_COVERAGE, AlertSettings
 
-__all__ = ["AlertBook", "AlertState", "Judgement", "Observed", "State", "Transition"]
+__all__ = [
+    "AlertBook",
+    "AlertState",
+    "Judgement",
+    "Observed",
+    "State",
+    "Transition",
+    "restore_alerts",
+]
 
 State: TypeAlias = Literal["ok", "pending", "firing", "undefined"]
 
@@ -315,3 +324,23 @@ def _next_state(memory: _Memory, crossed: bool, wait: int, now: int) -> State:
     if memory.state == "firing" or now - memory.crossed >= wait:
         return "firing"
     return "pending"
+
+
+def restore_alerts(book: AlertBook, connection: sqlite3.Connection) -> str | None:
+    """Let a book go on from what a store holds.
+
+    Returns:
+        The text in the store; None where there is none.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    row = connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
+    if row is None:
+        return None
+    try:
+        book.restore(msgspec.json.decode(row[0]))
+    except (msgspec.DecodeError, StateError) as error:
+        raise StoreError(f"the alerts in the store are damaged: {error}") from None
+    text: str = row[0]
+    return text

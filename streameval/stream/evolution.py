@@ -639,12 +639,12 @@ def _tally(before: Tally, plan: Plan, fresh: set[str], threshold: float | None) 
     for name in plan.keeps - fresh:
         if name == "confusion" and threshold is not None:
             assert before.index is not None
-            after[name] = _confusion_at(before.index, threshold).to_state()
+            after[name] = _confusion_at(before.index, threshold).to_state(occurring=True)
         elif name == "probability" and before.index is not None:
             blocks = before.index.group_blocks()
             after[name] = ProbabilitySums.from_blocks(blocks, plan.bins).to_state()
-        elif (state := getattr(before, name)) is not None:
-            after[name] = state.to_state()
+        elif getattr(before, name) is not None:
+            after[name] = before.form(name)
     return after
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from streameval.errors import StoreError
 from streameval.evaluator import Evaluator
-from streameval.stream.alarms import restore_alerts
-from streameval.stream.alerts import AlertBook
+from streameval.stream.alerts import AlertBook, restore_alerts
 from streameval.stream.join.join_report import read_join
 from streameval.stream.join.segment_store import SegmentStore
 from streameval.stream.lock import commits_noted
