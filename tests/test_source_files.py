@@ -139,6 +139,8 @@ def test_new_files_of_a_pattern_are_found(tmp_path: Path) -> None:
 def test_waiting_is_bounded(tmp_path: Path) -> None:
     append(tmp_path / "a.jsonl", b"")
     reading, clock = source(tmp_path / "a.jsonl")
+    (opened,) = reading.read(10, 0.2)
+    assert (opened.messages, opened.next["offset"], clock.now) == ([], 0, 0.0)
     assert reading.read(10, 0.2) == []
     assert clock.now == pytest.approx(0.2)
 

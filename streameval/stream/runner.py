@@ -154,6 +154,9 @@ class Runner:
         self._sources = sources
         self._replay()
         self._publish(force=True)
+        # The first checkpoint is due at once: it holds where each source begins, so that what is
+        # rotated away before the second is found again.
+        self._begun -= self._every
         try:
             self._loop(until_end)
         except SourceError:
