@@ -122,6 +122,7 @@ class Runner:
         self._begun = clock()
         self._quiet_since = self._begun
         self._read = 0
+        self._opened = False
         self._table = PartitionRows()
         self._stopping = False
         self._sources: Sequence[Source] = ()
@@ -154,9 +155,6 @@ class Runner:
         self._sources = sources
         self._replay()
         self._publish(force=True)
-        # The first checkpoint is due at once: it holds where each source begins, so that what is
-        # rotated away before the second is found again.
-        self._begun -= self._every
         try:
             self._loop(until_end)
         except SourceError:
@@ -199,6 +197,10 @@ class Runner:
         for batch in batches:
             newest = self._take(batch)
             records = len(batch.messages) + len(batch.bad)
+            if not records and batch.partition not in self._progress.partitions:
+                # Where a source begins is stored at once: what is rotated away before the next
+                # checkpoint is found again.
+                self._opened = True
             self._progress.advance(batch.partition, batch.next, records, newest)
         return bool(batches)
 
@@ -217,6 +219,8 @@ class Runner:
         return _newest(decoded)
 
     def _is_due(self) -> bool:
+        if self._opened:
+            return True
         waited = self._clock() - self._begun
         if self._read >= _EVENTS_AT_MOST * self._settings.checkpoint.events:
             return True
@@ -272,6 +276,7 @@ class Runner:
         self._checkpoint_seconds = end - begun
         self._begun = self._quiet_since = end
         self._read = 0
+        self._opened = False
         self._snapshots.changed()
 
     def _count(self, number: int) -> int:

@@ -32,6 +32,7 @@ from streameval.stream.batch import Position
 __all__ = [
     "Inode",
     "Judgement",
+    "Verdict",
     "Known",
     "KnownFiles",
     "LogFile",
@@ -77,6 +78,8 @@ class Mark(NamedTuple):
     """Bytes that ``head`` is the digest of."""
     device: int = 0
     inode: int = 0
+    first: str = ""
+    """Digest of the first line, or of its first kilobyte; empty while it is not whole."""
 
     @property
     def place(self) -> Inode:
@@ -88,16 +91,21 @@ def mark_at(position: Position) -> Mark:
     """The mark in a stored position, also in one of an older release.
 
     >>> mark_at({"offset": 3, "head": "aa", "tail": "bb"})
-    Mark(offset=3, head='aa', tail='bb', length=-1, device=0, inode=0)
+    Mark(offset=3, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa')
     """
-    return Mark(
-        int(position["offset"]),
-        str(position["head"]),
-        str(position["tail"]),
-        int(position.get("length", _FIRST_LINE)),
-        int(position.get("device", 0)),
-        int(position.get("inode", 0)),
+    return _mark(
+        position["offset"],
+        position["head"],
+        position["tail"],
+        *(position[name] for name in Mark._fields[3:] if name in position),
     )
+
+
+def _mark(offset: int | str, head: int | str, tail: int | str, *rest: int | str) -> Mark:
+    if not rest:
+        return Mark(int(offset), str(head), str(tail), first=str(head))
+    length, device, inode, first = rest
+    return Mark(int(offset), str(head), str(tail), int(length), int(device), int(inode), str(first))
 
 
 def position_of(mark: Mark) -> dict[str, int | str]:
@@ -106,10 +114,10 @@ def position_of(mark: Mark) -> dict[str, int | str]:
 
 
 def marks_text(marks: Iterator[Mark]) -> str:
-    """Marks in one text, some 60 bytes each.
+    """Marks in one text, some 80 bytes each.
 
-    >>> marks_text(iter([Mark(7, "aa", "bb", 5, 1, 9), Mark(9, "cc", "dd")]))
-    '7:aa:bb:5:1:9 9:cc:dd:-1:0:0'
+    >>> marks_text(iter([Mark(7, "aa", "bb", 5, 1, 9, "cc"), Mark(9, "dd", "ee")]))
+    '7:aa:bb:5:1:9:cc 9:dd:ee:-1:0:0:'
     """
     return " ".join(":".join(map(str, mark)) for mark in marks)
 
@@ -118,18 +126,18 @@ def marks_of(text: str) -> Iterator[Mark]:
     """The marks of :func:`marks_text`, and those of an older release.
 
     >>> list(marks_of("7:aa:bb"))
-    [Mark(offset=7, head='aa', tail='bb', length=-1, device=0, inode=0)]
+    [Mark(offset=7, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa')]
     """
-    for one in text.split():
-        offset, head, tail, *numbers = one.split(":")
-        yield Mark(int(offset), head, tail, *map(int, numbers))
+    for one in text.split(" "):
+        if one:
+            yield _mark(*one.split(":"))
 
 
 def mark_of(file: BinaryIO, offset: int, size: int, place: Inode = _NOWHERE) -> Mark:
     """The mark of a file of so many bytes at an offset."""
-    length = min(_HEAD, size)
-    head = _part(file, 0, length)
-    return Mark(offset, _digest(head), _tail(file, offset), len(head), *place)
+    head = _part(file, 0, min(_HEAD, size))
+    first = _first_line(head) if offset or b"\n" in head or len(head) == _HEAD else ""
+    return Mark(offset, _digest(head), _tail(file, offset), len(head), *place, first)
 
 
 def is_same(file: BinaryIO, size: int, mark: Mark) -> bool:
@@ -141,7 +149,11 @@ def is_same(file: BinaryIO, size: int, mark: Mark) -> bool:
 
 
 def _head_digest(head: bytes, length: int) -> str:
-    return _digest(head.partition(b"\n")[0] if length == _FIRST_LINE else head[:length])
+    return _first_line(head) if length == _FIRST_LINE else _digest(head[:length])
+
+
+def _first_line(head: bytes) -> str:
+    return _digest(head.partition(b"\n")[0])
 
 
 def _tail(file: BinaryIO, offset: int) -> str:
@@ -330,8 +342,7 @@ class Listing:
 
     def __init__(self, directories: Iterable[Path]) -> None:
         self._paths: dict[Inode, Path] = {}
-        self._begins: dict[Path, bytes] = {}
-        self._heads: dict[int, dict[str, list[Path]]] = {}
+        self._heads: dict[str, list[tuple[Path, bytes]]] | None = None
         for directory in directories:
             try:
                 with os.scandir(directory) as entries:
@@ -354,16 +365,16 @@ class Listing:
 
     def alike(self, mark: Mark) -> list[Path]:
         """Files whose head is the marked one's; each file's head is read once."""
-        if mark.length not in self._heads:
-            heads: dict[str, list[Path]] = {}
+        if self._heads is None:
+            self._heads = {}
             for path in self._paths.values():
-                if path not in self._begins:
-                    self._begins[path] = _begin(path)
-                begin = self._begins[path]
-                if len(begin) >= mark.length:
-                    heads.setdefault(_head_digest(begin, mark.length), []).append(path)
-            self._heads[mark.length] = heads
-        return self._heads[mark.length].get(mark.head, [])
+                begin = _begin(path)
+                self._heads.setdefault(_first_line(begin), []).append((path, begin))
+        return [
+            path
+            for path, begin in self._heads.get(mark.first, ())
+            if mark.length <= len(begin) and _head_digest(begin, mark.length) == mark.head
+        ]
 
 
 def _begin(path: Path) -> bytes:
@@ -402,8 +413,18 @@ class Judgement(Enum):
     """It is one of them, or continues one that is not there any more."""
     COPY = "copy"
     """It holds what another one holds that is still there."""
+    LONGER = "longer"
+    """It begins with all that another one holds that is still there."""
     UNSURE = "unsure"
     """It begins as one that is not there any more, and ends before what was counted of it."""
+
+
+class Verdict(NamedTuple):
+    """What a file is, to which known one, and where it is to be read on."""
+
+    judgement: Judgement
+    known: Known | None = None
+    offset: int = 0
 
 
 class KnownFiles:
@@ -414,13 +435,13 @@ class KnownFiles:
 
     Cost:
         Some 300 bytes of memory and 60 of the store a file; a look-up by place is a
-        dictionary's, one by content a digest for each head length there is.
+        dictionary's, one by content compares the files that have the same first line.
     """
 
     def __init__(self) -> None:
         self._all: dict[int, Known] = {}
         self._places: dict[Inode, Known] = {}
-        self._heads: dict[int, dict[str, list[Known]]] = {}
+        self._heads: dict[str, list[Known]] = {}
         self._number = 0
         self.directories: set[Path] = set()
         """Where files are looked for under names that were not expected."""
@@ -442,19 +463,19 @@ class KnownFiles:
         mark = known.mark
         if mark.place != _NOWHERE:
             self._places[mark.place] = known
-        if mark.length:
-            self._heads.setdefault(mark.length, {}).setdefault(mark.head, []).append(known)
+        if mark.first:
+            self._heads.setdefault(mark.first, []).append(known)
 
     def _unindex(self, known: Known) -> None:
         mark = known.mark
         if self._places.get(mark.place) is known:
             del self._places[mark.place]
-        if mark.length:
-            self._heads[mark.length][mark.head].remove(known)
+        if mark.first:
+            self._heads[mark.first].remove(known)
 
     def update(self, known: Known, mark: Mark) -> None:
         """A file was read further, or is found elsewhere."""
-        if mark[1:2] + mark[3:] != known.mark[1:2] + known.mark[3:]:
+        if (mark.place, mark.first) != (known.mark.place, known.mark.first):
             self._unindex(known)
             known.mark = mark
             self._index(known)
@@ -504,11 +525,27 @@ class KnownFiles:
 
     def text(self) -> str:
         """All marks but those that are positions of partitions."""
-        return marks_text(known.mark for known in self._all.values() if not known.current)
+        return marks_text(
+            known.mark for known in self._all.values() if known.mark.offset and not known.current
+        )
 
     def at(self, inode: Inode) -> Known | None:
         """What was last known to lie there."""
         return self._places.get(inode)
+
+    def note(self, path: Path) -> None:
+        """Remember the file of a name that a reader comes to later, to recognise its copies."""
+        try:
+            log = LogFile(path)
+        except (OSError, UnreadableError):
+            return
+        known = self._places.get(log.inode)
+        if log.inode not in self.claimed and not log.compressed:
+            if known is None:
+                self.add(log.mark(0))
+            elif not known.mark.offset:
+                self.update(known, log.mark(0))
+        log.close()
 
     def listing(self) -> Listing:
         """What the directories hold now."""
@@ -521,16 +558,17 @@ class KnownFiles:
             known.mark[:4] == raw[:4] for known in self._heads.get(raw.length, {}).get(raw.head, ())
         )
 
-    def judge(self, log: LogFile) -> tuple[Judgement, Known | None]:
+    def judge(self, log: LogFile) -> Verdict:
         """What a file is to the known ones."""
         size = log.size
         best = None if log.compressed else self._places.get(log.inode)
         if best is not None and not log.holds(best.mark):
             best = None
         if best is not None and best.mark.offset == size:
-            return Judgement.KNOWN, best
+            return Verdict(Judgement.KNOWN, best, size)
         here = best
         unsure: Known | None = None
+        longer: tuple[Known, int] | None = None
         listing: Listing | None = None
         for known in self._alike(log):
             if known is here or known.log is log:
@@ -542,7 +580,9 @@ class KnownFiles:
             if original is not None:
                 try:
                     if log.begins(original):
-                        return Judgement.COPY, known
+                        return Verdict(Judgement.COPY, known)
+                    if original.begins(log):
+                        longer = known, _whole_lines(original)
                 finally:
                     if original is not known.log:
                         original.close()
@@ -551,17 +591,21 @@ class KnownFiles:
                     best = known
             elif size < known.mark.offset:
                 unsure = known
+        if best is not None and best.mark.offset:
+            return Verdict(Judgement.KNOWN, best, best.mark.offset)
+        if longer is not None:
+            return Verdict(Judgement.LONGER, longer[0], longer[1])
         if best is not None:
-            return Judgement.KNOWN, best
-        return (Judgement.NEW, None) if unsure is None else (Judgement.UNSURE, unsure)
+            return Verdict(Judgement.KNOWN, best)
+        return Verdict(Judgement.NEW if unsure is None else Judgement.UNSURE, unsure)
 
     def _alike(self, log: LogFile) -> list[Known]:
         begin = log.begin()
         return [
             known
-            for length, heads in self._heads.items()
-            if length <= len(begin)
-            for known in heads.get(_head_digest(begin, length), ())
+            for known in self._heads.get(_first_line(begin), ())
+            if known.mark.length > len(begin)
+            or _head_digest(begin, known.mark.length) == known.mark.head
         ]
 
     def _original(self, known: Known, listing: Listing, log: LogFile) -> LogFile | None:
@@ -601,7 +645,7 @@ class KnownFiles:
         mark = known.mark
         # The name itself; names that rotation makes of it; not compressed before compressed.
         paths = sorted(
-            listing.alike(mark) if mark.length else (),
+            listing.alike(mark) if mark.first else (),
             key=lambda one: (
                 one != near,
                 not one.name.startswith(near.name),
@@ -620,6 +664,18 @@ class KnownFiles:
                 return log
             log.close()
         return None
+
+
+def _whole_lines(log: LogFile) -> int:
+    """Where the last line of a file ends."""
+    end = log.size
+    while end:
+        start = max(0, end - _BLOCK)
+        found = _part(log.file, start, end).rfind(b"\n") + 1
+        if found:
+            return start + found
+        end = start
+    return 0
 
 
 def _rank(known: Known) -> tuple[int, bool, int]:

@@ -167,6 +167,8 @@ class FilesSource:
     def _look(self) -> None:
         """Find files that match and are not followed yet."""
         found: set[Path] = set()
+        for file in self._files.values():
+            file.note_live()
         for kind, pattern in self._patterns:
             if not glob.has_magic(pattern):
                 path = Path(pattern).absolute()
@@ -259,7 +261,7 @@ class FilesSource:
         if log.compressed and self._known.is_counted_archive(log):
             self._decide(path, log.inode, state)
             return False
-        judgement, known = self._known.judge(log)
+        judgement, known, offset = self._known.judge(log)
         if judgement is Judgement.UNSURE:
             assert known is not None
             self._decide(path, log.inode, state)
@@ -273,9 +275,17 @@ class FilesSource:
                 self._waiting[log.inode] = known, log.size
             elif log.compressed:
                 self._known.add_archive(log)
-            _log.info("%s: holds what another file holds; is not counted again", shown(str(path)))
+            _log.info("%s: holds what another file holds; is not counted", shown(str(path)))
             return False
-        if known is None:
+        if judgement is Judgement.LONGER:
+            here = None if log.compressed else self._known.at(log.inode)
+            known = here or self._known.add(log.mark(offset))
+            self._known.update(known, log.mark(offset))
+            _log.info(
+                "%s: its first %d bytes are what another file holds; that part is not counted",
+                *(shown(str(path)), offset),
+            )
+        elif known is None:
             known = self._known.add(log.mark(0))
         elif known.current:
             # Its reader is about to find out that it was cut, or moved.
@@ -331,8 +341,8 @@ class FilesSource:
             if self._clock() - self._looked >= _LOOK_SECONDS:
                 self._looked = self._clock()
                 self._look()
-            batches = self._read_round(most)
-            batches += self._openings()
+            # Where files begin, before and after: a reader may come to another one.
+            batches = [*self._openings(), *self._read_round(most), *self._openings()]
             left = until - self._clock()
             if batches or left <= 0 or self.finished:
                 return batches

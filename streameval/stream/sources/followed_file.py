@@ -168,6 +168,12 @@ class FollowedFile:
         self._problem = f"{what}; what it held beyond that is not counted"
         _log.warning("%s: %s", shown(str(self.path)), self._problem)
 
+    def note_live(self) -> None:
+        """Remember the file that has the name, if it is to be read later."""
+        live = _stat_inode(self.path)
+        if live is not None and live not in self._files.claimed:
+            self._files.note(self.path)
+
     def note_absent(self) -> None:
         """Its name was not there at a look; a minute of that ends a file that was read."""
         self._absent += 1
@@ -292,8 +298,8 @@ class FollowedFile:
 
     def _is_new(self, log: LogFile, known: Known) -> bool:
         """Whether a file that was empty holds now what no other file holds."""
-        judgement, other = self._files.judge(log)
-        if judgement is Judgement.NEW or other is known:
+        verdict = self._files.judge(log)
+        if verdict.judgement is Judgement.NEW or verdict.known is known:
             self._unjudged = False
             return True
         self._end()
@@ -303,7 +309,7 @@ class FollowedFile:
         """The current file holds other bytes now: its copy, if there is one, is read on first."""
         assert self._known is not None
         known = self._known
-        if known.mark.length and self._find(self._files.listing(), cut=True):
+        if self._find(self._files.listing(), cut=True):
             return
         self._lost(f"the file was cut to {size} bytes when {known.mark.offset} had been read")
         # What was counted is still recognised in a copy that is found later.
@@ -323,6 +329,9 @@ class FollowedFile:
         while True:
             younger = self._younger(passed)
             path = younger[0].path if younger else self.path
+            if younger:
+                # Before the others: what holds the same as the live file is a copy of it.
+                self._files.note(self.path)
             if not younger and _stat_inode(path) in self._files.claimed:
                 return False
             try:
@@ -377,10 +386,11 @@ class FollowedFile:
     def _next_known(self, log: LogFile, *, live: bool) -> Known | None:
         if log.compressed and self._files.is_counted_archive(log):
             return None
-        judgement, known = self._files.judge(log)
-        if judgement is Judgement.NEW:
-            return self._files.add(log.mark(0))
-        assert known is not None
+        judgement, known, _ = self._files.judge(log)
+        if known is None or judgement is Judgement.LONGER:
+            # What follows by rotation is another file, however much it begins as one before.
+            here = None if log.compressed else self._files.at(log.inode)
+            return here if here and not here.mark.offset else self._files.add(log.mark(0))
         if judgement is Judgement.KNOWN:
             if known is self._known:
                 return known
@@ -390,6 +400,8 @@ class FollowedFile:
             self._refuse(log, unsure(log, known), live=live)
             return None
         if not live:
+            self._files.add_copy(log, known)
+            _log.info("%s: holds what another file holds; is not counted", shown(str(log.path)))
             return None
         # Its own file was replaced by a copy: an editor does so. Else it is still there
         # under another name, and two files that begin alike are two.
