@@ -23,11 +23,13 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from streameval.stream.batch import Position
 from streameval.stream.settings import FilesSettings
+from streameval.stream.sources.file_marks import is_same, mark_at
 from streameval.stream.sources.files import FilesSource
 
 PATTERNS = ("{log}", "{log}*", "*", "*p.jsonl*", "*.jsonl")
@@ -100,6 +102,7 @@ class Model:
         self.deleted: Counter[bytes] = Counter()
         self.rotated: dict[Path, Path] = {}
         """Rotated file -> its log."""
+        self.seen: set[Path] = set()
         self.fresh: set[Path] = set()
         """Logs that have not been cut or moved since a checkpoint knew their content."""
         self.course: list[str] = []
@@ -186,20 +189,22 @@ class Model:
         if old in self.rotated:
             self.rotated[new] = self.rotated.pop(old)
 
-    def is_found(self, path: Path, log: Path) -> bool:
-        """Whether a name is looked at: matched by a pattern, or made of the log's by rotation."""
-        matched = any(fnmatchcase(str(path), pattern) for pattern in self.patterns)
-        rest = path.name.removeprefix(log.name)
-        return matched or (rest != path.name and rest[:1] in ".-_")
+    def is_matched(self, path: Path) -> bool:
+        return any(fnmatchcase(str(path), pattern) for pattern in self.patterns)
 
-    def may_leave(self, log: Path, name: Path) -> bool:
+    def is_sibling(self, path: Path, log: Path) -> bool:
+        rest = path.name.removeprefix(log.name)
+        return rest != path.name and rest[:1] in ".-_"
+
+    def may_leave(self, log: Path, name: Path, *, moved: bool) -> bool:
         """Under a name that is not looked at, a file is found only if its content was known."""
         if self.source is not None and self.rng.random() < 0.3:
             self.settle()
-        if self.is_found(name, log):
+        if self.is_matched(name):
             return True
         self.settle()
-        return log in self.fresh
+        # The file of a known log that was moved beside it is told by its name and age.
+        return log in self.fresh or (moved and log in self.seen and self.is_sibling(name, log))
 
     def settle(self) -> None:
         if self.source is not None:
@@ -220,7 +225,7 @@ class Model:
         if not log.exists() or not log.stat().st_size:
             return
         self.whole(log)
-        if not self.may_leave(log, self.probe(log)):
+        if not self.may_leave(log, self.probe(log), moved=True):
             return
         name = self.name(log)
         self.note("rotate", log.name, name.name)
@@ -236,7 +241,7 @@ class Model:
         if not log.exists() or not log.stat().st_size:
             return
         self.whole(log)
-        if not self.may_leave(log, self.probe(log)):
+        if not self.may_leave(log, self.probe(log), moved=False):
             return
         name = self.name(log)
         self.note("copytruncate", log.name, name.name)
@@ -284,16 +289,20 @@ class Model:
         os.utime(new, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
         if self.rng.random() < 0.3 and self.source is not None:
             self.look()
+        if self.is_matched(path) and not self.is_matched(new):
+            self.deleted.update(path.read_bytes().split(b"\n"))
         path.unlink()
         self.rotated[new] = self.rotated.pop(path)
 
     def rename(self) -> None:
-        """Another name for a rotated file."""
+        """Another name for a rotated file, which is still looked at if it was before."""
         if not self.rotated:
             return
         path = self.rng.choice(list(self.rotated))
         end = path.suffix if path.suffix in _COMPRESS else ""
         log = self.rotated[path]
+        if self.is_matched(path) and not self.is_matched(log.with_name(f"{log.name}-again{end}")):
+            return
         self.number += 1
         new = log.with_name(f"{log.name}-again{self.number}{end}")
         self.move(path, new)
@@ -363,20 +372,13 @@ class Model:
         self.note("checkpoint")
         self.counted = Counter(self.read)
         self.positions = dict(self.read_positions)
-        inodes = {int(p.get("inode", 0)) for p in self.positions.values()}
-        # Files whose content has a digest in the store.
-        self.fresh = {
-            log
-            for log in self.logs
-            if log.exists()
-            and log.stat().st_size
-            and log.stat().st_ino in inodes
-            and all(
-                int(p.get("length", 1))
-                for p in self.positions.values()
-                if p.get("inode") == log.stat().st_ino
-            )
-        }
+        marks = [mark_at(p) for p in self.positions.values() if "head" in p]
+        for log in self.logs:
+            with suppress(FileNotFoundError), log.open("rb") as file:
+                size = log.stat().st_size
+                if any(mark.length and is_same(file, size, mark) for mark in marks):
+                    self.fresh.add(log)
+                    self.seen.add(log)
 
     def stop(self) -> None:
         self.checkpoint()

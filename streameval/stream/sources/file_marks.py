@@ -30,6 +30,8 @@ from typing import IO, BinaryIO, NamedTuple, cast
 from streameval.stream.batch import Position
 
 __all__ = [
+    "COMPRESSED",
+    "HEAD_BYTES",
     "Inode",
     "Judgement",
     "Verdict",
@@ -49,7 +51,7 @@ __all__ = [
 Inode = tuple[int, int]
 """Device and inode; of a compressed file's content (0, 0)."""
 
-_HEAD = 1024
+HEAD_BYTES = 1024
 _TAIL = 256
 _BLOCK = 1 << 20
 
@@ -135,8 +137,8 @@ def marks_of(text: str) -> Iterator[Mark]:
 
 def mark_of(file: BinaryIO, offset: int, size: int, place: Inode = _NOWHERE) -> Mark:
     """The mark of a file of so many bytes at an offset."""
-    head = _part(file, 0, min(_HEAD, size))
-    first = _first_line(head) if offset or b"\n" in head or len(head) == _HEAD else ""
+    head = _part(file, 0, min(HEAD_BYTES, size))
+    first = _first_line(head) if offset or b"\n" in head or len(head) == HEAD_BYTES else ""
     return Mark(offset, _digest(head), _tail(file, offset), len(head), *place, first)
 
 
@@ -144,7 +146,7 @@ def is_same(file: BinaryIO, size: int, mark: Mark) -> bool:
     """Whether a file has the content that was marked, and perhaps more."""
     if size < max(mark.offset, mark.length):
         return False
-    head = _head_digest(_part(file, 0, _HEAD), mark.length)
+    head = _head_digest(_part(file, 0, HEAD_BYTES), mark.length)
     return head == mark.head and _tail(file, mark.offset) == mark.tail
 
 
@@ -291,9 +293,9 @@ class LogFile:
     def begin(self) -> bytes:
         """The first bytes of the content; of compressed data no more is decompressed."""
         if self._decompress is None or self._content is not None:
-            return _part(self.file, 0, _HEAD)
+            return _part(self.file, 0, HEAD_BYTES)
         with self._decompressed() as data:
-            return data.read(_HEAD)
+            return data.read(HEAD_BYTES)
 
     @contextmanager
     def _decompressed(self) -> Iterator[IO[bytes]]:
@@ -554,9 +556,7 @@ class KnownFiles:
     def is_counted_archive(self, log: LogFile) -> bool:
         """Whether these compressed bytes were counted to their end, in whichever file."""
         raw = log.raw_mark()
-        return any(
-            known.mark[:4] == raw[:4] for known in self._heads.get(raw.length, {}).get(raw.head, ())
-        )
+        return any(known.mark[:4] == raw[:4] for known in self._heads.get(raw.first, ()))
 
     def judge(self, log: LogFile) -> Verdict:
         """What a file is to the known ones."""
@@ -643,7 +643,11 @@ class KnownFiles:
             cut: The file at its place has other content now.
         """
         mark = known.mark
-        # The name itself; names that rotation makes of it; not compressed before compressed.
+        place = listing.at(mark.place)
+        if place is not None and not cut and (log := self._unclaimed(place, known)):
+            return log
+        # Of several copies the longest is the latest; else the name itself, names that rotation
+        # makes of it, and not compressed before compressed.
         paths = sorted(
             listing.alike(mark) if mark.first else (),
             key=lambda one: (
@@ -652,18 +656,23 @@ class KnownFiles:
                 one.name.endswith(COMPRESSED),
             ),
         )
-        place = listing.at(mark.place)
-        if place is not None:
-            paths.insert(0, place)
+        best: LogFile | None = None
         for path in paths:
-            log = self.open_if_same(path, mark)
-            if log is None:
+            log = self._unclaimed(path, known)
+            if log is None or (cut and log.inode == mark.place):
                 continue
-            other = self.claimed.get(log.inode)
-            if (other is None or other is known) and not (cut and log.inode == mark.place):
-                return log
+            if best is None or log.size > best.size:
+                best, log = log, best
+            if log is not None:
+                log.close()
+        return best
+
+    def _unclaimed(self, path: Path, known: Known) -> LogFile | None:
+        log = self.open_if_same(path, known.mark)
+        if log is not None and self.claimed.get(log.inode, known) is not known:
             log.close()
-        return None
+            return None
+        return log
 
 
 def _whole_lines(log: LogFile) -> int:

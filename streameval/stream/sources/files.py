@@ -93,6 +93,8 @@ class FilesSource:
         self._refused: dict[Path, str] = {}
         self._missed: dict[str, str] = {}
         """What was lost of files that are not there any more."""
+        self._refreshed = False
+        """Whether readers have seen, since this look, what became of their files."""
         self._turn = 0
         self._label_turns = LabelTurns()
         self._patterns: list[tuple[Kind, str]] = [
@@ -167,8 +169,7 @@ class FilesSource:
     def _look(self) -> None:
         """Find files that match and are not followed yet."""
         found: set[Path] = set()
-        for file in self._files.values():
-            file.note_live()
+        self._refreshed = False
         for kind, pattern in self._patterns:
             if not glob.has_magic(pattern):
                 path = Path(pattern).absolute()
@@ -218,6 +219,12 @@ class FilesSource:
         # A reader comes to its own name, and to what rotation made of it, by itself.
         if f"files:{path}" in self._files or any(file.wants(path) for file in self._bases(path)):
             return
+        if not self._refreshed:
+            self._refreshed = True
+            for file in self._files.values():
+                file.refresh()
+            if inode in self._known.claimed:
+                return
         try:
             log = LogFile(path)
         except UnreadableError as error:

@@ -18,6 +18,7 @@ from streameval.errors import shown
 from streameval.stream.batch import Batch, Kind, PartitionStatus
 from streameval.stream.sources.file_marks import (
     COMPRESSED,
+    HEAD_BYTES,
     Inode,
     Judgement,
     Known,
@@ -146,16 +147,17 @@ class FollowedFile:
         offset = self._known.mark.offset
         text = f"the file read up to byte {offset} is not there any more"
         # What was read to its end may be deleted.
-        told = not offset or (self._idle is not None and self._idle[0] == offset)
+        told = self._idle is not None and self._idle[0] == offset
         if not self._matched or _stat_inode(self.path) is not None:
-            if not told:
+            if not told and offset:
                 self._lost(text)
+            elif not told:
+                self._lack(text)
             self._leave()
             self._open_next()
             return
         if not told:
-            self.missed = f"{text}; what it held beyond that is not counted"
-            _log.warning("%s: %s", shown(str(self.path)), self.missed)
+            self._lack(text)
         self._end()
 
     def _end(self) -> None:
@@ -164,12 +166,24 @@ class FollowedFile:
         self._leave()
         self.gone = self.opened = True
 
+    def _lack(self, what: str) -> None:
+        self.missed = f"{what}; what it held beyond that is not counted"
+        _log.warning("%s: %s", shown(str(self.path)), self.missed)
+
     def _lost(self, what: str) -> None:
         self._problem = f"{what}; what it held beyond that is not counted"
         _log.warning("%s: %s", shown(str(self.path)), self._problem)
 
-    def note_live(self) -> None:
-        """Remember the file that has the name, if it is to be read later."""
+    def refresh(self) -> None:
+        """Bring the marks up to date with what is there, so that copies of it are recognised."""
+        if self._log is None and self._known is not None:
+            self._reopen()
+        log, known = self._log, self._known
+        if log is not None and known is not None:
+            if not log.holds(known.mark):
+                self._cut(log.size)
+            elif known.mark.length < HEAD_BYTES:
+                self._files.update(known, log.mark(known.mark.offset))
         live = _stat_inode(self.path)
         if live is not None and live not in self._files.claimed:
             self._files.note(self.path)
