@@ -372,9 +372,14 @@ class Listing:
             for path in self._paths.values():
                 begin = _begin(path)
                 self._heads.setdefault(_first_line(begin), []).append((path, begin))
+        if not mark.length:
+            return []
+        # A first line that was not whole has no digest.
+        lists = [self._heads.get(mark.first, [])] if mark.first else self._heads.values()
         return [
             path
-            for path, begin in self._heads.get(mark.first, ())
+            for heads in lists
+            for path, begin in heads
             if mark.length <= len(begin) and _head_digest(begin, mark.length) == mark.head
         ]
 
@@ -465,19 +470,20 @@ class KnownFiles:
         mark = known.mark
         if mark.place != _NOWHERE:
             self._places[mark.place] = known
-        if mark.first:
+        if mark.length:
             self._heads.setdefault(mark.first, []).append(known)
 
     def _unindex(self, known: Known) -> None:
         mark = known.mark
         if self._places.get(mark.place) is known:
             del self._places[mark.place]
-        if mark.first:
+        if mark.length:
             self._heads[mark.first].remove(known)
 
     def update(self, known: Known, mark: Mark) -> None:
         """A file was read further, or is found elsewhere."""
-        if (mark.place, mark.first) != (known.mark.place, known.mark.first):
+        old = known.mark
+        if (mark.place, mark.first, not mark.length) != (old.place, old.first, not old.length):
             self._unindex(known)
             known.mark = mark
             self._index(known)
@@ -543,7 +549,7 @@ class KnownFiles:
             return
         known = self._places.get(log.inode)
         if log.inode not in self.claimed and not log.compressed:
-            if known is None:
+            if known is None or not log.holds(known.mark):
                 self.add(log.mark(0))
             elif not known.mark.offset:
                 self.update(known, log.mark(0))
@@ -558,8 +564,13 @@ class KnownFiles:
         raw = log.raw_mark()
         return any(known.mark[:4] == raw[:4] for known in self._heads.get(raw.first, ()))
 
-    def judge(self, log: LogFile) -> Verdict:
-        """What a file is to the known ones."""
+    def judge(self, log: LogFile, *, unread: bool = False) -> Verdict:
+        """What a file is to the known ones.
+
+        Args:
+            log: The file.
+            unread: It was empty when a reader took it, so that any other one has precedence.
+        """
         size = log.size
         best = None if log.compressed else self._places.get(log.inode)
         if best is not None and not log.holds(best.mark):
@@ -573,7 +584,7 @@ class KnownFiles:
         for known in self._alike(log):
             if known is here or known.log is log:
                 continue
-            if here is not None and _rank(here) > _rank(known):
+            if here is not None and not unread and _rank(here) > _rank(known):
                 continue
             listing = listing or self.listing()
             original = self._original(known, listing, log)
@@ -603,7 +614,7 @@ class KnownFiles:
         begin = log.begin()
         return [
             known
-            for known in self._heads.get(_first_line(begin), ())
+            for known in (*self._heads.get(_first_line(begin), ()), *self._heads.get("", ()))
             if known.mark.length > len(begin)
             or _head_digest(begin, known.mark.length) == known.mark.head
         ]
@@ -649,7 +660,7 @@ class KnownFiles:
         # Of several copies the longest is the latest; else the name itself, names that rotation
         # makes of it, and not compressed before compressed.
         paths = sorted(
-            listing.alike(mark) if mark.first else (),
+            listing.alike(mark),
             key=lambda one: (
                 one != near,
                 not one.name.startswith(near.name),

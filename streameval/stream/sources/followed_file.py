@@ -312,7 +312,9 @@ class FollowedFile:
 
     def _is_new(self, log: LogFile, known: Known) -> bool:
         """Whether a file that was empty holds now what no other file holds."""
-        verdict = self._files.judge(log)
+        if log.inode != _stat_inode(self.path):
+            self._files.note(self.path)
+        verdict = self._files.judge(log, unread=True)
         if verdict.judgement is Judgement.NEW or verdict.known is known:
             self._unjudged = False
             return True
@@ -401,7 +403,9 @@ class FollowedFile:
         if log.compressed and self._files.is_counted_archive(log):
             return None
         judgement, known, _ = self._files.judge(log)
-        if known is None or judgement is Judgement.LONGER:
+        # A first line that is the same says little of a file that follows by its name.
+        alike = judgement is Judgement.UNSURE and known is not None and known.mark.length > log.size
+        if known is None or judgement is Judgement.LONGER or (live and alike):
             # What follows by rotation is another file, however much it begins as one before.
             here = None if log.compressed else self._files.at(log.inode)
             return here if here and not here.mark.offset else self._files.add(log.mark(0))
