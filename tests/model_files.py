@@ -251,7 +251,8 @@ class Model:
         shutil.copy(log, name)
         self.touch(name)
         self.rotated[name] = log
-        if self.source is not None and self.rng.random() < 0.3:
+        two = log.read_bytes().count(b"\n") >= 2
+        if self.source is not None and two and self.rng.random() < 0.3:
             self.look()
         os.truncate(log, 0)
         self.touch(log)
@@ -264,7 +265,8 @@ class Model:
     def copy(self) -> None:
         """A backup beside the log, which is not cut."""
         log = self.rng.choice(self.logs)
-        if not log.exists() or not log.stat().st_size:
+        # One line has no identity: two files may hold it.
+        if not log.exists() or log.read_bytes().count(b"\n") < 2:
             return
         name = log.with_name(f"{log.name}.backup{self.number}")
         if name.exists():

@@ -46,6 +46,7 @@ __all__ = [
     "marks_of",
     "marks_text",
     "position_of",
+    "whole_lines",
 ]
 
 Inode = tuple[int, int]
@@ -325,6 +326,12 @@ class LogFile:
             for start in range(0, size, _BLOCK)
         )
 
+    def is_distinct(self) -> bool:
+        """Whether two lines differ: else another file may hold the same and be no copy."""
+        lines = iter(_part(self.file, 0, _BLOCK).splitlines())
+        first = next(lines, b"")
+        return any(line != first for line in lines)
+
     def close(self) -> None:
         """Close it."""
         self._raw.close()
@@ -590,10 +597,10 @@ class KnownFiles:
             original = self._original(known, listing, log)
             if original is not None:
                 try:
-                    if log.begins(original):
+                    if log.begins(original) and (log.compressed or log.is_distinct()):
                         return Verdict(Judgement.COPY, known)
-                    if original.begins(log):
-                        longer = known, _whole_lines(original)
+                    if original.begins(log) and original.is_distinct():
+                        longer = known, whole_lines(original)
                 finally:
                     if original is not known.log:
                         original.close()
@@ -686,8 +693,8 @@ class KnownFiles:
         return log
 
 
-def _whole_lines(log: LogFile) -> int:
-    """Where the last line of a file ends."""
+def whole_lines(log: LogFile) -> int:
+    """Where the last whole line of a file ends."""
     end = log.size
     while end:
         start = max(0, end - _BLOCK)

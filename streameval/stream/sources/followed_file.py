@@ -28,6 +28,7 @@ from streameval.stream.sources.file_marks import (
     Mark,
     UnreadableError,
     position_of,
+    whole_lines,
 )
 from streameval.stream.sources.lines import Lines, next_lines
 
@@ -402,13 +403,17 @@ class FollowedFile:
     def _next_known(self, log: LogFile, *, live: bool) -> Known | None:
         if log.compressed and self._files.is_counted_archive(log):
             return None
-        judgement, known, _ = self._files.judge(log)
+        judgement, known, offset = self._files.judge(log)
         # A first line that is the same says little of a file that follows by its name.
         alike = judgement is Judgement.UNSURE and known is not None and known.mark.length > log.size
-        if known is None or judgement is Judgement.LONGER or (live and alike):
-            # What follows by rotation is another file, however much it begins as one before.
-            here = None if log.compressed else self._files.at(log.inode)
-            return here if here and not here.mark.offset else self._files.add(log.mark(0))
+        if known is None or (live and alike):
+            return self._unread(log, 0)
+        if judgement is Judgement.LONGER:
+            _log.info(
+                "%s: its first %d bytes are what another file holds; that part is not counted",
+                *(shown(str(log.path)), offset),
+            )
+            return self._unread(log, offset)
         if judgement is Judgement.KNOWN:
             if known is self._known:
                 return known
@@ -421,13 +426,22 @@ class FollowedFile:
             self._files.add_copy(log, known)
             _log.info("%s: holds what another file holds; is not counted", shown(str(log.path)))
             return None
-        # Its own file was replaced by a copy: an editor does so. Else it is still there
-        # under another name, and two files that begin alike are two.
+        # Its own file was replaced by a copy: an editor does so.
         if known is self._known and self._log is not None and not self._log.linked:
             others = self._files.listing().alike(known.mark)
             if all(_stat_inode(other) == log.inode for other in others):
                 return known
-        return self._files.add(log.mark(0))
+        _log.info("%s: holds what another file holds; is not counted", shown(str(log.path)))
+        return self._unread(log, whole_lines(log))
+
+    def _unread(self, log: LogFile, offset: int) -> Known:
+        """The mark of a file that nothing was read of; an earlier look may have made one."""
+        known = None if log.compressed else self._files.at(log.inode)
+        if known is None or known.mark.offset:
+            known = self._files.add(log.mark(offset))
+        else:
+            self._files.update(known, log.mark(offset))
+        return known
 
     def _refuse(self, log: LogFile, why: str, *, live: bool) -> None:
         if live:
