@@ -139,7 +139,10 @@ def marks_of(text: str) -> Iterator[Mark]:
 def mark_of(file: BinaryIO, offset: int, size: int, place: Inode = _NOWHERE) -> Mark:
     """The mark of a file of so many bytes at an offset."""
     head = _part(file, 0, min(HEAD_BYTES, size))
-    first = _first_line(head) if offset or b"\n" in head or len(head) == HEAD_BYTES else ""
+    if not offset and b"\n" not in head and len(head) < HEAD_BYTES:
+        # Many files begin with the same few bytes: less than a line identifies none.
+        head = b""
+    first = _first_line(head) if head else ""
     return Mark(offset, _digest(head), _tail(file, offset), len(head), *place, first)
 
 
@@ -379,14 +382,9 @@ class Listing:
             for path in self._paths.values():
                 begin = _begin(path)
                 self._heads.setdefault(_first_line(begin), []).append((path, begin))
-        if not mark.length:
-            return []
-        # A first line that was not whole has no digest.
-        lists = [self._heads.get(mark.first, [])] if mark.first else self._heads.values()
         return [
             path
-            for heads in lists
-            for path, begin in heads
+            for path, begin in self._heads.get(mark.first, ())
             if mark.length <= len(begin) and _head_digest(begin, mark.length) == mark.head
         ]
 
@@ -477,20 +475,19 @@ class KnownFiles:
         mark = known.mark
         if mark.place != _NOWHERE:
             self._places[mark.place] = known
-        if mark.length:
+        if mark.first:
             self._heads.setdefault(mark.first, []).append(known)
 
     def _unindex(self, known: Known) -> None:
         mark = known.mark
         if self._places.get(mark.place) is known:
             del self._places[mark.place]
-        if mark.length:
+        if mark.first:
             self._heads[mark.first].remove(known)
 
     def update(self, known: Known, mark: Mark) -> None:
         """A file was read further, or is found elsewhere."""
-        old = known.mark
-        if (mark.place, mark.first, not mark.length) != (old.place, old.first, not old.length):
+        if (mark.place, mark.first) != (known.mark.place, known.mark.first):
             self._unindex(known)
             known.mark = mark
             self._index(known)
@@ -585,11 +582,12 @@ class KnownFiles:
         if best is not None and best.mark.offset == size:
             return Verdict(Judgement.KNOWN, best, size)
         here = best
+        copies = [] if here is None else [copy for copy, _ in here.copies]
         unsure: Known | None = None
         longer: tuple[Known, int] | None = None
         listing: Listing | None = None
         for known in self._alike(log):
-            if known is here or known.log is log:
+            if known is here or known.log is log or known in copies:
                 continue
             if here is not None and not unread and _rank(here) > _rank(known):
                 continue
@@ -621,7 +619,7 @@ class KnownFiles:
         begin = log.begin()
         return [
             known
-            for known in (*self._heads.get(_first_line(begin), ()), *self._heads.get("", ()))
+            for known in self._heads.get(_first_line(begin), ())
             if known.mark.length > len(begin)
             or _head_digest(begin, known.mark.length) == known.mark.head
         ]
