@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import hashlib
 import io
+import lzma
 import os
 import random
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,9 +21,11 @@ from streameval.errors import ConfigError
 from streameval.stream.batch import Position
 from streameval.stream.settings import FilesSettings
 from streameval.stream.sources import followed_file
+from streameval.stream.sources.file_marks import LogFile
 from streameval.stream.sources.files import FilesSource
 from streameval.stream.sources.followed_file import FollowedFile
 from streameval.stream.sources.lines import next_lines
+from tests.model_files import course
 
 
 class Clock:
@@ -410,3 +417,278 @@ def test_any_course_of_events_gives_each_line_once(tmp_path: Path, seed: int) ->
     clock.now += 2
     found += drain(reading, positions)
     assert found == written
+
+
+# Identity: what was counted is not counted again, under whichever name
+
+
+def lines(begin: int, count: int) -> list[bytes]:
+    return [b'{"id": %d, "text": "some text"}' % n for n in range(begin, begin + count)]
+
+
+def fill(path: Path, begin: int, count: int) -> None:
+    append(path, b"".join(line + b"\n" for line in lines(begin, count)))
+
+
+def test_forty_rotations_and_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, clock = source(tmp_path / "p.jsonl*")
+    found = drain(reading, positions)
+    for n in range(1, 41):
+        path.rename(tmp_path / f"p.jsonl-{20260000 + n}")
+        fill(path, 100 * n, 100)
+        clock.now += 2
+        found += drain(reading, positions)
+    assert found == lines(0, 4_100)
+    assert drain(source(tmp_path / "p.jsonl*", positions=positions)[0], positions) == []
+
+
+def test_renamed_while_stopped_and_the_new_file_is_not_there_yet(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "p.jsonl*")
+    drain(reading, positions)
+    reading.close()
+    path.rename(tmp_path / "p.jsonl.1")
+    reading, clock = source(tmp_path / "p.jsonl*", positions=positions)
+    assert drain(reading, positions) == []
+    fill(path, 100, 10)
+    clock.now += 2
+    assert drain(reading, positions) == lines(100, 10)
+
+
+def test_two_dated_rotations_while_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "p.jsonl*")
+    found = drain(reading, positions)
+    reading.close()
+    for n, stamp in ((1, 10), (2, 20)):
+        fill(path, 50 + 50 * n, 50)
+        os.utime(path, (stamp, stamp))
+        path.rename(tmp_path / f"p.jsonl-2026010{n}")
+    fill(path, 200, 50)
+    reading, clock = source(tmp_path / "p.jsonl*", positions=positions)
+    found += drain(reading, positions)
+    clock.now += 2
+    found += drain(reading, positions)
+    assert found == lines(0, 250)
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*", "*"])
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("more", [10, 200])
+def test_copied_and_cut(tmp_path: Path, pattern: str, running: bool, more: int) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, clock = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    if not running:
+        reading.close()
+    fill(path, 100, 50)
+    shutil.copy(path, tmp_path / "p.jsonl.1")
+    os.truncate(path, 0)
+    fill(path, 150, more)
+    if not running:
+        reading, clock = source(tmp_path / pattern, positions=positions)
+    found += drain(reading, positions)
+    clock.now += 2
+    found += drain(reading, positions)
+    assert found == lines(0, 150 + more)
+    assert all(not status.problem for status in reading.status())
+
+
+def test_cut_and_grown_without_a_copy_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    reading, _ = source(path)
+    drain(reading)
+    path.write_bytes(b"")
+    fill(path, 100, 200)
+    assert drain(reading) == lines(100, 200)
+    assert "was cut" in reading.status()[0].problem
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
+@pytest.mark.parametrize(
+    ("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+def test_compressed_after_rotation(
+    tmp_path: Path, pattern: str, end: str, compress: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    reading.close()
+    fill(path, 100, 50)
+    (tmp_path / f"p.jsonl.1{end}").write_bytes(compress(path.read_bytes()))
+    path.unlink()
+    fill(path, 150, 50)
+    for _ in range(2):
+        reading, clock = source(tmp_path / pattern, positions=positions)
+        found += drain(reading, positions)
+        clock.now += 2
+        found += drain(reading, positions)
+        assert all(not status.problem for status in reading.status())
+        reading.close()
+    assert found == lines(0, 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.jsonl.zst", b"\x28\xb5\x2f\xfd1234", "Zstandard"),
+        ("a.jsonl.zip", b"PK\x03\x041234", "ZIP"),
+        ("a.jsonl.gz", b"\x1f\x8b\x08\x00broken!!", "cannot be read"),
+        ("a.jsonl.gz", b'{"id": 1}\n', "as the name says"),
+    ],
+)
+def test_a_compressed_file_that_cannot_be_read_is_refused_by_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, data: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    reading, clock = source(tmp_path / "a*")
+    for _ in range(100):
+        assert drain(reading) == []
+        clock.now += 2
+    (status,) = reading.status()
+    assert (status.partition, said in status.problem) == (f"files:{tmp_path / name}", True)
+    assert len([record for record in caplog.records if name in record.getMessage()]) == 1
+    (tmp_path / name).unlink()
+    clock.now += 2
+    drain(reading)
+    assert reading.status() == []
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_rotated_away_before_the_first_line_was_counted(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, size)
+    positions: dict[str, Position] = {}
+    reading, _ = source(path)
+    # The first that a run stores is where each file begins.
+    first = reading.read(1, 0.0)[0]
+    assert (first.messages, first.next["offset"]) == ([], 0)
+    positions[first.partition] = first.next
+    reading.close()
+    fill(path, size, 50)
+    path.rename(tmp_path / "p.jsonl.1")
+    fill(path, size + 50, 50)
+    assert drain(source(path, positions=positions)[0]) == lines(0, size + 100)
+
+
+def test_a_position_of_an_older_release(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    data = path.read_bytes()
+    old = tmp_path / "p.jsonl-1"
+    append(old, b"x\ny\n")
+
+    def digest(part: bytes) -> str:
+        return hashlib.blake2b(part, digest_size=8).hexdigest()
+
+    offset = len(data)
+    stored: dict[str, Position] = {
+        f"files:{path}": {
+            "offset": offset,
+            "head": digest(data.partition(b"\n")[0]),
+            "tail": digest(data[offset - 256 :]),
+            "past": f"4:{digest(b'x')}:{digest(b'x' + bytes([10]) + b'y' + bytes([10]))}",
+        }
+    }
+    fill(path, 100, 5)
+    for _ in range(2):
+        reading, _ = source(tmp_path / "p.jsonl*", positions=stored)
+        found = drain(reading, stored)
+        assert found in (lines(100, 5), [])
+        reading.close()
+    assert found == []
+    assert "past" not in stored[f"files:{path}"]
+    assert stored["files:"]["past"]
+
+
+def test_a_fifo_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jsonl")
+    append(tmp_path / "b.jsonl", b"1\n")
+    reading, clock = source(tmp_path / "*.jsonl")
+    assert drain(reading) == [b"1"]
+    exact, _ = source(tmp_path / "a.jsonl")
+    assert drain(exact) == []
+    for one in (reading, exact):
+        problems = [status.problem for status in one.status() if "a.jsonl" in status.partition]
+        assert "regular file" in problems[0]
+    (tmp_path / "a.jsonl").unlink()
+    append(tmp_path / "a.jsonl", b"2\n")
+    clock.now += 2
+    assert drain(reading) == drain(exact) == [b"2"]
+    assert exact.status()[0].problem == ""
+
+
+def test_many_files_need_few_handles_and_linear_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 400
+    for n in range(count):
+        fill(tmp_path / f"{n}.jsonl", 10 * n, 2)
+    opened = 0
+    original = LogFile.__init__
+
+    def counted(log: LogFile, path: Path) -> None:
+        nonlocal opened
+        opened += 1
+        original(log, path)
+
+    monkeypatch.setattr(LogFile, "__init__", counted)
+    clock = Clock()
+    before = len(os.listdir("/proc/self/fd"))
+    chosen = FilesSettings(records=[str(tmp_path / "*.jsonl")])
+    reading = FilesSource(chosen, {}, clock=clock, sleep=clock.sleep, handles=20)
+    OPENED.append(reading)
+    positions: dict[str, Position] = {}
+    assert len(drain(reading, positions)) == 2 * count
+    assert len(os.listdir("/proc/self/fd")) - before <= 21
+    assert opened <= 3 * count
+    opened = 0
+    for _ in range(20):
+        clock.now += 2
+        assert drain(reading) == []
+    assert opened == 0
+    fill(tmp_path / "7.jsonl", 100_000, 1)
+    clock.now += 2
+    assert drain(reading, positions) == lines(100_000, 1)
+    again, _ = source(tmp_path / "*.jsonl", positions=positions)
+    assert drain(again) == []
+
+
+def test_a_file_that_begins_as_a_lost_one_and_is_shorter_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "*.jsonl")
+    drain(reading, positions)
+    reading.close()
+    path.unlink()
+    fill(tmp_path / "b.jsonl", 0, 60)
+    reading, clock = source(tmp_path / "*.jsonl", positions=positions)
+    assert drain(reading, positions) == []
+    assert any("may be a copy" in status.problem for status in reading.status())
+    assert "may be a copy" in caplog.text
+    fill(tmp_path / "b.jsonl", 60, 50)
+    clock.now += 2
+    assert drain(reading, positions) == lines(100, 10)
+    assert all(not status.problem for status in reading.status())
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_any_course_over_any_scheme_gives_each_line_once(tmp_path: Path, seed: int) -> None:
+    wrong, _, model = course(seed, tmp_path, 25)
+    assert not wrong, "\n".join([*wrong, *model.course])

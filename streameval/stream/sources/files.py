@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from streameval.errors import ConfigError, shown
+from streameval.errors import ConfigError
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
 from streameval.stream.settings import FilesSettings
 from streameval.stream.sources.file_marks import (
@@ -282,15 +282,15 @@ class FilesSource:
                 self._waiting[log.inode] = known, log.size
             elif log.compressed:
                 self._known.add_archive(log)
-            _log.info("%s: holds what another file holds; is not counted", shown(str(path)))
+            _log.info("%a: holds what another file holds; is not counted", str(path))
             return False
         if judgement is Judgement.LONGER:
             here = None if log.compressed else self._known.at(log.inode)
             known = here or self._known.add(log.mark(offset))
             self._known.update(known, log.mark(offset))
             _log.info(
-                "%s: its first %d bytes are what another file holds; that part is not counted",
-                *(shown(str(path)), offset),
+                "%a: its first %d bytes are what another file holds; that part is not counted",
+                *(str(path), offset),
             )
         elif known is None:
             known = self._known.add(log.mark(0))
@@ -306,8 +306,8 @@ class FilesSource:
             return False
         elif known.mark.place != log.inode:
             _log.info(
-                "%s: continues a file of which %d bytes are counted",
-                *(shown(str(path)), known.mark.offset),
+                "%a: continues a file of which %d bytes are counted",
+                *(str(path), known.mark.offset),
             )
         self._decide(path, log.inode, ())
         partition = f"files:{path}"
@@ -333,7 +333,7 @@ class FilesSource:
 
     def _tell(self, path: Path, text: str) -> None:
         if self._refused.get(path) != text:
-            _log.warning("%s: %s", shown(str(path)), text)
+            _log.warning("%a: %s", str(path), text)
         self._refused[path] = text
 
     # Reading

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from streameval.errors import shown
 from streameval.stream.batch import Batch, Kind, PartitionStatus
 from streameval.stream.sources.file_marks import (
     COMPRESSED,
@@ -169,11 +168,11 @@ class FollowedFile:
 
     def _lack(self, what: str) -> None:
         self.missed = f"{what}; what it held beyond that is not counted"
-        _log.warning("%s: %s", shown(str(self.path)), self.missed)
+        _log.warning("%a: %s", str(self.path), self.missed)
 
     def _lost(self, what: str) -> None:
         self._problem = f"{what}; what it held beyond that is not counted"
-        _log.warning("%s: %s", shown(str(self.path)), self._problem)
+        _log.warning("%a: %s", str(self.path), self._problem)
 
     def refresh(self) -> None:
         """Bring the marks up to date with what is there, so that copies of it are recognised."""
@@ -410,8 +409,8 @@ class FollowedFile:
             return self._unread(log, 0)
         if judgement is Judgement.LONGER:
             _log.info(
-                "%s: its first %d bytes are what another file holds; that part is not counted",
-                *(shown(str(log.path)), offset),
+                "%a: its first %d bytes are what another file holds; that part is not counted",
+                *(str(log.path), offset),
             )
             return self._unread(log, offset)
         if judgement is Judgement.KNOWN:
@@ -424,14 +423,14 @@ class FollowedFile:
             return None
         if not live:
             self._files.add_copy(log, known)
-            _log.info("%s: holds what another file holds; is not counted", shown(str(log.path)))
+            _log.info("%a: holds what another file holds; is not counted", str(log.path))
             return None
         # Its own file was replaced by a copy: an editor does so.
         if known is self._known and self._log is not None and not self._log.linked:
             others = self._files.listing().alike(known.mark)
             if all(_stat_inode(other) == log.inode for other in others):
                 return known
-        _log.info("%s: holds what another file holds; is not counted", shown(str(log.path)))
+        _log.info("%a: holds what another file holds; is not counted", str(log.path))
         return self._unread(log, whole_lines(log))
 
     def _unread(self, log: LogFile, offset: int) -> Known:
@@ -450,9 +449,9 @@ class FollowedFile:
             self._miss(log.path, why)
 
     def _miss(self, path: Path, why: str) -> None:
-        missed = f"{shown(path.name)} is not read: {why}"
+        missed = f"{path.name!a} is not read: {why}"
         if missed != self.missed:
-            _log.warning("%s: %s", shown(str(self.path)), missed)
+            _log.warning("%a: %s", str(self.path), missed)
         self.missed = missed
 
     def _replaced(self) -> bool:
