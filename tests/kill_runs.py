@@ -1,6 +1,6 @@
 """Kill ``streameval run`` again and again, and compare with a run that nobody has killed.
 
-    python -m tests.kill_runs --source files|http|kafka --kills 200 --seed 0 [--events N]
+    python -m tests.kill_runs --source files|patterns|http|kafka --kills 200 --seed 0 [--events N]
 
 Every life of the run ends with SIGKILL: at a random moment, while it starts,
 or at a random call of one of the steps of ``tests.killed_at``. The stream goes
@@ -33,7 +33,7 @@ from tests.kill_feeds import Feed, FilesFeed, PostsFeed, TopicsFeed
 from tests.kill_outcome import differences, outcome, true_states
 from tests.kill_stream import Line, stream
 
-SOURCES = ("files", "http", "kafka")
+SOURCES = ("files", "patterns", "http", "kafka")
 
 CONFIG = """
 store = {store}
@@ -88,6 +88,7 @@ _STEPS = {
 
 _STEPS_OF = {
     "files": {"rotation": 2},
+    "patterns": {"rotation": 2, "look": 3, "cut": 1},
     "http": {"inbox": 10, "inbox segment": 1, "inbox dropped": 5},
     "kafka": {},
 }
@@ -148,7 +149,7 @@ def wait_for(life: Life, condition: Callable[[], bool]) -> None:
     """Wait until something has come to pass in a life that goes on."""
     until = time.monotonic() + _PATIENCE
     while not condition():
-        assert not life.ended(), f"a run has ended by itself:\n{life.said()}"
+        assert not life.ended(), f"a run has ended by itself, {life.process.poll()}:\n{life.said()}"
         assert time.monotonic() < until, f"it did not come to pass in time:\n{life.said()}"
         time.sleep(0.01)
 
@@ -279,8 +280,9 @@ def kill_runs(
     feeds: list[Feed] = []
     for place in (killed, whole):
         place.mkdir()
-        if source == "files":
-            feeds.append(FilesFeed(place, place / "run.db", lines, count, seed))
+        if source in ("files", "patterns"):
+            pattern = source == "patterns"
+            feeds.append(FilesFeed(place, place / "run.db", lines, count, seed, pattern=pattern))
         elif source == "http":
             feeds.append(PostsFeed(lines, count, seed))
         elif not feeds:
@@ -296,6 +298,9 @@ def kill_runs(
         finish(place, feed, source, len(lines))
     found, told = compare(whole, killed, lines, retried=source == "http")
     tell(f"{source}: ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items())))
+    if isinstance(feeds[0], FilesFeed):
+        rotations = sorted(feeds[0].rotations.items())
+        tell(f"{source}: rotated " + ", ".join(f"{name} {n}" for name, n in rotations))
     tell(f"{source}: {kills} kills, {feeds[0].repeats} posts repeated, {told}")
     return found
 

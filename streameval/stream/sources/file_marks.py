@@ -21,7 +21,7 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -45,6 +45,7 @@ __all__ = [
     "mark_of",
     "marks_of",
     "marks_text",
+    "open_inodes",
     "position_of",
     "whole_lines",
 ]
@@ -345,8 +346,22 @@ class LogFile:
 # All files
 
 
+def open_inodes() -> set[Inode]:
+    """Files that this process has open.
+
+    None of them may be opened and closed once more: that drops the locks that the process
+    holds on it, such as those of the store, which may lie in the same directory.
+    """
+    found = set()
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):
+            one = os.fstat(int(name))
+            found.add((one.st_dev, one.st_ino))
+    return found
+
+
 class Listing:
-    """Regular files of some directories, as they are now.
+    """Regular files of some directories that this process has not open, as they are now.
 
     Args:
         directories: Which.
@@ -355,6 +370,7 @@ class Listing:
     def __init__(self, directories: Iterable[Path]) -> None:
         self._paths: dict[Inode, Path] = {}
         self._heads: dict[str, list[tuple[Path, bytes]]] | None = None
+        self._open = open_inodes()
         for directory in directories:
             try:
                 with os.scandir(directory) as entries:
@@ -368,8 +384,14 @@ class Listing:
             found = entry.stat()
         except OSError:
             return
-        if stat.S_ISREG(found.st_mode):
-            self._paths.setdefault((found.st_dev, found.st_ino), Path(entry.path))
+        inode = found.st_dev, found.st_ino
+        if stat.S_ISREG(found.st_mode) and inode not in self._open:
+            self._paths.setdefault(inode, Path(entry.path))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Listing) and self._paths == other._paths
+
+    __hash__ = None  # type: ignore[assignment]
 
     def at(self, inode: Inode) -> Path | None:
         """The file of an inode."""

@@ -23,6 +23,7 @@ from streameval.stream.sources.file_marks import (
     UnreadableError,
     mark_at,
     marks_of,
+    open_inodes,
 )
 from streameval.stream.sources.followed_file import FollowedFile, unsure
 from streameval.stream.sources.label_turns import LabelTurns
@@ -93,6 +94,8 @@ class FilesSource:
         self._refused: dict[Path, str] = {}
         self._missed: dict[str, str] = {}
         """What was lost of files that are not there any more."""
+        self._held: set[Inode] = set()
+        """What the process had open then: a pattern may match the store."""
         self._refreshed = False
         """Whether readers have seen, since this look, what became of their files."""
         self._turn = 0
@@ -221,10 +224,11 @@ class FilesSource:
             return
         if not self._refreshed:
             self._refreshed = True
+            self._held = open_inodes()
             for file in self._files.values():
                 file.refresh()
-            if inode in self._known.claimed:
-                return
+        if inode in self._known.claimed or inode in self._held:
+            return
         try:
             log = LogFile(path)
         except UnreadableError as error:

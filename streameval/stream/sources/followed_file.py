@@ -94,9 +94,13 @@ class FollowedFile:
     def resume(self, known: Known, listing: Listing) -> None:
         """Go on where a stored position is; the file is looked for in a listing."""
         self._known = known
-        # A rotation in the meantime may have given it a name that was not looked at.
-        if not self._find(listing) and not self._find(self._files.listing()):
-            self._vanished()
+        while not self._find(listing):
+            # A rotation in the meantime may have given it a name that was not looked at.
+            again = self._files.listing()
+            if again == listing:
+                self._vanished()
+                return
+            listing = again
 
     def take(self, known: Known, log: LogFile) -> None:
         """Go on in a file that holds what a mark says."""
