@@ -84,6 +84,8 @@ def _stored(store: Store, directory: str, *, retried: bool) -> dict[str, Any]:
     # Which file a name is of depends on when it was renamed, and inodes on the file system.
     if any(name.startswith("files:") for name in positions):
         counts, positions = _by_kind(counts, positions)
+        # Goes by the watermark.
+        join["coverage"].pop("border", None)
         refused = sorted((_kind(name), *rest) for name, *rest in refused)
     if retried:
         for by in counts.values():

@@ -455,7 +455,7 @@ def main() -> int:
     """The command; 1 when a case went wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=5000)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--trace", action="store_true", help="print what happened in a wrong case")
     given = parser.parse_args()
