@@ -54,6 +54,9 @@ def _closed() -> Iterator[None]:
 def source(
     *patterns: Path | str, positions: Mapping[str, Position] | None = None, follow: bool = True
 ) -> tuple[FilesSource, Clock]:
+    """A new one; with positions, after the end of those before it."""
+    while positions is not None and OPENED:
+        OPENED.pop().close()
     clock = Clock()
     chosen = FilesSettings(records=[str(p) for p in patterns], follow=follow)
     OPENED.append(FilesSource(chosen, positions or {}, clock=clock, sleep=clock.sleep))
@@ -686,6 +689,130 @@ def test_a_file_that_begins_as_a_lost_one_and_is_shorter_is_refused(
     clock.now += 2
     assert drain(reading, positions) == lines(100, 10)
     assert all(not status.problem for status in reading.status())
+
+
+@pytest.mark.parametrize(
+    ("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+@pytest.mark.parametrize("size", [0, 1, 8191, 8192, 3_000_000])
+def test_the_size_of_compressed_content(
+    tmp_path: Path, end: str, compress: Callable[[bytes], bytes], size: int
+) -> None:
+    path = tmp_path / f"p.jsonl{end}"
+    path.write_bytes(compress(b"x" * size))
+    log = LogFile(path)
+    assert log.size == size
+    log.close()
+
+
+def compress(path: Path) -> Path:
+    """A file compressed as gzip does: the time at which it was written is kept."""
+    stat, archive = path.stat(), Path(f"{path}.gz")
+    archive.write_bytes(gzip.compress(path.read_bytes()))
+    os.utime(archive, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    path.unlink()
+    return archive
+
+
+def stamp(path: Path, number: int) -> None:
+    """Files are told apart by age."""
+    os.utime(path, ns=(1_700_000_000_000_000_000 + number, 1_700_000_000_000_000_000 + number))
+
+
+def test_a_backup_is_shorter_than_the_compressed_file(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    positions: dict[str, Position] = {}
+    reading, _ = source(path)
+    found = drain(reading, positions)
+    reading.close()
+    shutil.copy(path, tmp_path / "p.jsonl.backup")
+    fill(path, 10, 10)
+    path.rename(tmp_path / "p.2026.jsonl")
+    compress(tmp_path / "p.2026.jsonl")
+    fill(path, 20, 10)
+    reading, _ = source(path, positions=positions)
+    assert found + drain(reading) == lines(0, 30)
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "*.jsonl"])
+@pytest.mark.parametrize("heir", ["live", "archive", "none"])
+def test_an_empty_file_whose_inode_was_given_to_another_one(
+    tmp_path: Path, pattern: str, heir: str
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    stamp(path, 0)
+    positions: dict[str, Position] = {}
+    reading, clock = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    path.rename(tmp_path / "p.jsonl-1")
+    path.touch()
+    stamp(path, 1)
+    clock.now += 2
+    assert drain(reading, positions) == []
+    reading.close()
+    inode = path.stat().st_ino
+    assert positions[f"files:{path}"]["inode"] == inode
+    counted = compress(tmp_path / "p.jsonl-1")
+    for n in (2, 3):
+        fill(path, n * 10, 10)
+        stamp(path, n)
+        path.rename(tmp_path / f"p.jsonl-{n}")
+        compress(tmp_path / f"p.jsonl-{n}")
+    fill(path, 40, 10)
+    stamp(path, 4)
+    # As a file system does that gives the smallest free number.
+    given = {"live": path, "archive": counted, "none": tmp_path}[heir]
+    positions[f"files:{path}"] = {**positions[f"files:{path}"], "inode": given.stat().st_ino}
+    for _ in range(2):
+        reading, clock = source(tmp_path / pattern, positions=positions)
+        found += drain(reading, positions)
+        clock.now += 2
+        found += drain(reading, positions)
+    assert found == lines(0, 10) + lines(20, 30)
+
+
+def test_rotated_while_an_archive_is_read_and_no_file_has_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    stamp(path, 0)
+    positions: dict[str, Position] = {}
+    reading, _ = source(path)
+    found = drain(reading, positions)
+    reading.close()
+    fill(path, 10, 10)
+    stamp(path, 1)
+    path.rename(tmp_path / "p.jsonl-1")
+    compress(tmp_path / "p.jsonl-1")
+    reading, clock = source(path, positions=positions)
+    found += drain(reading, positions)
+    clock.now += 2
+    found += drain(reading, positions)
+    reading.close()
+    fill(path, 20, 10)
+    stamp(path, 2)
+    path.rename(tmp_path / "p.jsonl-2")
+    fill(path, 30, 10)
+    stamp(path, 3)
+    reading, _ = source(path, positions=positions)
+    assert found + drain(reading) == lines(0, 40)
+
+
+def test_a_rotated_file_is_compressed_while_it_is_read_and_others_come_next(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    stamp(path, 0)
+    reading, _ = source(path)
+    found = drain(reading)
+    for n in (1, 2):
+        path.rename(tmp_path / f"p.jsonl-{n}")
+        fill(path, n * 10, 10)
+        stamp(path, n)
+    compress(tmp_path / "p.jsonl-1")
+    assert found + drain(reading) == lines(0, 30)
 
 
 @pytest.mark.parametrize("seed", range(300))

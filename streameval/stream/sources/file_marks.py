@@ -84,6 +84,8 @@ class Mark(NamedTuple):
     inode: int = 0
     first: str = ""
     """Digest of the first line, or of its first kilobyte; empty while it is not whole."""
+    changed: int = 0
+    """When the file was last written, in nanoseconds, while no content identifies it."""
 
     @property
     def place(self) -> Inode:
@@ -108,13 +110,25 @@ def mark_at(position: Position) -> Mark:
 def _mark(offset: int | str, head: int | str, tail: int | str, *rest: int | str) -> Mark:
     if not rest:
         return Mark(int(offset), str(head), str(tail), first=str(head))
-    length, device, inode, first = rest
-    return Mark(int(offset), str(head), str(tail), int(length), int(device), int(inode), str(first))
+    length, device, inode, first, changed = (*rest, 0)[:5]
+    return Mark(
+        int(offset),
+        str(head),
+        str(tail),
+        int(length),
+        int(device),
+        int(inode),
+        str(first),
+        int(changed),
+    )
 
 
 def position_of(mark: Mark) -> dict[str, int | str]:
     """A mark as a position."""
-    return dict(mark._asdict())
+    position = dict(mark._asdict())
+    if not mark.changed:
+        del position["changed"]
+    return position
 
 
 def marks_text(marks: Iterator[Mark]) -> str:
@@ -123,7 +137,7 @@ def marks_text(marks: Iterator[Mark]) -> str:
     >>> marks_text(iter([Mark(7, "aa", "bb", 5, 1, 9, "cc"), Mark(9, "dd", "ee")]))
     '7:aa:bb:5:1:9:cc 9:dd:ee:-1:0:0:'
     """
-    return " ".join(":".join(map(str, mark)) for mark in marks)
+    return " ".join(":".join(map(str, mark[:7])) for mark in marks)
 
 
 def marks_of(text: str) -> Iterator[Mark]:
@@ -264,6 +278,8 @@ class LogFile:
             try:
                 with self._decompressed() as data:
                     shutil.copyfileobj(data, content, _BLOCK)
+                # Its size is asked of the operating system, which knows what is written to it.
+                content.flush()
             except BaseException:
                 content.close()
                 raise
@@ -288,7 +304,8 @@ class LogFile:
 
     def mark(self, offset: int) -> Mark:
         """The mark at an offset of the content."""
-        return mark_of(self.file, offset, self.size, self.place)
+        mark = mark_of(self.file, offset, self.size, self.place)
+        return mark if mark.length else mark._replace(changed=self.state[1])
 
     def raw_mark(self) -> Mark:
         """The mark of all bytes as they are on disk."""
@@ -683,7 +700,10 @@ class KnownFiles:
         mark = known.mark
         place = listing.at(mark.place)
         if place is not None and not cut and (log := self._unclaimed(place, known)):
-            return log
+            # What is compressed now was not read there: the inode was given to another file.
+            if not log.compressed:
+                return log
+            log.close()
         # Of several copies the longest is the latest; else the name itself, names that rotation
         # makes of it, and not compressed before compressed.
         paths = sorted(

@@ -94,7 +94,7 @@ class FollowedFile:
     def resume(self, known: Known, listing: Listing) -> None:
         """Go on where a stored position is; the file is looked for in a listing."""
         self._known = known
-        while not self._find(listing):
+        while not self._find_moved(listing) and not self._find(listing):
             # A rotation in the meantime may have given it a name that was not looked at.
             again = self._files.listing()
             if again == listing:
@@ -115,6 +115,41 @@ class FollowedFile:
             return False
         self._hold(log, self._known.mark.offset)
         return True
+
+    def _find_moved(self, listing: Listing) -> bool:
+        """Go on in a rotated file if the current one was empty when it was last seen.
+
+        Nothing but its inode identifies an empty file, and that may be another file's now. What
+        rotation made of this name since is older than the file there, and comes first.
+        """
+        assert self._known is not None
+        mark = self._known.mark
+        if not mark.changed:
+            return False
+        place = self._files.find(self._known, listing, near=self.path)
+        last = None
+        if place is not None:
+            last = place.state[1]
+            # Before the others: what holds the same is a copy of it.
+            self._files.update(self._known, place.mark(0))
+            place.close()
+        for sibling in reversed(_rotated(self.path)):
+            if sibling.changed <= mark.changed or sibling.inode in self._files.claimed:
+                continue
+            if last is not None and sibling.changed > last:
+                break
+            try:
+                log = LogFile(sibling.path)
+            except UnreadableError as error:
+                self._miss(sibling.path, str(error))
+                continue
+            except OSError:
+                continue
+            if log.inode == sibling.inode and self._move_to(log, live=False):
+                return True
+            log.close()
+        self._files.update(self._known, mark)
+        return False
 
     def _hold(self, log: LogFile, offset: int) -> None:
         """Read on in a file that is open."""
@@ -235,13 +270,16 @@ class FollowedFile:
         if found is not None and _inode(found) == self._inode:
             if (found.st_size, found.st_mtime_ns, found.st_ctime_ns) == self._idle:
                 return False
+            if self._find_moved(self._files.listing()):
+                return True
             log = self._files.open_if_same(self.path, self._known.mark)
             if log is not None:
                 self._hold(log, self._known.mark.offset)
                 return True
             self._cut(found.st_size)
             return self._log is not None
-        if not self._find(self._files.listing()):
+        listing = self._files.listing()
+        if not self._find_moved(listing) and not self._find(listing):
             self._vanished()
         return self._log is not None
 
@@ -283,7 +321,8 @@ class FollowedFile:
                 self._files.add_archive(log)
             if not replaced:
                 self._idle = state
-                if log.compressed:
+                # A file of this name comes after a rotated one, compressed or not.
+                if log.compressed and log.path == self.path:
                     self._end()
                 return None
             if not self._open_next():
@@ -468,15 +507,18 @@ class FollowedFile:
 
     def _younger(self, passed: set[Inode]) -> list[_Rotated]:
         """The rotated files that came after the current one, oldest first."""
+        # After the live one comes none.
+        if self._inode is None or self._inode == _stat_inode(self.path):
+            return []
         younger: list[_Rotated] = []
-        if self._inode is not None:
-            for sibling in _rotated(self.path):
-                if sibling.inode == self._inode:
-                    return list(reversed(younger))
-                if sibling.inode not in passed and sibling.inode not in self._files.claimed:
-                    younger.append(sibling)
-        # It is the live one, or it is gone and what came after it is not known.
-        return []
+        # A file that was deleted, as when it was compressed, is not in the list any more.
+        changed = None if self._log is None else self._log.state[1]
+        for sibling in _rotated(self.path):
+            if sibling.inode == self._inode or (changed is not None and sibling.changed < changed):
+                return list(reversed(younger))
+            if sibling.inode not in passed and sibling.inode not in self._files.claimed:
+                younger.append(sibling)
+        return [] if changed is None else list(reversed(younger))
 
     def wants(self, path: Path) -> bool:
         """Whether a file is one that this reader comes to."""
