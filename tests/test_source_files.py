@@ -773,19 +773,22 @@ def test_an_empty_file_whose_inode_was_given_to_another_one(
     assert found == lines(0, 10) + lines(20, 30)
 
 
-def test_rotated_while_an_archive_is_read_and_no_file_has_the_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
+def test_rotated_while_an_archive_is_read_and_no_file_has_the_name(
+    tmp_path: Path, pattern: str
+) -> None:
     path = tmp_path / "p.jsonl"
     fill(path, 0, 10)
     stamp(path, 0)
     positions: dict[str, Position] = {}
-    reading, _ = source(path)
+    reading, _ = source(tmp_path / pattern)
     found = drain(reading, positions)
     reading.close()
     fill(path, 10, 10)
     stamp(path, 1)
     path.rename(tmp_path / "p.jsonl-1")
     compress(tmp_path / "p.jsonl-1")
-    reading, clock = source(path, positions=positions)
+    reading, clock = source(tmp_path / pattern, positions=positions)
     found += drain(reading, positions)
     clock.now += 2
     found += drain(reading, positions)
@@ -795,24 +798,47 @@ def test_rotated_while_an_archive_is_read_and_no_file_has_the_name(tmp_path: Pat
     path.rename(tmp_path / "p.jsonl-2")
     fill(path, 30, 10)
     stamp(path, 3)
-    reading, _ = source(path, positions=positions)
+    reading, _ = source(tmp_path / pattern, positions=positions)
     assert found + drain(reading) == lines(0, 40)
 
 
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
 def test_a_rotated_file_is_compressed_while_it_is_read_and_others_come_next(
-    tmp_path: Path,
+    tmp_path: Path, pattern: str
 ) -> None:
     path = tmp_path / "p.jsonl"
     fill(path, 0, 10)
     stamp(path, 0)
-    reading, _ = source(path)
+    reading, clock = source(tmp_path / pattern)
     found = drain(reading)
     for n in (1, 2):
         path.rename(tmp_path / f"p.jsonl-{n}")
         fill(path, n * 10, 10)
         stamp(path, n)
     compress(tmp_path / "p.jsonl-1")
+    # A label that is read too early would undo a correction.
+    clock.now += 2
     assert found + drain(reading) == lines(0, 30)
+
+
+def test_a_copy_that_takes_the_name_of_a_file_that_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(tmp_path / "p.1.jsonl", 0, 10)
+    path.touch()
+    reading, clock = source(tmp_path / "*.jsonl")
+    found = drain(reading)
+    fill(path, 10, 10)
+    (tmp_path / "p.1.jsonl").rename(tmp_path / "p.2.jsonl")
+    shutil.copy(path, tmp_path / "p.1.jsonl")
+    # Each of the two is a copy of the other one; a file that is new has all of them looked at.
+    fill(tmp_path / "a.jsonl", 20, 10)
+    clock.now += 2
+    found += drain(reading)
+    os.truncate(path, 0)
+    for _ in range(3):
+        clock.now += 2
+        found += drain(reading)
+    assert sorted(found) == sorted(lines(0, 30))
 
 
 @pytest.mark.parametrize("seed", range(300))

@@ -39,6 +39,10 @@ _MOST_ABSENT = 60
 _log = logging.getLogger(__name__)
 
 
+class _NotYetError(Exception):
+    """A file is a copy of one that is not counted as far, and may be cut before it is."""
+
+
 class FollowedFile:
     """Reads a path's lines, the rest of rotated files first.
 
@@ -425,6 +429,8 @@ class FollowedFile:
             return False
         try:
             known = self._next_known(log, live=live)
+        except _NotYetError:
+            return False
         except UnreadableError as error:
             if not error.incomplete:
                 self._refuse(log, str(error), live=live)
@@ -473,6 +479,8 @@ class FollowedFile:
             others = self._files.listing().alike(known.mark)
             if all(_stat_inode(other) == log.inode for other in others):
                 return known
+        if known.mark.offset < whole_lines(log):
+            raise _NotYetError
         _log.info("%a: holds what another file holds; is not counted", str(log.path))
         return self._unread(log, whole_lines(log))
 
