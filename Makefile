@@ -75,6 +75,8 @@ KILLS ?= 200
 
 kill: $(VENV)/.stamp-demo-test  ## kill a run KILLS times at random, of each source; SEED= for another course
 	$(BIN)/python -m tests.kill_runs --source files --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.kill_runs --source patterns --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.model_files --cases 1000 --seed $(SEED)
 	$(BIN)/python -m tests.kill_runs --source http --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)
 

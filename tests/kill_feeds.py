@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
 import json
 import os
 import random
+import shutil
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,13 +17,23 @@ from typing import Any, Protocol
 import httpx
 
 from streameval.errors import StoreError
+from streameval.stream.batch import Position
 from streameval.stream.progress import read_progress
+from streameval.stream.sources.file_marks import is_same, mark_at
 from streameval.stream.store import read_store
 from tests.kill_stream import Kind, Line
 
 KINDS: tuple[Kind, ...] = ("predictions", "labels")
 _ROTATE_EVERY = 15
 """Pieces between two rotations of a file."""
+
+_ROTATE_PATTERN_EVERY = 3
+_PLAIN = 3
+"""Rotated files of a kind that are not compressed."""
+
+ORDERED = ("numbers", "dates", "counters", "copytruncate")
+SCHEMES = (*ORDERED, "prefix", "elsewhere")
+"""What a rotation does; ``elsewhere`` is a name that the pattern does not match."""
 
 
 class Feed(Protocol):
@@ -49,16 +63,26 @@ def pieces(lines: Sequence[Line], count: int, rng: random.Random) -> list[list[L
 
 
 class FilesFeed:
-    """Appends to two files, with torn lines, and rotates them by renaming.
+    """Appends to two files, with torn lines, and rotates them.
 
-    Predictions are rotated as logrotate does (``.1`` is the youngest), labels
-    get a date. Nothing is rotated before the store knows both files: what a
-    name held before the first checkpoint nobody has promised to remember.
+    Exact names: predictions are rotated as logrotate does (``.1`` is the youngest), labels
+    get a date. With a pattern each rotation takes the next of ``SCHEMES``, and files are
+    compressed some rotations later; labels, whose order decides, keep to names that begin with
+    their own. Nothing is rotated before the store knows both files.
     """
 
     repeats = 0
 
-    def __init__(self, directory: Path, store: Path, lines: list[Line], count: int, seed: int):
+    def __init__(
+        self,
+        directory: Path,
+        store: Path,
+        lines: list[Line],
+        count: int,
+        seed: int,
+        *,
+        pattern: bool = False,
+    ):
         self._paths = {kind: directory / f"{kind}.jsonl" for kind in KINDS}
         for path in self._paths.values():
             path.touch()
@@ -67,10 +91,16 @@ class FilesFeed:
         self._pieces = pieces(lines, count, self._rng)
         self._next = 0
         self._torn = dict.fromkeys(KINDS, b"")
-        self._rotated = 0
+        self._pattern = pattern
+        self._every = _ROTATE_PATTERN_EVERY if pattern else _ROTATE_EVERY
+        self.rotations: Counter[str] = Counter()
+        """By kind and scheme."""
         self._known = False
+        names = {kind: str(path) + "*" * pattern for kind, path in self._paths.items()}
+        if pattern:
+            names["predictions"] = str(directory / "*predictions*")
         self.table = "[files]\n" + "".join(
-            f"{kind} = [{json.dumps(str(path))}]\n" for kind, path in self._paths.items()
+            f"{kind} = [{json.dumps(name)}]\n" for kind, name in names.items()
         )
 
     @property
@@ -78,7 +108,7 @@ class FilesFeed:
         return len(self._pieces) - self._next
 
     def step(self, url: str | None) -> bool:
-        if self._next and self._next % _ROTATE_EVERY == 0 and not self._rotate():
+        if self._next and self._next % self._every == 0 and not self._rotate():
             return False
         piece = self._pieces[self._next]
         self._next += 1
@@ -87,7 +117,7 @@ class FilesFeed:
                 line.body + b"\n" for line in piece if line.kind == kind
             )
             # The end of the last line comes later, unless the file is moved away before.
-            whole = not self.left or self._next % _ROTATE_EVERY == 0
+            whole = not self.left or self._next % self._every == 0
             cut = len(data) if whole else self._rng.randrange(len(data) + 1)
             with path.open("ab") as file:
                 file.write(data[:cut])
@@ -96,28 +126,87 @@ class FilesFeed:
 
     def _rotate(self) -> bool:
         if not self._known:
-            self._known = _partitions(self._store) == len(KINDS)
+            self._known = len(_positions(self._store)) >= len(KINDS)
             if not self._known:
                 return False
-        self._rotated += 1
-        live = self._paths["predictions"]
-        for number in range(self._rotated - 1, 0, -1):
-            os.rename(f"{live}.{number}", f"{live}.{number + 1}")
-        os.rename(live, f"{live}.1")
-        os.rename(self._paths["labels"], f"{self._paths['labels']}-{20260100 + self._rotated}")
+        schemes = {"predictions": "numbers", "labels": "dates"}
+        if self._pattern:
+            n = self._next // self._every
+            schemes = {
+                "predictions": SCHEMES[n % len(SCHEMES)],
+                "labels": ORDERED[n % len(ORDERED)],
+            }
+        for kind, scheme in schemes.items():
+            path = self._paths[kind]
+            if self._pattern and path.stat().st_size:
+                self._compress(kind)
+            if path.stat().st_size or not self._pattern:
+                self._move(kind, path, scheme)
         return True
 
+    def _move(self, kind: str, path: Path, scheme: str) -> None:
+        if scheme == "elsewhere" and not self._is_known(path):
+            scheme = "dates"
+        number = self.rotations.total() + 1
+        self.rotations[f"{kind} {scheme}"] += 1
+        if scheme == "numbers":
+            last = 1
+            while any(Path(f"{path}.{last}{end}").exists() for end in ("", ".gz")):
+                last += 1
+            for n, end in itertools.product(range(last - 1, 0, -1), ("", ".gz")):
+                if Path(f"{path}.{n}{end}").exists():
+                    os.rename(f"{path}.{n}{end}", f"{path}.{n + 1}{end}")
+            os.rename(path, f"{path}.1")
+        elif scheme == "copytruncate":
+            shutil.copy(path, f"{path}-copy{number:06}")
+            os.truncate(path, 0)
+        else:
+            name = {
+                "dates": f"{path.name}-{20260000 + number}",
+                "counters": f"{path.name}-20260101.{number}",
+                "prefix": f"old-{number}-{path.name}",
+                "elsewhere": f"moved-{number}",
+            }[scheme]
+            os.rename(path, path.with_name(name))
 
-def _partitions(store: Path) -> int:
-    """How many partitions a store has positions of."""
+    def _compress(self, kind: str) -> None:
+        """One rotated file, some rotations after it was moved."""
+        plain = [
+            path
+            for path in self._paths[kind].parent.glob(f"*{kind}*")
+            if path not in self._paths.values() and path.suffix != ".gz"
+        ]
+        if len(plain) > _PLAIN:
+            path = min(plain, key=lambda one: one.stat().st_mtime_ns)
+            stat = path.stat()
+            with gzip.open(f"{path}.gz", "wb") as file:
+                file.write(path.read_bytes())
+            os.utime(f"{path}.gz", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            path.unlink()
+            self.rotations[f"{kind} compressed"] += 1
+
+    def _is_known(self, path: Path) -> bool:
+        """Whether the store knows a file by its content, so that it may leave the pattern."""
+        for position in _positions(self._store).values():
+            if "head" in position:
+                with path.open("rb") as file:
+                    mark = mark_at(position)
+                    if mark.first and is_same(file, path.stat().st_size, mark):
+                        return True
+        return False
+
+
+def _positions(store: Path) -> dict[str, Position]:
+    """What a store says of how far each partition was read."""
     with suppress(StoreError):
         opened = read_store(str(store))
         try:
             with opened.reading() as connection:
-                return len(read_progress(connection))
+                found = read_progress(connection)
+                return {name: partition.position for name, partition in found.items()}
         finally:
             opened.close()
-    return 0
+    return {}
 
 
 class PostsFeed:

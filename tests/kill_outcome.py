@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import redirect_stdout
 from itertools import pairwise
@@ -66,6 +67,7 @@ def _stored(store: Store, directory: str, *, retried: bool) -> dict[str, Any]:
         positions = {
             name.replace(directory, ""): (json.loads(position), records, newest)
             for name, position, records, newest in rows
+            if not name.endswith(":")
         }
         reasons = dict(connection.execute("SELECT reason, total FROM quarantine_reasons"))
         refused = sorted(
@@ -79,13 +81,19 @@ def _stored(store: Store, directory: str, *, retried: bool) -> dict[str, Any]:
         for partition, by in join["coverage"].pop("counts").items()
     }
     _balance(counts, positions, reasons, join["coverage"])
+    # Which file a name is of depends on when it was renamed, and inodes on the file system.
+    if any(name.startswith("files:") for name in positions):
+        counts, positions = _by_kind(counts, positions)
+        # Goes by the watermark.
+        join["coverage"].pop("border", None)
+        refused = sorted((_kind(name), *rest) for name, *rest in refused)
     if retried:
         for by in counts.values():
             by.update(dict.fromkeys((*_REPEATED, "labels"), _RETRIED))
         # A label that waits is a record like another; sent again, it is a second one.
         join["coverage"]["labels"] = sorted(cohort for cohort, _ in join["coverage"]["labels"])
         join["coverage"]["orphans"] = _RETRIED
-        positions = {name: newest for name, (_, _, newest) in positions.items()}
+        positions = {name: newest for name, (*_, newest) in positions.items()}
         reasons = dict.fromkeys(sorted(reasons), _RETRIED)
         refused = sorted({raw for *_, raw in refused})
     found["join"] = counts
@@ -94,6 +102,24 @@ def _stored(store: Store, directory: str, *, retried: bool) -> dict[str, Any]:
     found["quarantine"] = dict(sorted(reasons.items()))
     found["refused"] = refused
     return found
+
+
+def _kind(partition: str) -> str:
+    return "labels" if "labels" in partition else "predictions"
+
+
+def _by_kind(
+    counts: Mapping[str, Mapping[str, int]], positions: Mapping[str, tuple[Any, int, Any]]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Counts, records and newest times of all files of a kind."""
+    sums: dict[str, Counter[str]] = {}
+    for name, by in counts.items():
+        sums.setdefault(_kind(name), Counter()).update(by)
+    places: dict[str, Any] = {}
+    for name, (_, records, newest) in positions.items():
+        total, latest = places.get(_kind(name), (0, 0))
+        places[_kind(name)] = (total + records, max(latest, newest or 0))
+    return {kind: dict(by) for kind, by in sums.items()}, places
 
 
 def _balance(

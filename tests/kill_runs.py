@@ -1,6 +1,6 @@
 """Kill ``streameval run`` again and again, and compare with a run that nobody has killed.
 
-    python -m tests.kill_runs --source files|http|kafka --kills 200 --seed 0 [--events N]
+    python -m tests.kill_runs --source files|patterns|http|kafka --kills 200 --seed 0 [--events N]
 
 Every life of the run ends with SIGKILL: at a random moment, while it starts,
 or at a random call of one of the steps of ``tests.killed_at``. The stream goes
@@ -28,12 +28,13 @@ from typing import Any
 
 from streameval.errors import StoreError
 from streameval.stream.progress import read_progress
+from streameval.stream.sources.inbox_segments import segment_path, segments
 from streameval.stream.store import read_store
-from tests.kill_feeds import Feed, FilesFeed, PostsFeed, TopicsFeed
+from tests.kill_feeds import KINDS, Feed, FilesFeed, PostsFeed, TopicsFeed
 from tests.kill_outcome import differences, outcome, true_states
 from tests.kill_stream import Line, stream
 
-SOURCES = ("files", "http", "kafka")
+SOURCES = ("files", "patterns", "http", "kafka")
 
 CONFIG = """
 store = {store}
@@ -88,6 +89,7 @@ _STEPS = {
 
 _STEPS_OF = {
     "files": {"rotation": 2},
+    "patterns": {"rotation": 2, "look": 3, "cut": 1},
     "http": {"inbox": 10, "inbox segment": 1, "inbox dropped": 5},
     "kafka": {},
 }
@@ -95,7 +97,7 @@ _PATIENCE = 240
 """Seconds that a life may take until it is ready, or until all is read, on a busy machine."""
 
 _PIECES = 8
-"""That come in one life, on average."""
+"""That come in one life, on average, unless another number is given."""
 
 
 class Life:
@@ -148,12 +150,14 @@ def wait_for(life: Life, condition: Callable[[], bool]) -> None:
     """Wait until something has come to pass in a life that goes on."""
     until = time.monotonic() + _PATIENCE
     while not condition():
-        assert not life.ended(), f"a run has ended by itself:\n{life.said()}"
+        assert not life.ended(), f"a run has ended by itself, {life.process.poll()}:\n{life.said()}"
         assert time.monotonic() < until, f"it did not come to pass in time:\n{life.said()}"
         time.sleep(0.01)
 
 
-def kill_once(directory: Path, feed: Feed, source: str, rng: random.Random) -> str:
+def kill_once(
+    directory: Path, feed: Feed, source: str, rng: random.Random, *, most: int = 2 * _PIECES
+) -> str:
     """One life, fed and killed; how it was ended."""
     steps = {**_STEPS, **_STEPS_OF[source]}
     kind = rng.choice(["early", "time", "time", "step", "step", "step", "step"])
@@ -179,7 +183,7 @@ def kill_once(directory: Path, feed: Feed, source: str, rng: random.Random) -> s
         stack.callback(timer.join)
         stack.callback(timer.cancel)
         url = life.url()
-        pieces = rng.randrange(2 * _PIECES)
+        pieces = rng.randrange(most)
         while not life.ended():
             if pieces and feed.left and rng.random() < 0.5 and feed.step(url):
                 pieces -= 1
@@ -212,7 +216,7 @@ def finish(directory: Path, feed: Feed, source: str, records: int) -> None:
                 assert not life.ended(), life.said()
                 time.sleep(0.01)
         if url is not None:
-            wait_for(life, lambda: _is_read(url))
+            wait_for(life, lambda: _is_read(url, directory))
         else:
             wait_for(life, lambda: read_so_far(directory) == records)
         # All may have been read by the lives before it: only from here on does it hear a signal.
@@ -221,10 +225,17 @@ def finish(directory: Path, feed: Feed, source: str, records: int) -> None:
         life.expect(0)
 
 
-def _is_read(url: str) -> bool:
+def _is_read(url: str, directory: Path) -> bool:
+    """Whether all posts are read; lags alone may be those from before the last post."""
+    inbox = Path(os.path.realpath(directory / "run.db") + ".inbox")
     with urllib.request.urlopen(f"{url}/api/partitions") as answer:
-        rows = json.load(answer)["partitions"]
-    return bool(rows) and all(row["lag"] == 0 for row in rows)
+        read = {row["partition"]: row["position"] for row in json.load(answer)["partitions"]}
+    for kind in KINDS:
+        newest = segments(inbox, kind)[-1]
+        end = {"segment": newest, "offset": segment_path(inbox, kind, newest).stat().st_size}
+        if read.get(f"http:{kind}") != end:
+            return False
+    return True
 
 
 def read_so_far(directory: Path) -> int:
@@ -255,6 +266,7 @@ def kill_runs(
     kills: int,
     predictions: int,
     seed: int,
+    pieces: int = _PIECES,
     broker: Any = None,
     topic: str = "killed",
     tell: Callable[[str], None] = lambda text: None,
@@ -267,20 +279,22 @@ def kill_runs(
         kills: How many lives.
         predictions: How long the stream is.
         seed: Decides the stream and the kills, but for what time decides.
+        pieces: How many parts of the stream come in one life, on average.
         broker: For ``kafka``.
         topic: How the names of its topics begin.
         tell: Is told how it goes.
     """
     lines = stream(seed, predictions)
-    count = kills * _PIECES
+    count = kills * pieces
     rng = random.Random(seed)
     killed, whole = directory / "killed", directory / "whole"
     endings: Counter[str] = Counter()
     feeds: list[Feed] = []
     for place in (killed, whole):
         place.mkdir()
-        if source == "files":
-            feeds.append(FilesFeed(place, place / "run.db", lines, count, seed))
+        if source in ("files", "patterns"):
+            pattern = source == "patterns"
+            feeds.append(FilesFeed(place, place / "run.db", lines, count, seed, pattern=pattern))
         elif source == "http":
             feeds.append(PostsFeed(lines, count, seed))
         elif not feeds:
@@ -289,13 +303,16 @@ def kill_runs(
             feeds.append(feeds[0])  # the same messages in the same topics, all there
         begin(place, feeds[-1].table, source)
     for number in range(1, kills + 1):
-        endings[kill_once(killed, feeds[0], source, rng)] += 1
+        endings[kill_once(killed, feeds[0], source, rng, most=2 * pieces)] += 1
         if number % 20 == 0:
             tell(f"{source}: {number} kills, {feeds[0].left} of {count} pieces left")
     for place, feed in zip((killed, whole), feeds, strict=True):
         finish(place, feed, source, len(lines))
     found, told = compare(whole, killed, lines, retried=source == "http")
     tell(f"{source}: ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items())))
+    if isinstance(feeds[0], FilesFeed):
+        rotations = sorted(feeds[0].rotations.items())
+        tell(f"{source}: rotated " + ", ".join(f"{name} {n}" for name, n in rotations))
     tell(f"{source}: {kills} kills, {feeds[0].repeats} posts repeated, {told}")
     return found
 
@@ -334,6 +351,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--events", type=int, default=None, help="predictions; 60 for each kill")
+    parser.add_argument("--pieces", type=int, default=_PIECES, help="of the stream for each kill")
     given = parser.parse_args()
     with ExitStack() as stack:
         broker = None
@@ -348,6 +366,7 @@ def main() -> int:
             kills=given.kills,
             predictions=given.events or 60 * given.kills,
             seed=given.seed,
+            pieces=given.pieces,
             broker=broker,
             topic=f"killed-{time.time_ns()}",
             tell=lambda text: print(text, flush=True),

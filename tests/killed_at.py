@@ -30,6 +30,8 @@ STEPS: dict[str, tuple[str, str, str]] = {
     "positions written": ("streameval.stream.progress", "Progress", "write"),
     "checkpoint": ("streameval.stream.runner", "Runner", "_checkpoint"),
     "rotation": ("streameval.stream.sources.followed_file", "FollowedFile", "_open_next"),
+    "look": ("streameval.stream.sources.files", "FilesSource", "_judge"),
+    "cut": ("streameval.stream.sources.followed_file", "FollowedFile", "_cut"),
     "inbox": ("streameval.stream.sources.inbox", "Inbox", "append"),
     "inbox segment": ("streameval.stream.sources.inbox", "_Tail", "_next_segment"),
     "inbox dropped": ("streameval.stream.sources.inbox", "InboxSource", "checkpointed"),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import hashlib
 import io
+import lzma
 import os
 import random
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,9 +21,11 @@ from streameval.errors import ConfigError
 from streameval.stream.batch import Position
 from streameval.stream.settings import FilesSettings
 from streameval.stream.sources import followed_file
+from streameval.stream.sources.file_marks import LogFile
 from streameval.stream.sources.files import FilesSource
 from streameval.stream.sources.followed_file import FollowedFile
 from streameval.stream.sources.lines import next_lines
+from tests.model_files import course
 
 
 class Clock:
@@ -47,6 +54,9 @@ def _closed() -> Iterator[None]:
 def source(
     *patterns: Path | str, positions: Mapping[str, Position] | None = None, follow: bool = True
 ) -> tuple[FilesSource, Clock]:
+    """A new one; with positions, after the end of those before it."""
+    while positions is not None and OPENED:
+        OPENED.pop().close()
     clock = Clock()
     chosen = FilesSettings(records=[str(p) for p in patterns], follow=follow)
     OPENED.append(FilesSource(chosen, positions or {}, clock=clock, sleep=clock.sleep))
@@ -139,6 +149,8 @@ def test_new_files_of_a_pattern_are_found(tmp_path: Path) -> None:
 def test_waiting_is_bounded(tmp_path: Path) -> None:
     append(tmp_path / "a.jsonl", b"")
     reading, clock = source(tmp_path / "a.jsonl")
+    (opened,) = reading.read(10, 0.2)
+    assert (opened.messages, opened.next["offset"], clock.now) == ([], 0, 0.0)
     assert reading.read(10, 0.2) == []
     assert clock.now == pytest.approx(0.2)
 
@@ -408,3 +420,428 @@ def test_any_course_of_events_gives_each_line_once(tmp_path: Path, seed: int) ->
     clock.now += 2
     found += drain(reading, positions)
     assert found == written
+
+
+# Identity: what was counted is not counted again, under whichever name
+
+
+def lines(begin: int, count: int) -> list[bytes]:
+    return [b'{"id": %d, "text": "some text"}' % n for n in range(begin, begin + count)]
+
+
+def fill(path: Path, begin: int, count: int) -> None:
+    append(path, b"".join(line + b"\n" for line in lines(begin, count)))
+
+
+def test_forty_rotations_and_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, clock = source(tmp_path / "p.jsonl*")
+    found = drain(reading, positions)
+    for n in range(1, 41):
+        path.rename(tmp_path / f"p.jsonl-{20260000 + n}")
+        fill(path, 100 * n, 100)
+        clock.now += 2
+        found += drain(reading, positions)
+    assert found == lines(0, 4_100)
+    assert drain(source(tmp_path / "p.jsonl*", positions=positions)[0], positions) == []
+
+
+def test_renamed_while_stopped_and_the_new_file_is_not_there_yet(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "p.jsonl*")
+    drain(reading, positions)
+    reading.close()
+    path.rename(tmp_path / "p.jsonl.1")
+    reading, clock = source(tmp_path / "p.jsonl*", positions=positions)
+    assert drain(reading, positions) == []
+    fill(path, 100, 10)
+    clock.now += 2
+    assert drain(reading, positions) == lines(100, 10)
+
+
+def test_two_dated_rotations_while_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "p.jsonl*")
+    found = drain(reading, positions)
+    reading.close()
+    for n, stamp in ((1, 10), (2, 20)):
+        fill(path, 50 + 50 * n, 50)
+        os.utime(path, (stamp, stamp))
+        path.rename(tmp_path / f"p.jsonl-2026010{n}")
+    fill(path, 200, 50)
+    reading, clock = source(tmp_path / "p.jsonl*", positions=positions)
+    found += drain(reading, positions)
+    clock.now += 2
+    found += drain(reading, positions)
+    assert found == lines(0, 250)
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*", "*"])
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("more", [10, 200])
+def test_copied_and_cut(tmp_path: Path, pattern: str, running: bool, more: int) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, clock = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    if not running:
+        reading.close()
+    fill(path, 100, 50)
+    shutil.copy(path, tmp_path / "p.jsonl.1")
+    os.truncate(path, 0)
+    fill(path, 150, more)
+    if not running:
+        reading, clock = source(tmp_path / pattern, positions=positions)
+    found += drain(reading, positions)
+    clock.now += 2
+    found += drain(reading, positions)
+    assert found == lines(0, 150 + more)
+    assert all(not status.problem for status in reading.status())
+
+
+def test_cut_and_grown_without_a_copy_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    reading, _ = source(path)
+    drain(reading)
+    path.write_bytes(b"")
+    fill(path, 100, 200)
+    assert drain(reading) == lines(100, 200)
+    assert "was cut" in reading.status()[0].problem
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
+@pytest.mark.parametrize(
+    ("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+def test_compressed_after_rotation(
+    tmp_path: Path, pattern: str, end: str, compress: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    reading.close()
+    fill(path, 100, 50)
+    (tmp_path / f"p.jsonl.1{end}").write_bytes(compress(path.read_bytes()))
+    path.unlink()
+    fill(path, 150, 50)
+    for _ in range(2):
+        reading, clock = source(tmp_path / pattern, positions=positions)
+        found += drain(reading, positions)
+        clock.now += 2
+        found += drain(reading, positions)
+        assert all(not status.problem for status in reading.status())
+        reading.close()
+    assert found == lines(0, 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.jsonl.zst", b"\x28\xb5\x2f\xfd1234", "Zstandard"),
+        ("a.jsonl.zip", b"PK\x03\x041234", "ZIP"),
+        ("a.jsonl.gz", b"\x1f\x8b\x08\x00broken!!", "cannot be read"),
+        ("a.jsonl.gz", b'{"id": 1}\n', "as the name says"),
+    ],
+)
+def test_a_compressed_file_that_cannot_be_read_is_refused_by_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, data: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    reading, clock = source(tmp_path / "a*")
+    for _ in range(100):
+        assert drain(reading) == []
+        clock.now += 2
+    (status,) = reading.status()
+    assert (status.partition, said in status.problem) == (f"files:{tmp_path / name}", True)
+    assert len([record for record in caplog.records if name in record.getMessage()]) == 1
+    (tmp_path / name).unlink()
+    clock.now += 2
+    drain(reading)
+    assert reading.status() == []
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_rotated_away_before_the_first_line_was_counted(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, size)
+    positions: dict[str, Position] = {}
+    reading, _ = source(path)
+    # The first that a run stores is where each file begins.
+    first = reading.read(1, 0.0)[0]
+    assert (first.messages, first.next["offset"]) == ([], 0)
+    positions[first.partition] = first.next
+    reading.close()
+    fill(path, size, 50)
+    path.rename(tmp_path / "p.jsonl.1")
+    fill(path, size + 50, 50)
+    assert drain(source(path, positions=positions)[0]) == lines(0, size + 100)
+
+
+def test_a_position_of_an_older_release(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    data = path.read_bytes()
+    old = tmp_path / "p.jsonl-1"
+    append(old, b"x\ny\n")
+
+    def digest(part: bytes) -> str:
+        return hashlib.blake2b(part, digest_size=8).hexdigest()
+
+    offset = len(data)
+    stored: dict[str, Position] = {
+        f"files:{path}": {
+            "offset": offset,
+            "head": digest(data.partition(b"\n")[0]),
+            "tail": digest(data[offset - 256 :]),
+            "past": f"4:{digest(b'x')}:{digest(b'x' + bytes([10]) + b'y' + bytes([10]))}",
+        }
+    }
+    fill(path, 100, 5)
+    for _ in range(2):
+        reading, _ = source(tmp_path / "p.jsonl*", positions=stored)
+        found = drain(reading, stored)
+        assert found in (lines(100, 5), [])
+        reading.close()
+    assert found == []
+    assert "past" not in stored[f"files:{path}"]
+    assert stored["files:"]["past"]
+
+
+def test_a_fifo_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jsonl")
+    append(tmp_path / "b.jsonl", b"1\n")
+    reading, clock = source(tmp_path / "*.jsonl")
+    assert drain(reading) == [b"1"]
+    exact, _ = source(tmp_path / "a.jsonl")
+    assert drain(exact) == []
+    for one in (reading, exact):
+        problems = [status.problem for status in one.status() if "a.jsonl" in status.partition]
+        assert "regular file" in problems[0]
+    (tmp_path / "a.jsonl").unlink()
+    append(tmp_path / "a.jsonl", b"2\n")
+    clock.now += 2
+    assert drain(reading) == drain(exact) == [b"2"]
+    assert exact.status()[0].problem == ""
+
+
+def test_many_files_need_few_handles_and_linear_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 400
+    for n in range(count):
+        fill(tmp_path / f"{n}.jsonl", 10 * n, 2)
+    opened = 0
+    original = LogFile.__init__
+
+    def counted(log: LogFile, path: Path) -> None:
+        nonlocal opened
+        opened += 1
+        original(log, path)
+
+    monkeypatch.setattr(LogFile, "__init__", counted)
+    clock = Clock()
+    before = len(os.listdir("/proc/self/fd"))
+    chosen = FilesSettings(records=[str(tmp_path / "*.jsonl")])
+    reading = FilesSource(chosen, {}, clock=clock, sleep=clock.sleep, handles=20)
+    OPENED.append(reading)
+    positions: dict[str, Position] = {}
+    assert len(drain(reading, positions)) == 2 * count
+    assert len(os.listdir("/proc/self/fd")) - before <= 21
+    assert opened <= 3 * count
+    opened = 0
+    for _ in range(20):
+        clock.now += 2
+        assert drain(reading) == []
+    assert opened == 0
+    fill(tmp_path / "7.jsonl", 100_000, 1)
+    clock.now += 2
+    assert drain(reading, positions) == lines(100_000, 1)
+    again, _ = source(tmp_path / "*.jsonl", positions=positions)
+    assert drain(again) == []
+
+
+def test_a_file_that_begins_as_a_lost_one_and_is_shorter_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "*.jsonl")
+    drain(reading, positions)
+    reading.close()
+    path.unlink()
+    fill(tmp_path / "b.jsonl", 0, 60)
+    reading, clock = source(tmp_path / "*.jsonl", positions=positions)
+    assert drain(reading, positions) == []
+    assert any("may be a copy" in status.problem for status in reading.status())
+    assert "may be a copy" in caplog.text
+    fill(tmp_path / "b.jsonl", 60, 50)
+    clock.now += 2
+    assert drain(reading, positions) == lines(100, 10)
+    assert all(not status.problem for status in reading.status())
+
+
+@pytest.mark.parametrize(
+    ("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+@pytest.mark.parametrize("size", [0, 1, 8191, 8192, 3_000_000])
+def test_the_size_of_compressed_content(
+    tmp_path: Path, end: str, compress: Callable[[bytes], bytes], size: int
+) -> None:
+    path = tmp_path / f"p.jsonl{end}"
+    path.write_bytes(compress(b"x" * size))
+    log = LogFile(path)
+    assert log.size == size
+    log.close()
+
+
+def compress(path: Path) -> Path:
+    """A file compressed as gzip does: the time at which it was written is kept."""
+    stat, archive = path.stat(), Path(f"{path}.gz")
+    archive.write_bytes(gzip.compress(path.read_bytes()))
+    os.utime(archive, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    path.unlink()
+    return archive
+
+
+def stamp(path: Path, number: int) -> None:
+    """Files are told apart by age."""
+    os.utime(path, ns=(1_700_000_000_000_000_000 + number, 1_700_000_000_000_000_000 + number))
+
+
+def test_a_backup_is_shorter_than_the_compressed_file(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    positions: dict[str, Position] = {}
+    reading, _ = source(path)
+    found = drain(reading, positions)
+    reading.close()
+    shutil.copy(path, tmp_path / "p.jsonl.backup")
+    fill(path, 10, 10)
+    path.rename(tmp_path / "p.2026.jsonl")
+    compress(tmp_path / "p.2026.jsonl")
+    fill(path, 20, 10)
+    reading, _ = source(path, positions=positions)
+    assert found + drain(reading) == lines(0, 30)
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "*.jsonl"])
+@pytest.mark.parametrize("heir", ["live", "archive", "none"])
+def test_an_empty_file_whose_inode_was_given_to_another_one(
+    tmp_path: Path, pattern: str, heir: str
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    stamp(path, 0)
+    positions: dict[str, Position] = {}
+    reading, clock = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    path.rename(tmp_path / "p.jsonl-1")
+    path.touch()
+    stamp(path, 1)
+    clock.now += 2
+    assert drain(reading, positions) == []
+    reading.close()
+    inode = path.stat().st_ino
+    assert positions[f"files:{path}"]["inode"] == inode
+    counted = compress(tmp_path / "p.jsonl-1")
+    for n in (2, 3):
+        fill(path, n * 10, 10)
+        stamp(path, n)
+        path.rename(tmp_path / f"p.jsonl-{n}")
+        compress(tmp_path / f"p.jsonl-{n}")
+    fill(path, 40, 10)
+    stamp(path, 4)
+    # As a file system does that gives the smallest free number.
+    given = {"live": path, "archive": counted, "none": tmp_path}[heir]
+    positions[f"files:{path}"] = {**positions[f"files:{path}"], "inode": given.stat().st_ino}
+    for _ in range(2):
+        reading, clock = source(tmp_path / pattern, positions=positions)
+        found += drain(reading, positions)
+        clock.now += 2
+        found += drain(reading, positions)
+    assert found == lines(0, 10) + lines(20, 30)
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
+def test_rotated_while_an_archive_is_read_and_no_file_has_the_name(
+    tmp_path: Path, pattern: str
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    stamp(path, 0)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    reading.close()
+    fill(path, 10, 10)
+    stamp(path, 1)
+    path.rename(tmp_path / "p.jsonl-1")
+    compress(tmp_path / "p.jsonl-1")
+    reading, clock = source(tmp_path / pattern, positions=positions)
+    found += drain(reading, positions)
+    clock.now += 2
+    found += drain(reading, positions)
+    reading.close()
+    fill(path, 20, 10)
+    stamp(path, 2)
+    path.rename(tmp_path / "p.jsonl-2")
+    fill(path, 30, 10)
+    stamp(path, 3)
+    reading, _ = source(tmp_path / pattern, positions=positions)
+    assert found + drain(reading) == lines(0, 40)
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
+def test_a_rotated_file_is_compressed_while_it_is_read_and_others_come_next(
+    tmp_path: Path, pattern: str
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    stamp(path, 0)
+    reading, clock = source(tmp_path / pattern)
+    found = drain(reading)
+    for n in (1, 2):
+        path.rename(tmp_path / f"p.jsonl-{n}")
+        fill(path, n * 10, 10)
+        stamp(path, n)
+    compress(tmp_path / "p.jsonl-1")
+    # A label that is read too early would undo a correction.
+    clock.now += 2
+    assert found + drain(reading) == lines(0, 30)
+
+
+def test_a_copy_that_takes_the_name_of_a_file_that_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(tmp_path / "p.1.jsonl", 0, 10)
+    path.touch()
+    reading, clock = source(tmp_path / "*.jsonl")
+    found = drain(reading)
+    fill(path, 10, 10)
+    (tmp_path / "p.1.jsonl").rename(tmp_path / "p.2.jsonl")
+    shutil.copy(path, tmp_path / "p.1.jsonl")
+    # Each of the two is a copy of the other one; a file that is new has all of them looked at.
+    fill(tmp_path / "a.jsonl", 20, 10)
+    clock.now += 2
+    found += drain(reading)
+    os.truncate(path, 0)
+    for _ in range(3):
+        clock.now += 2
+        found += drain(reading)
+    assert sorted(found) == sorted(lines(0, 30))
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_any_course_over_any_scheme_gives_each_line_once(tmp_path: Path, seed: int) -> None:
+    wrong, _, model = course(seed, tmp_path, 25)
+    assert not wrong, "\n".join([*wrong, *model.course])

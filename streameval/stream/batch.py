@@ -46,7 +46,8 @@ class Batch:
 
     Attributes:
         partition: Unique in the run: ``"kafka:clicks/3"``, ``"files:/data/a.jsonl"``,
-            ``"http:labels"``.
+            ``"http:labels"``. One that ends with a colon is no partition: its position holds
+            what the source remembers besides.
         kind: What the records are.
         messages: One JSON object each, undecoded.
         places: Where each stands; as many as messages, ascending.

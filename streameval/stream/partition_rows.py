@@ -25,6 +25,8 @@ class PartitionRows:
         """Every partition that was ever read or is there to be read, by name."""
         found: dict[str, dict[str, Any]] = {}
         for name, partition in progress.partitions.items():
+            if name.endswith(":"):
+                continue  # what a source remembers, and no partition
             newest = None if partition.newest is None else iso_time(partition.newest)
             found[name] = _row(name, dict(partition.position), partition.records, newest)
         for status in statuses:

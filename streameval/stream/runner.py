@@ -133,6 +133,7 @@ class Runner:
         self._written_at = self._begun
         """The end of the last checkpoint that wrote; :attr:`_begun` counts the others too."""
         self._read = 0
+        self._opened = False
         self._table = PartitionRows()
         self._is_late: dict[str, bool] = {}
         self._stopping = False
@@ -238,6 +239,10 @@ class Runner:
         for batch in batches:
             newest = self._take(batch)
             records = len(batch.messages) + len(batch.bad)
+            if not records and batch.partition not in self._progress.partitions:
+                # Where a source begins is stored at once: what is rotated away before the next
+                # checkpoint is found again.
+                self._opened = True
             self._progress.advance(batch.partition, batch.next, records, newest)
         return bool(batches)
 
@@ -261,7 +266,7 @@ class Runner:
     def _due_in(self) -> float:
         """Seconds until the next checkpoint is due."""
         events, now = self._settings.checkpoint.events, self._clock()
-        if self._read >= _EVENTS_AT_MOST * events:
+        if self._opened or self._read >= _EVENTS_AT_MOST * events:
             return 0.0
         written = now - self._written_at
         due = self._every - (now - self._begun)
@@ -326,6 +331,7 @@ class Runner:
         self._checkpoint_seconds = end - begun
         self._begun = self._written_at = end
         self._read = 0
+        self._opened = False
         self._snapshots.changed()
         self._log_late()
 

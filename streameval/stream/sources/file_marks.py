@@ -1,73 +1,750 @@
-"""What a file is known by after it was renamed: its content, up to where it was read."""
+"""Identity of a file without its name: where it lies, how it begins, and what was counted of it.
+
+A :class:`Mark` holds device and inode, a digest of the file's head of a stated length, the number
+of bytes counted, and a digest of the bytes before there. The inode finds a renamed file
+without reading others; the digests tell a reused inode, a truncated file, a copy and a
+compressed file, whose marks are of the decompressed content.
+
+:class:`LogFile` is one regular file open for reading, :class:`KnownFiles` the marks of all files
+that were ever read, and what another file is to them.
+"""
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
+import lzma
 import os
-from typing import BinaryIO, NamedTuple
+import shutil
+import stat
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import IO, BinaryIO, NamedTuple, cast
 
 from streameval.stream.batch import Position
 
-__all__ = ["Mark", "is_same", "mark_of", "past_of", "past_text"]
+__all__ = [
+    "COMPRESSED",
+    "HEAD_BYTES",
+    "Inode",
+    "Judgement",
+    "Verdict",
+    "Known",
+    "KnownFiles",
+    "LogFile",
+    "Mark",
+    "UnreadableError",
+    "is_same",
+    "mark_at",
+    "mark_of",
+    "marks_of",
+    "marks_text",
+    "open_inodes",
+    "position_of",
+    "whole_lines",
+]
 
-_HEAD = 1024
+Inode = tuple[int, int]
+"""Device and inode; of a compressed file's content (0, 0)."""
+
+HEAD_BYTES = 1024
 _TAIL = 256
+_BLOCK = 1 << 20
 
-_MOST_PAST = 32
-"""Files of one name that are remembered after it was given to others."""
+_FIRST_LINE = -1
+"""Head length of a mark that an older release stored: the first line's digest."""
+
+_NOWHERE: Inode = (0, 0)
+
+
+class UnreadableError(Exception):
+    """A file whose content cannot be read; the message says why."""
+
+    def __init__(self, reason: str, *, incomplete: bool = False) -> None:
+        super().__init__(reason)
+        self.incomplete = incomplete
+        """Compressed data that ends early, as while it is being written."""
 
 
 class Mark(NamedTuple):
-    """How far a file was read, and digests of its first line and of the bytes before there."""
+    """How far a file was read, and what identifies it."""
 
     offset: int
     head: str
     tail: str
+    length: int = _FIRST_LINE
+    """Bytes that ``head`` is the digest of."""
+    device: int = 0
+    inode: int = 0
+    first: str = ""
+    """Digest of the first line, or of its first kilobyte; empty while it is not whole."""
+    changed: int = 0
+    """When the file was last written, in nanoseconds, while no content identifies it."""
+
+    @property
+    def place(self) -> Inode:
+        """Device and inode."""
+        return self.device, self.inode
 
 
-def mark_of(file: BinaryIO, offset: int, head: str = "") -> Mark:
-    """The mark at an offset; the head's digest may be known already."""
-    return Mark(offset, head or _head(file), _digest(file, max(0, offset - _TAIL), offset))
+def mark_at(position: Position) -> Mark:
+    """The mark in a stored position, also in one of an older release.
+
+    >>> mark_at({"offset": 3, "head": "aa", "tail": "bb"})
+    Mark(offset=3, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa')
+    """
+    return _mark(
+        position["offset"],
+        position["head"],
+        position["tail"],
+        *(position[name] for name in Mark._fields[3:] if name in position),
+    )
 
 
-def is_same(file: BinaryIO, mark: Mark) -> bool:
+def _mark(offset: int | str, head: int | str, tail: int | str, *rest: int | str) -> Mark:
+    if not rest:
+        return Mark(int(offset), str(head), str(tail), first=str(head))
+    length, device, inode, first, changed = (*rest, 0)[:5]
+    return Mark(
+        int(offset),
+        str(head),
+        str(tail),
+        int(length),
+        int(device),
+        int(inode),
+        str(first),
+        int(changed),
+    )
+
+
+def position_of(mark: Mark) -> dict[str, int | str]:
+    """A mark as a position."""
+    position = dict(mark._asdict())
+    if not mark.changed:
+        del position["changed"]
+    return position
+
+
+def marks_text(marks: Iterator[Mark]) -> str:
+    """Marks in one text, some 80 bytes each.
+
+    >>> marks_text(iter([Mark(7, "aa", "bb", 5, 1, 9, "cc"), Mark(9, "dd", "ee")]))
+    '7:aa:bb:5:1:9:cc 9:dd:ee:-1:0:0:'
+    """
+    return " ".join(":".join(map(str, mark[:7])) for mark in marks)
+
+
+def marks_of(text: str) -> Iterator[Mark]:
+    """The marks of :func:`marks_text`, and those of an older release.
+
+    >>> list(marks_of("7:aa:bb"))
+    [Mark(offset=7, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa')]
+    """
+    for one in text.split(" "):
+        if one:
+            yield _mark(*one.split(":"))
+
+
+def mark_of(file: BinaryIO, offset: int, size: int, place: Inode = _NOWHERE) -> Mark:
+    """The mark of a file of so many bytes at an offset."""
+    head = _part(file, 0, min(HEAD_BYTES, size))
+    if not offset and b"\n" not in head and len(head) < HEAD_BYTES:
+        # Many files begin with the same few bytes: less than a line identifies none.
+        head = b""
+    first = _first_line(head) if head else ""
+    return Mark(offset, _digest(head), _tail(file, offset), len(head), *place, first)
+
+
+def is_same(file: BinaryIO, size: int, mark: Mark) -> bool:
     """Whether a file has the content that was marked, and perhaps more."""
-    try:
-        size = os.fstat(file.fileno()).st_size
-        return size >= mark.offset and mark_of(file, mark.offset) == mark
-    except OSError:
+    if size < max(mark.offset, mark.length):
         return False
+    head = _head_digest(_part(file, 0, HEAD_BYTES), mark.length)
+    return head == mark.head and _tail(file, mark.offset) == mark.tail
 
 
-def past_text(marks: list[Mark]) -> str:
-    """Marks as a part of a position; the newest ones.
-
-    >>> past_text([Mark(7, "aa", "bb"), Mark(9, "cc", "dd")])
-    '7:aa:bb 9:cc:dd'
-    """
-    return " ".join(f"{mark.offset}:{mark.head}:{mark.tail}" for mark in marks[-_MOST_PAST:])
+def _head_digest(head: bytes, length: int) -> str:
+    return _first_line(head) if length == _FIRST_LINE else _digest(head[:length])
 
 
-def past_of(position: Position) -> list[Mark]:
-    """The marks that :func:`past_text` wrote into a position.
-
-    >>> past_of({"offset": 3, "past": "7:aa:bb 9:cc:dd"})[1]
-    Mark(offset=9, head='cc', tail='dd')
-    """
-    marks = []
-    for text in str(position.get("past", "")).split():
-        offset, head, tail = text.split(":")
-        marks.append(Mark(int(offset), head, tail))
-    return marks
+def _first_line(head: bytes) -> str:
+    return _digest(head.partition(b"\n")[0])
 
 
-def _head(file: BinaryIO) -> str:
-    """A digest of the first line, or of its first kilobyte."""
-    file.seek(0)
-    line = file.read(_HEAD).partition(b"\n")[0]
-    return hashlib.blake2b(line, digest_size=8).hexdigest()
+def _tail(file: BinaryIO, offset: int) -> str:
+    return _digest(_part(file, max(0, offset - _TAIL), offset))
 
 
-def _digest(file: BinaryIO, start: int, end: int) -> str:
+def _part(file: BinaryIO, start: int, end: int) -> bytes:
     file.seek(start)
-    return hashlib.blake2b(file.read(end - start), digest_size=8).hexdigest()
+    return file.read(end - start)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+# Compressed files
+
+_READERS: dict[bytes, Callable[[BinaryIO], IO[bytes]]] = {
+    b"\x1f\x8b": lambda file: cast("IO[bytes]", gzip.GzipFile(fileobj=file)),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+}
+
+_REFUSED = {
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"\x04\x22\x4d\x18": "LZ4",
+    b"PK\x03\x04": "ZIP",
+    b"\x1f\x9d": "compress",
+}
+
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".lz4", ".zip", ".br", ".lzma", ".Z", ".7z")
+"""Suffixes of names whose files are never read as lines of text."""
+
+
+class LogFile:
+    """One regular file, open for reading; its content decompressed where it is compressed.
+
+    Args:
+        path: Its name just now.
+
+    Raises:
+        OSError: It cannot be opened.
+        UnreadableError: It is no regular file, or is compressed in a way that is not supported.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UnreadableError("expected a regular file, got a FIFO, socket or device")
+        # A FIFO may have taken the name in the meantime; opening one may not block.
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        # Not buffered: what was read once may be other bytes now.
+        self._raw = cast(BinaryIO, os.fdopen(file, "rb", buffering=0))
+        self._content: BinaryIO | None = None
+        try:
+            found = os.fstat(file)
+            if not stat.S_ISREG(found.st_mode):
+                raise UnreadableError("expected a regular file, got a FIFO, socket or device")
+            self.inode: Inode = found.st_dev, found.st_ino
+            self._decompress = self._reader()
+        except BaseException:
+            self._raw.close()
+            raise
+
+    def _reader(self) -> Callable[[BinaryIO], IO[bytes]] | None:
+        begin = _part(self._raw, 0, 6)
+        for magic, name in _REFUSED.items():
+            if begin.startswith(magic):
+                raise UnreadableError(
+                    f"{name} data is not supported: expected JSON lines, or a file compressed "
+                    "by gzip, bzip2 or xz"
+                )
+        for magic, reader in _READERS.items():
+            if begin.startswith(magic):
+                return reader
+        if self.path.name.endswith(COMPRESSED):
+            raise UnreadableError(
+                "expected data compressed by gzip, bzip2 or xz, as the name says, got something "
+                "else",
+                incomplete=len(begin) < 6,
+            )
+        return None
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the content is decompressed."""
+        return self._decompress is not None
+
+    @property
+    def place(self) -> Inode:
+        """Where a mark says that the content lies."""
+        return _NOWHERE if self.compressed else self.inode
+
+    @property
+    def file(self) -> BinaryIO:
+        """The content; raises UnreadableError."""
+        if self._decompress is None:
+            return self._raw
+        if self._content is None:
+            content = tempfile.TemporaryFile()  # noqa: SIM115 -- closed by close()
+            try:
+                with self._decompressed() as data:
+                    shutil.copyfileobj(data, content, _BLOCK)
+                # Its size is asked of the operating system, which knows what is written to it.
+                content.flush()
+            except BaseException:
+                content.close()
+                raise
+            self._content = cast(BinaryIO, content)
+        return self._content
+
+    @property
+    def size(self) -> int:
+        """Bytes of content."""
+        return os.fstat(self.file.fileno()).st_size
+
+    @property
+    def state(self) -> tuple[int, ...]:
+        """What changes whenever the file is written to, or linked elsewhere."""
+        found = os.fstat(self._raw.fileno())
+        return found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+    @property
+    def linked(self) -> bool:
+        """Whether the file still has a name."""
+        return os.fstat(self._raw.fileno()).st_nlink > 0
+
+    def mark(self, offset: int) -> Mark:
+        """The mark at an offset of the content."""
+        mark = mark_of(self.file, offset, self.size, self.place)
+        return mark if mark.length else mark._replace(changed=self.state[1])
+
+    def raw_mark(self) -> Mark:
+        """The mark of all bytes as they are on disk."""
+        size = os.fstat(self._raw.fileno()).st_size
+        return mark_of(self._raw, size, size, self.inode)
+
+    def begin(self) -> bytes:
+        """The first bytes of the content; of compressed data no more is decompressed."""
+        if self._decompress is None or self._content is not None:
+            return _part(self.file, 0, HEAD_BYTES)
+        with self._decompressed() as data:
+            return data.read(HEAD_BYTES)
+
+    @contextmanager
+    def _decompressed(self) -> Iterator[IO[bytes]]:
+        assert self._decompress is not None
+        self._raw.seek(0)
+        try:
+            with self._decompress(self._raw) as data:
+                yield data
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            incomplete = isinstance(error, EOFError)
+            raise UnreadableError(
+                f"compressed data cannot be read: {error}", incomplete=incomplete
+            ) from None
+
+    def holds(self, mark: Mark) -> bool:
+        """Whether the content is what was marked, and perhaps more."""
+        return is_same(self.file, self.size, mark)
+
+    def begins(self, other: LogFile) -> bool:
+        """Whether the other's content begins with all of this."""
+        size = self.size
+        if size > other.size:
+            return False
+        return all(
+            _part(self.file, start, min(start + _BLOCK, size))
+            == _part(other.file, start, min(start + _BLOCK, size))
+            for start in range(0, size, _BLOCK)
+        )
+
+    def is_distinct(self) -> bool:
+        """Whether two lines differ: else another file may hold the same and be no copy."""
+        lines = iter(_part(self.file, 0, _BLOCK).splitlines())
+        first = next(lines, b"")
+        return any(line != first for line in lines)
+
+    def close(self) -> None:
+        """Close it."""
+        self._raw.close()
+        if self._content is not None:
+            self._content.close()
+
+
+# All files
+
+
+def open_inodes() -> set[Inode]:
+    """Files that this process has open.
+
+    None of them may be opened and closed once more: that drops the locks that the process
+    holds on it, such as those of the store, which may lie in the same directory.
+    """
+    found = set()
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):
+            one = os.fstat(int(name))
+            found.add((one.st_dev, one.st_ino))
+    return found
+
+
+class Listing:
+    """Regular files of some directories that this process has not open, as they are now.
+
+    Args:
+        directories: Which.
+    """
+
+    def __init__(self, directories: Iterable[Path]) -> None:
+        self._paths: dict[Inode, Path] = {}
+        self._heads: dict[str, list[tuple[Path, bytes]]] | None = None
+        self._open = open_inodes()
+        for directory in directories:
+            try:
+                with os.scandir(directory) as entries:
+                    for entry in entries:
+                        self._add(entry)
+            except OSError:
+                continue
+
+    def _add(self, entry: os.DirEntry[str]) -> None:
+        try:
+            found = entry.stat()
+        except OSError:
+            return
+        inode = found.st_dev, found.st_ino
+        if stat.S_ISREG(found.st_mode) and inode not in self._open:
+            self._paths.setdefault(inode, Path(entry.path))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Listing) and self._paths == other._paths
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def at(self, inode: Inode) -> Path | None:
+        """The file of an inode."""
+        return self._paths.get(inode)
+
+    def alike(self, mark: Mark) -> list[Path]:
+        """Files whose head is the marked one's; each file's head is read once."""
+        if self._heads is None:
+            self._heads = {}
+            for path in self._paths.values():
+                begin = _begin(path)
+                self._heads.setdefault(_first_line(begin), []).append((path, begin))
+        return [
+            path
+            for path, begin in self._heads.get(mark.first, ())
+            if mark.length <= len(begin) and _head_digest(begin, mark.length) == mark.head
+        ]
+
+
+def _begin(path: Path) -> bytes:
+    try:
+        log = LogFile(path)
+    except (OSError, UnreadableError):
+        return b""
+    try:
+        return log.begin()
+    except UnreadableError:
+        return b""
+    finally:
+        log.close()
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """A file that was read, or is being read."""
+
+    mark: Mark
+    number: int
+    """Files that were found earlier have lower ones."""
+    current: bool = False
+    """Whether the position of a partition is this mark."""
+    log: LogFile | None = None
+    """Where a reader has it open."""
+    copies: list[tuple[Known, int]] = field(default_factory=list)
+    """Files that hold the same, and their sizes: what is counted of this one is of them too."""
+
+
+class Judgement(Enum):
+    """What a file is to those that are known."""
+
+    NEW = "new"
+    KNOWN = "known"
+    """It is one of them, or continues one that is not there any more."""
+    COPY = "copy"
+    """It holds what another one holds that is still there."""
+    LONGER = "longer"
+    """It begins with all that another one holds that is still there."""
+    UNSURE = "unsure"
+    """It begins as one that is not there any more, and ends before what was counted of it."""
+
+
+class Verdict(NamedTuple):
+    """What a file is, to which known one, and where it is to be read on."""
+
+    judgement: Judgement
+    known: Known | None = None
+    offset: int = 0
+
+
+class KnownFiles:
+    """Marks of all files that were read, found by place and by content.
+
+    A mark is kept for good: under whichever name, and however many files later its file, a
+    copy of it or its compressed form is found, what was counted is not counted again.
+
+    Cost:
+        Some 300 bytes of memory and 60 of the store a file; a look-up by place is a
+        dictionary's, one by content compares the files that have the same first line.
+    """
+
+    def __init__(self) -> None:
+        self._all: dict[int, Known] = {}
+        self._places: dict[Inode, Known] = {}
+        self._heads: dict[str, list[Known]] = {}
+        self._number = 0
+        self.directories: set[Path] = set()
+        """Where files are looked for under names that were not expected."""
+        self.claimed: dict[Inode, Known] = {}
+        """What readers are reading."""
+        self.changed = False
+        """Whether :meth:`text` is another than the stored one."""
+
+    def add(self, mark: Mark, *, current: bool = False) -> Known:
+        """Remember a file."""
+        self._number += 1
+        known = Known(mark, self._number, current)
+        self._all[known.number] = known
+        self._index(known)
+        self.changed |= not current and mark.offset > 0
+        return known
+
+    def _index(self, known: Known) -> None:
+        mark = known.mark
+        if mark.place != _NOWHERE:
+            self._places[mark.place] = known
+        if mark.first:
+            self._heads.setdefault(mark.first, []).append(known)
+
+    def _unindex(self, known: Known) -> None:
+        mark = known.mark
+        if self._places.get(mark.place) is known:
+            del self._places[mark.place]
+        if mark.first:
+            self._heads[mark.first].remove(known)
+
+    def update(self, known: Known, mark: Mark) -> None:
+        """A file was read further, or is found elsewhere."""
+        if (mark.place, mark.first) != (known.mark.place, known.mark.first):
+            self._unindex(known)
+            known.mark = mark
+            self._index(known)
+        known.mark = mark
+        self.changed |= not known.current and mark.offset > 0
+
+    def advance(self, known: Known, mark: Mark) -> None:
+        """A file was read further, and so were its copies."""
+        self.update(known, mark)
+        for copy, size in known.copies:
+            offset = min(size, mark.offset)
+            assert known.log is not None
+            tail = _tail(known.log.file, offset)
+            self.update(copy, copy.mark._replace(offset=offset, tail=tail))
+        known.copies = [(copy, size) for copy, size in known.copies if size > mark.offset]
+
+    def add_copy(self, log: LogFile, known: Known) -> None:
+        """Remember a file that holds what a known one holds, which is still there."""
+        size = log.size
+        mark = log.mark(min(size, known.mark.offset))
+        copy = None if log.compressed else self._places.get(log.inode)
+        if copy is None or not log.holds(copy.mark):
+            copy = self.add(mark)
+        else:
+            self.update(copy, mark)
+        known.copies = [(one, end) for one, end in known.copies if one is not copy]
+        if mark.offset < size:
+            known.copies.append((copy, size))
+
+    def add_archive(self, log: LogFile) -> None:
+        """Remember compressed bytes whose content was counted to its end."""
+        if not self.is_counted_archive(log):
+            self.add(log.raw_mark())
+
+    def forget(self, known: Known) -> None:
+        """Drop a file that nothing was counted of, or that another mark stands for."""
+        if self._all.pop(known.number, None) is not None:
+            self._unindex(known)
+
+    def retire(self, known: Known) -> None:
+        """No partition's position is this file's any more."""
+        known.current = False
+        if known.mark.offset:
+            self.changed = True
+        else:
+            self.forget(known)
+
+    def text(self) -> str:
+        """All marks but those that are positions of partitions."""
+        return marks_text(
+            known.mark for known in self._all.values() if known.mark.offset and not known.current
+        )
+
+    def at(self, inode: Inode) -> Known | None:
+        """What was last known to lie there."""
+        return self._places.get(inode)
+
+    def note(self, path: Path) -> None:
+        """Remember the file of a name that a reader comes to later, to recognise its copies."""
+        try:
+            log = LogFile(path)
+        except (OSError, UnreadableError):
+            return
+        known = self._places.get(log.inode)
+        if log.inode not in self.claimed and not log.compressed:
+            if known is None or not log.holds(known.mark):
+                self.add(log.mark(0))
+            elif not known.mark.offset:
+                self.update(known, log.mark(0))
+        log.close()
+
+    def listing(self) -> Listing:
+        """What the directories hold now."""
+        return Listing(self.directories)
+
+    def is_counted_archive(self, log: LogFile) -> bool:
+        """Whether these compressed bytes were counted to their end, in whichever file."""
+        raw = log.raw_mark()
+        return any(known.mark[:4] == raw[:4] for known in self._heads.get(raw.first, ()))
+
+    def judge(self, log: LogFile, *, unread: bool = False) -> Verdict:
+        """What a file is to the known ones.
+
+        Args:
+            log: The file.
+            unread: It was empty when a reader took it, so that any other one has precedence.
+        """
+        size = log.size
+        best = None if log.compressed else self._places.get(log.inode)
+        if best is not None and not log.holds(best.mark):
+            best = None
+        if best is not None and best.mark.offset == size:
+            return Verdict(Judgement.KNOWN, best, size)
+        here = best
+        copies = [] if here is None else [copy for copy, _ in here.copies]
+        unsure: Known | None = None
+        longer: tuple[Known, int] | None = None
+        listing: Listing | None = None
+        for known in self._alike(log):
+            if known is here or known.log is log or known in copies:
+                continue
+            if here is not None and not unread and _rank(here) > _rank(known):
+                continue
+            listing = listing or self.listing()
+            original = self._original(known, listing, log)
+            if original is not None:
+                try:
+                    if log.begins(original) and (log.compressed or log.is_distinct()):
+                        return Verdict(Judgement.COPY, known)
+                    if original.begins(log) and original.is_distinct():
+                        longer = known, whole_lines(original)
+                finally:
+                    if original is not known.log:
+                        original.close()
+            elif log.holds(known.mark):
+                if best is None or known.mark.offset > best.mark.offset:
+                    best = known
+            elif size < known.mark.offset:
+                unsure = known
+        if best is not None and best.mark.offset:
+            return Verdict(Judgement.KNOWN, best, best.mark.offset)
+        if longer is not None:
+            return Verdict(Judgement.LONGER, longer[0], longer[1])
+        if best is not None:
+            return Verdict(Judgement.KNOWN, best)
+        return Verdict(Judgement.NEW if unsure is None else Judgement.UNSURE, unsure)
+
+    def _alike(self, log: LogFile) -> list[Known]:
+        begin = log.begin()
+        return [
+            known
+            for known in self._heads.get(_first_line(begin), ())
+            if known.mark.length > len(begin)
+            or _head_digest(begin, known.mark.length) == known.mark.head
+        ]
+
+    def _original(self, known: Known, listing: Listing, log: LogFile) -> LogFile | None:
+        """The file of a mark, if it is still there and not the one in question."""
+        if known.log is not None:
+            return known.log if known.log.holds(known.mark) else None
+        path = listing.at(known.mark.place)
+        if path is None or known.mark.place == log.inode:
+            return None
+        return self.open_if_same(path, known.mark)
+
+    def open_if_same(self, path: Path, mark: Mark) -> LogFile | None:
+        """A file, if it has the content that was marked."""
+        try:
+            log = LogFile(path)
+        except (OSError, UnreadableError):
+            return None
+        try:
+            if log.holds(mark):
+                return log
+        except (OSError, UnreadableError):
+            pass
+        log.close()
+        return None
+
+    def find(
+        self, known: Known, listing: Listing, *, near: Path, cut: bool = False
+    ) -> LogFile | None:
+        """The file of a mark, wherever it is now; its copy or compressed form if there is no other.
+
+        Args:
+            known: The file.
+            listing: Where to look.
+            near: Its own name, tried first, then those that begin with it.
+            cut: The file at its place has other content now.
+        """
+        mark = known.mark
+        place = listing.at(mark.place)
+        if place is not None and not cut and (log := self._unclaimed(place, known)):
+            # What is compressed now was not read there: the inode was given to another file.
+            if not log.compressed:
+                return log
+            log.close()
+        # Of several copies the longest is the latest; else the name itself, names that rotation
+        # makes of it, and not compressed before compressed.
+        paths = sorted(
+            listing.alike(mark),
+            key=lambda one: (
+                one != near,
+                not one.name.startswith(near.name),
+                one.name.endswith(COMPRESSED),
+            ),
+        )
+        best: LogFile | None = None
+        for path in paths:
+            log = self._unclaimed(path, known)
+            if log is None or (cut and log.inode == mark.place):
+                continue
+            if best is None or log.size > best.size:
+                best, log = log, best
+            if log is not None:
+                log.close()
+        return best
+
+    def _unclaimed(self, path: Path, known: Known) -> LogFile | None:
+        log = self.open_if_same(path, known.mark)
+        if log is not None and self.claimed.get(log.inode, known) is not known:
+            log.close()
+            return None
+        return log
+
+
+def whole_lines(log: LogFile) -> int:
+    """Where the last whole line of a file ends."""
+    end = log.size
+    while end:
+        start = max(0, end - _BLOCK)
+        found = _part(log.file, start, end).rfind(b"\n") + 1
+        if found:
+            return start + found
+        end = start
+    return 0
+
+
+def _rank(known: Known) -> tuple[int, bool, int]:
+    """Of two files that hold the same, the higher one is read and the other is its copy."""
+    return known.mark.offset, known.log is not None, -known.number

@@ -3,38 +3,66 @@
 from __future__ import annotations
 
 import glob
+import logging
+import resource
+import stat
 import time
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from streameval.errors import ConfigError
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
 from streameval.stream.settings import FilesSettings
-from streameval.stream.sources.followed_file import FollowedFile
+from streameval.stream.sources.file_marks import (
+    Inode,
+    Judgement,
+    Known,
+    KnownFiles,
+    LogFile,
+    UnreadableError,
+    mark_at,
+    marks_of,
+    open_inodes,
+)
+from streameval.stream.sources.followed_file import FollowedFile, unsure
 from streameval.stream.sources.label_turns import LabelTurns
 
 __all__ = ["FilesSource"]
 
+_log = logging.getLogger(__name__)
+
 _LOOK_SECONDS = 1.0
 _POLL_SECONDS = 0.05
+
+_KNOWN = "files:"
+"""The row of positions that holds the marks of files that no partition is reading."""
+
+_INCOMPLETE_SECONDS = 60.0
+"""Compressed data that ends early and was not written to for so long is not being written."""
 
 
 class FilesSource:
     """Follows files by name, each path a partition of its own.
 
     Patterns are looked at again every second, so that new files are found. A
-    path is followed through rotation by rename, and what it was renamed to is not
-    read again where a pattern matches that name too. A file that was cut to nothing
-    is read from its beginning.
+    path is followed through rotation by rename, by copy and truncation, and by compression.
+    What was counted of a file is not counted again under another name, in a copy of it or in
+    its compressed form, whichever way a pattern matches these.
 
     Args:
         settings: Which files.
         positions: Where to go on, by partition.
         clock: Seconds, only ever forward.
         sleep: How to wait for so many seconds.
+        handles: Most files that are held open. None: a quarter of what the process may open,
+            and at most 256.
 
     Raises:
         ConfigError: A path without a pattern in it does not exist, and is not followed.
+
+    Cost:
+        A look is a listing and one ``stat`` a file. A file is opened when it has changed.
     """
 
     def __init__(
@@ -44,14 +72,32 @@ class FilesSource:
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
+        handles: int | None = None,
     ) -> None:
         self._settings = settings
-        self._positions = dict(positions)
         self._clock = clock
         self._sleep = sleep
-        self._files: dict[Path, FollowedFile] = {}
-        self._past: dict[Path, tuple[int, int]] = {}
-        """Names of files that were read to their end under another name, and which these are."""
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._handles = handles or (256 if limit < 0 else max(4, min(256, limit // 4)))
+        self._known = KnownFiles()
+        self._files: dict[str, FollowedFile] = {}
+        self._open: dict[FollowedFile, None] = {}
+        """Readers that hold a file open; the one that was read last is the last."""
+        self._due: set[FollowedFile] = set()
+        """Readers that hold none, and have not been tried since the last look."""
+        self._decided: dict[Inode, tuple[int, ...]] = {}
+        """Files under a pattern that are not read as they are, and their states."""
+        self._waiting: dict[Inode, tuple[Known, int]] = {}
+        """Copies of files that are being read, and their sizes."""
+        self._incomplete: dict[Inode, tuple[tuple[int, ...], float, str]] = {}
+        """Compressed data that ends early: its state, since when, and what to say of it."""
+        self._refused: dict[Path, str] = {}
+        self._missed: dict[str, str] = {}
+        """What was lost of files that are not there any more."""
+        self._held: set[Inode] = set()
+        """What the process had open then: a pattern may match the store."""
+        self._refreshed = False
+        """Whether readers have seen, since this look, what became of their files."""
         self._turn = 0
         self._label_turns = LabelTurns()
         self._patterns: list[tuple[Kind, str]] = [
@@ -64,49 +110,237 @@ class FilesSource:
                 if not glob.has_magic(pattern) and not Path(pattern).exists():
                     raise ConfigError(f"files.{kind}: expected a file, got {pattern!r}: not there")
         self._looked = self._clock()
+        self._resume(positions)
         self._look()
+
+    # Where to begin
+
+    def _resume(self, positions: Mapping[str, Position]) -> None:
+        """Find every file that was being read, before any other is looked at."""
+        resumed = []
+        for mark in marks_of(str(positions.get(_KNOWN, {}).get("past", ""))):
+            self._known.add(mark)
+        self._known.changed = False
+        for partition, position in positions.items():
+            if not partition.startswith("files:/"):
+                continue
+            # Rotated files, as an older release remembered them.
+            for mark in marks_of(str(position.get("past", ""))):
+                self._known.add(mark)
+            path = Path(partition.removeprefix("files:"))
+            self._known.directories.add(path.parent)
+            kind = self._kind(path)
+            if position.get("gone"):
+                continue
+            known = self._known.add(mark_at(position), current=kind is not None)
+            if kind is not None:
+                resumed.append((path, kind, known))
+        for _, pattern in self._patterns:
+            self._known.directories.add(Path(pattern).absolute().parent)
+        listing = self._known.listing()
+        for path, kind, known in resumed:
+            self._follow(path, kind).resume(known, listing)
+
+    def _kind(self, path: Path) -> Kind | None:
+        """What the records of a path are; None where no pattern matches it."""
+        for kind, pattern in self._patterns:
+            parts = Path(pattern).absolute().parts
+            if not glob.has_magic(pattern):
+                if path.parts == parts:
+                    return kind
+            elif len(parts) == len(path.parts) and all(map(fnmatchcase, path.parts, parts)):
+                return kind
+        return None
+
+    def _follow(self, path: Path, kind: Kind, *, partition: str = "") -> FollowedFile:
+        exact = any(str(Path(pattern).absolute()) == str(path) for _, pattern in self._patterns)
+        file = FollowedFile(
+            path,
+            kind,
+            self._known,
+            follow=self._settings.follow,
+            matched=not exact,
+            partition=partition,
+        )
+        self._files[file.partition] = file
+        self._due.add(file)
+        self._known.directories.add(path.parent)
+        return file
+
+    # Looking for files
 
     def _look(self) -> None:
         """Find files that match and are not followed yet."""
-        found: list[tuple[Path, Kind, bool]] = []
+        found: set[Path] = set()
+        self._refreshed = False
         for kind, pattern in self._patterns:
-            magic = glob.has_magic(pattern)
-            for name in sorted(glob.glob(pattern)) if magic else [pattern]:
-                path = Path(name).absolute()
-                if path not in self._files and not path.is_dir():
-                    found.append((path, kind, magic))
-        others = [path for path, _, magic in found if magic and not self._position(path)]
-        # Those first that were read before: what looks new may be one of them, renamed.
-        for path, kind, magic in sorted(found, key=lambda one: self._position(one[0]) is None):
-            position = self._position(path)
-            if path in self._files or self._is_known(path, new=position is None and magic):
+            if not glob.has_magic(pattern):
+                path = Path(pattern).absolute()
+                found.add(path)
+                if f"files:{path}" not in self._files:
+                    self._follow(path, kind).begin()
                 continue
-            self._files[path] = FollowedFile(
-                path,
-                kind,
-                position,
-                follow=self._settings.follow,
-                others=others if magic else (),
-                keep_past=magic,
-            )
+            for name in sorted(glob.glob(pattern)):
+                path = Path(name).absolute()
+                if path not in found:
+                    found.add(path)
+                    self._look_at(path, kind)
+        for path in [path for path in self._refused if path not in found]:
+            del self._refused[path]
+        for file in list(self._files.values()):
+            self._drop_ended(file, found)
+        self._due.update(self._files.values())
 
-    def _position(self, path: Path) -> Position | None:
-        return self._positions.get(f"files:{path}")
+    def _drop_ended(self, file: FollowedFile, found: set[Path]) -> None:
+        if file.path not in found:
+            file.note_absent()
+        if file.gone and not file.opened:
+            if file.missed:
+                self._missed[file.partition] = file.missed
+            file.close()
+            self._open.pop(file, None)
+            self._due.discard(file)
+            del self._files[file.partition]
 
-    def _is_known(self, path: Path, *, new: bool) -> bool:
-        """Whether it is a file that is being read, or was, under the name it had before."""
+    def _look_at(self, path: Path, kind: Kind) -> None:
         try:
-            found = path.stat()
+            seen = path.stat()
         except OSError:
+            return
+        inode = seen.st_dev, seen.st_ino
+        if stat.S_ISDIR(seen.st_mode) or inode in self._known.claimed:
+            self._refused.pop(path, None)
+            return
+        state = seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+        if self._decided.get(inode) == state and self._waits(inode):
+            return
+        if inode in self._incomplete and self._incomplete[inode][0] == state:
+            _, since, text = self._incomplete[inode]
+            if self._clock() - since >= _INCOMPLETE_SECONDS:
+                self._tell(path, text)
+            return
+        # A reader comes to its own name, and to what rotation made of it, by itself.
+        if f"files:{path}" in self._files or any(file.wants(path) for file in self._bases(path)):
+            return
+        if not self._refreshed:
+            self._refreshed = True
+            self._held = open_inodes()
+            for file in self._files.values():
+                file.refresh()
+        if inode in self._known.claimed or inode in self._held:
+            return
+        try:
+            log = LogFile(path)
+        except UnreadableError as error:
+            self._refuse(path, inode, state, error)
+            return
+        except OSError as error:
+            self._tell(path, f"cannot be opened: {error.strerror}")
+            return
+        taken = False
+        try:
+            # Otherwise renamed in the meantime; the next look finds it.
+            if log.inode == inode:
+                taken = self._judge(path, kind, log, state)
+        except UnreadableError as error:
+            self._refuse(path, inode, state, error)
+        finally:
+            if not taken:
+                log.close()
+
+    def _waits(self, inode: Inode) -> bool:
+        """Whether what was decided about a file still holds."""
+        if inode not in self._waiting:
+            return True
+        original, size = self._waiting[inode]
+        return original.current and original.mark.offset < size
+
+    def _bases(self, path: Path) -> list[FollowedFile]:
+        """Readers of names that rotation may have made a name from."""
+        name, found = path.name, []
+        for end, sign in enumerate(name):
+            if sign in ".-_" and end:
+                base = self._files.get(f"files:{path.parent / name[:end]}")
+                if base is not None:
+                    found.append(base)
+        return found
+
+    def _judge(self, path: Path, kind: Kind, log: LogFile, state: tuple[int, ...]) -> bool:
+        """Read a file, or remember why it is not read; whether a reader has it now."""
+        self._waiting.pop(log.inode, None)
+        self._incomplete.pop(log.inode, None)
+        if log.compressed and self._known.is_counted_archive(log):
+            self._decide(path, log.inode, state)
             return False
-        files = self._files.values()
-        inode = found.st_dev, found.st_ino
-        if self._past.get(path) == inode or any(file.inode == inode for file in files):
-            return True
-        if new and any(file.has_read(path) for file in files):
-            self._past[path] = inode
-            return True
-        return False
+        judgement, known, offset = self._known.judge(log)
+        if judgement is Judgement.UNSURE:
+            assert known is not None
+            self._decide(path, log.inode, state)
+            self._tell(path, f"is not read: {unsure(log, known)}")
+            return False
+        if judgement is Judgement.COPY:
+            assert known is not None
+            self._known.add_copy(log, known)
+            self._decide(path, log.inode, state)
+            if known.mark.offset < log.size:
+                self._waiting[log.inode] = known, log.size
+            elif log.compressed:
+                self._known.add_archive(log)
+            _log.info("%a: holds what another file holds; is not counted", str(path))
+            return False
+        if judgement is Judgement.LONGER:
+            here = None if log.compressed else self._known.at(log.inode)
+            known = here or self._known.add(log.mark(offset))
+            self._known.update(known, log.mark(offset))
+            _log.info(
+                "%a: its first %d bytes are what another file holds; that part is not counted",
+                *(str(path), offset),
+            )
+        elif known is None:
+            known = self._known.add(log.mark(0))
+        elif known.current:
+            # Its reader is about to find out that it was cut, or moved.
+            return False
+        elif known.mark.offset >= log.size:
+            if log.compressed:
+                self._known.add_archive(log)
+            elif known.mark.place != log.inode:
+                self._known.update(known, log.mark(known.mark.offset))
+            self._decide(path, log.inode, state)
+            return False
+        elif known.mark.place != log.inode:
+            _log.info(
+                "%a: continues a file of which %d bytes are counted",
+                *(str(path), known.mark.offset),
+            )
+        self._decide(path, log.inode, ())
+        partition = f"files:{path}"
+        if partition in self._files:
+            partition = f"{partition}#{log.inode[1]}"
+        self._follow(path, kind, partition=partition).take(known, log)
+        return True
+
+    def _decide(self, path: Path, inode: Inode, state: tuple[int, ...]) -> None:
+        self._decided[inode] = state
+        self._refused.pop(path, None)
+
+    def _refuse(
+        self, path: Path, inode: Inode, state: tuple[int, ...], error: UnreadableError
+    ) -> None:
+        """Say by name that a file cannot be read; not while it is still being compressed."""
+        text = f"is not read: {error}"
+        if error.incomplete and self._settings.follow:
+            self._incomplete[inode] = state, self._clock(), text
+        else:
+            self._decide(path, inode, state)
+            self._tell(path, text)
+
+    def _tell(self, path: Path, text: str) -> None:
+        if self._refused.get(path) != text:
+            _log.warning("%a: %s", str(path), text)
+        self._refused[path] = text
+
+    # Reading
 
     def read(self, most: int, timeout: float) -> list[Batch]:
         """Some megabyte of lines of each file in turn, until there are ``most`` records.
@@ -118,15 +352,16 @@ class FilesSource:
             if self._clock() - self._looked >= _LOOK_SECONDS:
                 self._looked = self._clock()
                 self._look()
-            batches = self._read_round(most)
+            # Where files begin, before and after: a reader may come to another one.
+            batches = [*self._openings(), *self._read_round(most), *self._openings()]
             left = until - self._clock()
             if batches or left <= 0 or self.finished:
                 return batches
             self._sleep(min(_POLL_SECONDS, left))
 
     def _read_round(self, most: int) -> list[Batch]:
-        files = list(self._files.values())
-        # Who comes first changes, so that a fast file does not starve the others.
+        files = [file for file in self._files.values() if file in self._due or not file.is_released]
+        # Which file is first changes, so that a fast file does not starve the others.
         self._turn += 1
         others = self._read_each([file for file in files if file.kind != "labels"], most)
         labels = [file for file in files if file.kind == "labels"]
@@ -136,7 +371,11 @@ class FilesSource:
         batches: list[Batch] = []
         records = 0
         for n in range(len(files)):
-            batch = files[(self._turn + n) % len(files)].read()
+            file = files[(self._turn + n) % len(files)]
+            batch = file.read()
+            if batch is None:
+                self._due.discard(file)
+            self._bound(file, read=batch is not None)
             if batch is not None:
                 batches.append(batch)
                 records += len(batch.messages)
@@ -144,12 +383,36 @@ class FilesSource:
                     break
         return batches
 
+    def _bound(self, file: FollowedFile, *, read: bool) -> None:
+        """Hold few files open: close those that nothing was read of for longest."""
+        if file.is_open and (read or file not in self._open):
+            self._open.pop(file, None)
+            self._open[file] = None
+        while len(self._open) > self._handles:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.release()
+
+    def _openings(self) -> list[Batch]:
+        """Positions of files that were opened; then the marks of all that are not read now."""
+        batches = [file.opening() for file in self._files.values() if file.opened]
+        found = [batch for batch in batches if batch is not None]
+        if self._known.changed:
+            self._known.changed = False
+            found.append(Batch(_KNOWN, "records", [], [], {"past": self._known.text()}))
+        return found
+
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
-        """Nothing to do: files belong to who writes them."""
+        """Nothing to do: files belong to the program that writes them."""
 
     def status(self) -> list[PartitionStatus]:
         """Every file, and how many bytes of it are still to be read."""
-        return [file.status() for file in self._files.values()]
+        found = {file.partition: file.status() for file in self._files.values()}
+        for partition, missed in self._missed.items():
+            found.setdefault(partition, PartitionStatus(partition, None, 0, "", missed))
+        for path, problem in self._refused.items():
+            found.setdefault(f"files:{path}", PartitionStatus(f"files:{path}", None, 0, problem))
+        return list(found.values())
 
     @property
     def finished(self) -> bool:

@@ -1,28 +1,46 @@
 """One path, followed by name through rotations, as ``tail -F`` does.
 
-What a position means is told by the file's content, not by its inode, which a
-restored or copied file does not keep: how far it was read, a digest of its
-first line and one of the bytes before that place. After a restart the file
-that was being read is looked for under its own name and under those that
-rotation gives (``a.jsonl.1``, ``a.jsonl-20260101``).
+What a position means is told by the file's content, not by its name: how far it was read, a digest
+of its head and one of the bytes before that place (:mod:`streameval.stream.sources.file_marks`).
+After a restart the file that was being read is looked for by its inode, under its own name, and
+by its content in the directories that files are read from, compressed files among them.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-from streameval.errors import shown
-from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
-from streameval.stream.sources.file_marks import Mark, is_same, mark_of, past_of, past_text
+from streameval.stream.batch import Batch, Kind, PartitionStatus
+from streameval.stream.sources.file_marks import (
+    COMPRESSED,
+    HEAD_BYTES,
+    Inode,
+    Judgement,
+    Known,
+    KnownFiles,
+    Listing,
+    LogFile,
+    Mark,
+    UnreadableError,
+    position_of,
+    whole_lines,
+)
 from streameval.stream.sources.lines import Lines, next_lines
 
 __all__ = ["FollowedFile"]
 
+_MOST_ABSENT = 60
+"""Looks at which a file's name is not there, until it is not waited for any more."""
+
 _log = logging.getLogger(__name__)
+
+
+class _NotYetError(Exception):
+    """A file is a copy of one that is not counted as far, and may be cut before it is."""
 
 
 class FollowedFile:
@@ -31,204 +49,538 @@ class FollowedFile:
     Args:
         path: The name that is followed; it need not exist yet.
         kind: What its records are.
-        position: Next to read, or None for the beginning.
+        files: All files that are known.
         follow: False: what the file holds now is all there is.
-        others: Other names that the file of the position may have been given by a
-            rotation whose names do not begin with the path's.
-        keep_past: Remember what was read under the name before, for :meth:`has_read`.
+        matched: The path was found by a pattern: an empty file may become a copy of another.
+        partition: Of what it reads, if not that of the path.
     """
 
     def __init__(
         self,
         path: Path,
         kind: Kind,
-        position: Position | None,
+        files: KnownFiles,
         *,
         follow: bool,
-        others: Sequence[Path] = (),
-        keep_past: bool = False,
+        matched: bool,
+        partition: str = "",
     ) -> None:
         self.path = path
-        self.partition = f"files:{path}"
+        self.partition = partition or f"files:{path}"
         self.kind = kind
+        self._files = files
         self._follow = follow
-        self._offset = 0
-        self._file: BinaryIO | None = None
-        self._head = ""
+        self._matched = matched
+        self._unjudged = False
+        """Whether the file was empty when it was found."""
+        self._known: Known | None = None
+        self._log: LogFile | None = None
+        self._inode: Inode | None = None
+        self._idle: tuple[int, ...] | None = None
+        """The state of the file when nothing was left to read."""
+        self._refused: tuple[Inode, tuple[int, ...]] | None = None
+        """A file under the path that is not read, and its state then."""
         self._problem = ""
-        self._keep_past = keep_past
-        self._past: list[Mark] = []
-        if position is not None and keep_past:
-            self._past = past_of(position)
-        if position is not None and int(position["offset"]):
-            self._offset = int(position["offset"])
-            self._head = str(position["head"])
-            self._resume(position, others)
-        else:
-            # Held open from now on, so that a rotation before the first read loses nothing.
-            self._open_next()
+        self.missed = ""
+        self.opened = False
+        """Whether the position of a file that was opened is still to be stored."""
+        self._absent = 0
+        self._last: Mark | None = None
+        self.gone = False
+        """Whether nothing is left under this name: its file was deleted, and no other has it."""
 
-    # Finding the file again
+    # Where to begin
 
-    def _resume(self, position: Position, others: Sequence[Path]) -> None:
-        mark = Mark(self._offset, self._head, str(position["tail"]))
-        while True:
-            before = _rotated(self.path)
-            for candidate in (self.path, *(sibling.path for sibling in before), *others):
-                try:
-                    file = candidate.open("rb")
-                except OSError:
-                    continue
-                if is_same(file, mark):
-                    self._file = file
-                    return
-                file.close()
+    def begin(self) -> None:
+        """Hold the file open, so that a rotation before the first read loses nothing."""
+        self._open_next()
+
+    def resume(self, known: Known, listing: Listing) -> None:
+        """Go on where a stored position is; the file is looked for in a listing."""
+        self._known = known
+        while not self._find_moved(listing) and not self._find(listing):
             # A rotation in the meantime may have given it a name that was not looked at.
-            if _rotated(self.path) == before:
+            again = self._files.listing()
+            if again == listing:
+                self._vanished()
+                return
+            listing = again
+
+    def take(self, known: Known, log: LogFile) -> None:
+        """Go on in a file that holds what a mark says."""
+        self._known = known
+        known.current = True
+        self._hold(log, known.mark.offset)
+
+    def _find(self, listing: Listing, *, cut: bool = False) -> bool:
+        assert self._known is not None
+        log = self._files.find(self._known, listing, near=self.path, cut=cut)
+        if log is None:
+            return False
+        self._hold(log, self._known.mark.offset)
+        return True
+
+    def _find_moved(self, listing: Listing) -> bool:
+        """Go on in a rotated file if the current one was empty when it was last seen.
+
+        Nothing but its inode identifies an empty file, and that may be another file's now. What
+        rotation made of this name since is older than the file there, and comes first.
+        """
+        assert self._known is not None
+        mark = self._known.mark
+        if not mark.changed:
+            return False
+        place = self._files.find(self._known, listing, near=self.path)
+        last = None
+        if place is not None:
+            last = place.state[1]
+            # Before the others: what holds the same is a copy of it.
+            self._files.update(self._known, place.mark(0))
+            place.close()
+        for sibling in reversed(_rotated(self.path)):
+            if sibling.changed <= mark.changed or sibling.inode in self._files.claimed:
+                continue
+            if last is not None and sibling.changed > last:
                 break
-        self._lost(f"the file read up to byte {self._offset} is not there any more")
-        self._offset = 0
-        self._head = ""
-        # Which rotated files have been read cannot be told then: only the live one is.
+            try:
+                log = LogFile(sibling.path)
+            except UnreadableError as error:
+                self._miss(sibling.path, str(error))
+                continue
+            except OSError:
+                continue
+            if log.inode == sibling.inode and self._move_to(log, live=False):
+                return True
+            log.close()
+        self._files.update(self._known, mark)
+        return False
+
+    def _hold(self, log: LogFile, offset: int) -> None:
+        """Read on in a file that is open."""
+        assert self._known is not None
+        self._let_go()
+        self._unjudged = self._matched and not self._known.mark.length
+        self._log, self._inode = log, log.inode
+        self._known.log = log
+        self._files.update(self._known, log.mark(offset))
+        self._files.claimed[log.inode] = self._known
+        self._idle = None
+        self.opened = True
+
+    def _let_go(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        if self._known is not None:
+            self._known.log = None
+        if self._inode is not None:
+            self._files.claimed.pop(self._inode, None)
+            self._inode = None
+
+    def _leave(self) -> None:
+        """The current file was read to its end, or is lost."""
+        self._let_go()
+        if self._known is not None:
+            self._files.retire(self._known)
+            self._known = None
+
+    def _vanished(self) -> None:
+        """The current file is not there any more under any name."""
+        assert self._known is not None
+        offset = self._known.mark.offset
+        text = f"the file read up to byte {offset} is not there any more"
+        # What was read to its end may be deleted.
+        told = self._idle is not None and self._idle[0] == offset
+        if not self._matched or _stat_inode(self.path) is not None:
+            if not told and offset:
+                self._lost(text)
+            elif not told:
+                self._lack(text)
+            self._leave()
+            self._open_next()
+            return
+        if not told:
+            self._lack(text)
+        self._end()
+
+    def _end(self) -> None:
+        """Nothing more comes under this name unless another file gets it."""
+        self._last = self._known.mark if self._known is not None else None
+        self._leave()
+        self.gone = self.opened = True
+
+    def _lack(self, what: str) -> None:
+        self.missed = f"{what}; what it held beyond that is not counted"
+        _log.warning("%a: %s", str(self.path), self.missed)
 
     def _lost(self, what: str) -> None:
         self._problem = f"{what}; what it held beyond that is not counted"
-        _log.warning("%s: %s", shown(str(self.path)), self._problem)
+        _log.warning("%a: %s", str(self.path), self._problem)
 
-    def has_read(self, path: Path) -> bool:
-        """Whether a file is one that was read to its end, before its name went to another."""
-        try:
-            with path.open("rb") as file:
-                return any(is_same(file, mark) for mark in self._past)
-        except OSError:
-            return False
+    def refresh(self) -> None:
+        """Bring the marks up to date with what is there, so that copies of it are recognised."""
+        if self._log is None and self._known is not None:
+            self._reopen()
+        log, known = self._log, self._known
+        if log is not None and known is not None:
+            if not log.holds(known.mark):
+                self._cut(log.size)
+            elif known.mark.length < HEAD_BYTES:
+                self._files.update(known, log.mark(known.mark.offset))
+        live = _stat_inode(self.path)
+        if live is not None and live not in self._files.claimed:
+            self._files.note(self.path)
+
+    def note_absent(self) -> None:
+        """Its name was not there at a look; a minute of that ends a file that was read."""
+        self._absent += 1
+        if (
+            self._absent >= _MOST_ABSENT
+            and self._matched
+            and self._known is not None
+            and self._idle is not None
+            and self._idle[0] == self._known.mark.offset
+        ):
+            self._end()
+
+    # Handles
 
     @property
-    def inode(self) -> tuple[int, int] | None:
-        """Device and inode of the file that is being read."""
-        return None if self._file is None else _inode(os.fstat(self._file.fileno()))
+    def is_open(self) -> bool:
+        """Whether a file handle is held."""
+        return self._log is not None
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the handle of a known file was closed."""
+        return self._log is None and self._known is not None
+
+    def release(self) -> None:
+        """Close the handle; the file is found again by its mark."""
+        if self._log is not None and self._known is not None:
+            if not self._log.linked or self._log.compressed:
+                return
+            self._log.close()
+            self._log = None
+            self._known.log = None
+
+    def _reopen(self) -> bool:
+        """Whether there is something to read in a file whose handle was closed."""
+        assert self._known is not None
+        try:
+            found = self.path.stat()
+        except OSError:
+            found = None
+        if found is not None and _inode(found) == self._inode:
+            if (found.st_size, found.st_mtime_ns, found.st_ctime_ns) == self._idle:
+                return False
+            if self._find_moved(self._files.listing()):
+                return True
+            log = self._files.open_if_same(self.path, self._known.mark)
+            if log is not None:
+                self._hold(log, self._known.mark.offset)
+                return True
+            self._cut(found.st_size)
+            return self._log is not None
+        listing = self._files.listing()
+        if not self._find_moved(listing) and not self._find(listing):
+            self._vanished()
+        return self._log is not None
 
     # Reading
 
     def read(self) -> Batch | None:
         """The next megabyte of lines, or None while there is nothing new."""
-        while True:
-            if self._file is None and not self._open_next():
+        while not self.gone:
+            if self._known is None and not self._open_next():
                 return None
-            assert self._file is not None
+            if self._log is None and not self._reopen():
+                return None
+            log, known = self._log, self._known
+            if log is None or known is None:
+                return None
             # Asked first: nobody appends to a file after it was moved away and replaced, so
             # the size that is told after that is its last.
             replaced = self._replaced()
-            size = os.fstat(self._file.fileno()).st_size
-            if size < self._offset:
-                self._lost(f"the file was cut to {size} bytes when {self._offset} had been read")
-                self._offset = 0
-                self._head = ""
-            if size > self._offset:
-                last = not self._follow or replaced
-                lines = next_lines(self._file, self._offset, size, last=last)
-                if lines.end > self._offset:
-                    return self._batch(lines)
-                if not replaced:
-                    return None
+            state = log.state
+            if state == self._idle and not replaced:
+                return None
+            mark = known.mark
+            if not log.holds(mark):
+                self._cut(log.size)
+                continue
+            size = log.size
+            if size and self._unjudged and not self._is_new(log, known):
+                return None
+            if size > mark.offset:
+                last = not self._follow or replaced or log.compressed
+                lines = next_lines(log.file, mark.offset, size, last=last)
+                after = log.mark(lines.end)
+                # What was read is of this file only if it was not cut in the meantime.
+                if not log.holds(mark):
+                    continue
+                if lines.end > mark.offset:
+                    return self._batch(lines, after)
+            if log.compressed:
+                self._files.add_archive(log)
             if not replaced:
+                self._idle = state
+                # A file of this name comes after a rotated one, compressed or not.
+                if log.compressed and log.path == self.path:
+                    self._end()
                 return None
             if not self._open_next():
                 return None
+        return None
+
+    def _batch(self, lines: Lines, after: Mark) -> Batch:
+        assert self._known is not None
+        self._files.advance(self._known, after)
+        self.opened = False
+        return Batch(
+            self.partition,
+            self.kind,
+            lines.messages,
+            lines.places,
+            position_of(after),
+            bad=lines.bad,
+        )
+
+    def opening(self) -> Batch | None:
+        """The position where a file begins that was opened, or that it is deleted."""
+        self.opened = False
+        mark = self._last if self._known is None else self._known.mark
+        if mark is None:
+            return None
+        position = position_of(mark)
+        if self.gone:
+            position["gone"] = 1
+        return Batch(self.partition, self.kind, [], [], position)
+
+    def _is_new(self, log: LogFile, known: Known) -> bool:
+        """Whether a file that was empty holds now what no other file holds."""
+        if log.inode != _stat_inode(self.path):
+            self._files.note(self.path)
+        verdict = self._files.judge(log, unread=True)
+        if verdict.judgement is Judgement.NEW or verdict.known is known:
+            self._unjudged = False
+            return True
+        self._end()
+        return False
+
+    def _cut(self, size: int) -> None:
+        """The current file holds other bytes now: its copy, if there is one, is read on first."""
+        assert self._known is not None
+        known = self._known
+        if self._find(self._files.listing(), cut=True):
+            return
+        self._lost(f"the file was cut to {size} bytes when {known.mark.offset} had been read")
+        # What was counted is still recognised in a copy that is found later.
+        self._let_go()
+        self._files.update(known, known.mark._replace(device=0, inode=0))
+        self._leave()
+        self._open_next()
+
+    # Finding the next file
 
     def _open_next(self) -> bool:
         """Open what comes after the file that was read to its end; False: not there yet.
 
         Names are not kept: the next rotation gives them to other files.
         """
+        passed: set[Inode] = set()
         while True:
-            younger = _younger(self.path, self._file)
+            younger = self._younger(passed)
             path = younger[0].path if younger else self.path
+            if younger:
+                # Before the others: what holds the same as the live file is a copy of it.
+                self._files.note(self.path)
+            if not younger and _stat_inode(path) in self._files.claimed:
+                return False
             try:
-                file = path.open("rb")
+                log = LogFile(path)
             except FileNotFoundError:
                 if younger:
                     continue
                 return False
-            except OSError as error:
-                self._problem = f"cannot be opened: {error.strerror}"
+            except (OSError, UnreadableError) as error:
+                if younger and isinstance(error, UnreadableError):
+                    if not error.incomplete:
+                        self._miss(path, str(error))
+                    passed.add(younger[0].inode)
+                    continue
+                said = error.strerror if isinstance(error, OSError) else error
+                self._problem = f"cannot be opened: {said}"
                 return False
-            opened = _inode(os.fstat(file.fileno()))
             # A rotation in the meantime gave the name to a later file. A rotated file is the
             # one that was seen under it; what is live comes next while nothing is in between.
-            if younger[0].inode == opened if younger else not _younger(self.path, self._file):
-                break
-            file.close()
-        if self._file is not None:
-            if opened == self.inode:
-                file.close()
-                return False
-            if self._keep_past and self._offset:
-                self._past.append(mark_of(self._file, self._offset, self._head))
-            self._file.close()
-        self._file = file
-        self._offset = 0
-        self._head = ""
+            if younger[0].inode == log.inode if younger else not self._younger(passed):
+                if self._move_to(log, live=not younger):
+                    return True
+                passed.add(log.inode)
+                if not younger:
+                    log.close()
+                    return False
+            log.close()
+
+    def _move_to(self, log: LogFile, *, live: bool) -> bool:
+        """Go on in a file that comes next, unless it is counted or another reader has it."""
+        if log.inode in self._files.claimed or (log.inode, log.state) == self._refused:
+            return False
+        try:
+            known = self._next_known(log, live=live)
+        except _NotYetError:
+            return False
+        except UnreadableError as error:
+            if not error.incomplete:
+                self._refuse(log, str(error), live=live)
+            known = None
+        if known is None:
+            self._refused = log.inode, log.state
+            return False
+        if known is not self._known:
+            self._leave()
+            self._known = known
+            known.current = True
+        self._hold(log, min(known.mark.offset, log.size))
+        self._unjudged = False
         if self._problem.startswith("cannot"):
             self._problem = ""
         return True
+
+    def _next_known(self, log: LogFile, *, live: bool) -> Known | None:
+        if log.compressed and self._files.is_counted_archive(log):
+            return None
+        judgement, known, offset = self._files.judge(log)
+        # A first line that is the same says little of a file that follows by its name.
+        alike = judgement is Judgement.UNSURE and known is not None and known.mark.length > log.size
+        if known is None or (live and alike):
+            return self._unread(log, 0)
+        if judgement is Judgement.LONGER:
+            _log.info(
+                "%a: its first %d bytes are what another file holds; that part is not counted",
+                *(str(log.path), offset),
+            )
+            return self._unread(log, offset)
+        if judgement is Judgement.KNOWN:
+            if known is self._known:
+                return known
+            counted = known.mark.offset >= log.size and not live
+            return None if known.current or counted else known
+        if judgement is Judgement.UNSURE:
+            self._refuse(log, unsure(log, known), live=live)
+            return None
+        if not live:
+            self._files.add_copy(log, known)
+            _log.info("%a: holds what another file holds; is not counted", str(log.path))
+            return None
+        # Its own file was replaced by a copy: an editor does so.
+        if known is self._known and self._log is not None and not self._log.linked:
+            others = self._files.listing().alike(known.mark)
+            if all(_stat_inode(other) == log.inode for other in others):
+                return known
+        if known.mark.offset < whole_lines(log):
+            raise _NotYetError
+        _log.info("%a: holds what another file holds; is not counted", str(log.path))
+        return self._unread(log, whole_lines(log))
+
+    def _unread(self, log: LogFile, offset: int) -> Known:
+        """The mark of a file that nothing was read of; an earlier look may have made one."""
+        known = None if log.compressed else self._files.at(log.inode)
+        if known is None or known.mark.offset:
+            known = self._files.add(log.mark(offset))
+        else:
+            self._files.update(known, log.mark(offset))
+        return known
+
+    def _refuse(self, log: LogFile, why: str, *, live: bool) -> None:
+        if live:
+            self._problem = f"cannot be opened: {why}"
+        else:
+            self._miss(log.path, why)
+
+    def _miss(self, path: Path, why: str) -> None:
+        missed = f"{path.name!a} is not read: {why}"
+        if missed != self.missed:
+            _log.warning("%a: %s", str(self.path), missed)
+        self.missed = missed
 
     def _replaced(self) -> bool:
         """Whether another file has taken the name of the one being read."""
         live = _stat_inode(self.path)
         if live is None:
             # Moved away, and its successor is not there yet; but it may be further behind.
-            return bool(_younger(self.path, self._file))
-        return live != self.inode
+            return bool(self._younger(set()))
+        return live != self._inode
 
-    def _batch(self, lines: Lines) -> Batch:
-        assert self._file is not None
-        self._offset = lines.end
-        self._head = self._head or mark_of(self._file, 0).head
-        position = self._position()
-        assert position is not None
-        return Batch(
-            self.partition,
-            self.kind,
-            lines.messages,
-            lines.places,
-            position,
-            bad=lines.bad,
+    def _younger(self, passed: set[Inode]) -> list[_Rotated]:
+        """The rotated files that came after the current one, oldest first."""
+        # After the live one comes none.
+        if self._inode is None or self._inode == _stat_inode(self.path):
+            return []
+        younger: list[_Rotated] = []
+        # A file that was deleted, as when it was compressed, is not in the list any more.
+        changed = None if self._log is None else self._log.state[1]
+        for sibling in _rotated(self.path):
+            if sibling.inode == self._inode or (changed is not None and sibling.changed < changed):
+                return list(reversed(younger))
+            if sibling.inode not in passed and sibling.inode not in self._files.claimed:
+                younger.append(sibling)
+        return [] if changed is None else list(reversed(younger))
+
+    def wants(self, path: Path) -> bool:
+        """Whether a file is one that this reader comes to."""
+        return path == self.path or (
+            path.name.startswith(self.path.name)
+            and path.parent == self.path.parent
+            and any(sibling.path == path for sibling in self._younger(set()))
         )
 
-    def _position(self) -> Position | None:
-        if not self._offset or self._file is None:
-            return None
-        position: dict[str, int | str] = mark_of(self._file, self._offset, self._head)._asdict()
-        if self._past:
-            position["past"] = past_text(self._past)
-        return position
+    # How far
 
     @property
     def finished(self) -> bool:
         """Whether all was read of a file that is not followed."""
         if self._follow:
             return False
-        if self._file is None:
+        if self.gone or self._problem:
+            return True
+        if self._known is None:
             return not self.path.exists()
-        return os.fstat(self._file.fileno()).st_size <= self._offset and not self._replaced()
+        return self._size() <= self._known.mark.offset and not self._replaced()
+
+    def _size(self) -> int:
+        if self._log is not None:
+            return self._log.size
+        return _size(self.path) if _stat_inode(self.path) == self._inode else 0
 
     def status(self) -> PartitionStatus:
         """How far it has been read; the lag is in bytes."""
         lag = 0
-        if self._file is None:
+        if self._known is None:
             lag = _size(self.path)
-        else:
-            lag = max(0, os.fstat(self._file.fileno()).st_size - self._offset)
-            if self._replaced():
-                later = [rotated.path for rotated in _younger(self.path, self._file)]
-                lag += sum(map(_size, [*later, self.path]))
-        return PartitionStatus(self.partition, self._position(), lag, self._problem)
+        elif not self.gone:
+            lag = max(0, self._size() - self._known.mark.offset)
+            if self._log is not None and self._replaced():
+                later = [rotated.path for rotated in self._younger(set())]
+                if _stat_inode(self.path) not in self._files.claimed:
+                    later.append(self.path)
+                lag += sum(map(_size, later))
+        position = None if self._known is None else position_of(self._known.mark)
+        return PartitionStatus(self.partition, position, lag, self._problem, self.missed)
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
+        self._let_go()
+
+
+def unsure(log: LogFile, known: Known) -> str:
+    """Why a file is not read that may be one that was counted, in an older state."""
+    return (
+        f"its {log.size} bytes begin as a file of which {known.mark.offset} were counted and which "
+        "is not there any more, so it may be a copy of that one: expected a file that is longer, "
+        "or begins otherwise"
+    )
 
 
 def _size(path: Path) -> int:
@@ -238,11 +590,11 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _inode(found: os.stat_result) -> tuple[int, int]:
+def _inode(found: os.stat_result) -> Inode:
     return found.st_dev, found.st_ino
 
 
-def _stat_inode(path: Path) -> tuple[int, int] | None:
+def _stat_inode(path: Path) -> Inode | None:
     try:
         return _inode(path.stat())
     except OSError:
@@ -256,7 +608,7 @@ class _Rotated(NamedTuple):
     number: int
     """Of ``.1``, ``.2``, ... the first is the youngest; a date tells by its name."""
     path: Path
-    inode: tuple[int, int]
+    inode: Inode
 
 
 def _rotated(path: Path) -> list[_Rotated]:
@@ -276,6 +628,8 @@ def _looked_at(path: Path) -> list[_Rotated]:
         except OSError:
             continue
         suffix = sibling.name[len(path.name) + 1 :]
+        for compressed in COMPRESSED:
+            suffix = suffix.removesuffix(compressed)
         number = int(suffix) if suffix.isdecimal() and len(suffix) <= 5 else 0
         found.append(_Rotated(stat.st_mtime_ns, -number, sibling, _inode(stat)))
     return sorted(found, reverse=True)
@@ -288,20 +642,5 @@ def _siblings(path: Path) -> Iterator[Path]:
         return
     for name in names:
         rest = name.removeprefix(path.name)
-        compressed = name.endswith((".gz", ".bz2", ".xz", ".zst"))
-        if rest != name and rest[:1] in (".", "-", "_") and not compressed:
+        if rest != name and rest[:1] in (".", "-", "_"):
             yield path.parent / name
-
-
-def _younger(path: Path, file: BinaryIO | None) -> list[_Rotated]:
-    """The rotated files that came after an open one, oldest first."""
-    if file is None:
-        return []
-    inode = _inode(os.fstat(file.fileno()))
-    younger: list[_Rotated] = []
-    for sibling in _rotated(path):
-        if sibling.inode == inode:
-            return list(reversed(younger))
-        younger.append(sibling)
-    # It is the live one, or it is gone and nobody knows what came after it.
-    return []
