@@ -221,7 +221,7 @@ class RankedWeights:
         self._relieve()
 
     def subtract(self, other: RankedWeights) -> None:
-        """Take out all of another ranking that was merged in; both exact. Cost: as :meth:`merge`."""
+        """Take out all of another that was merged in; both exact. Cost: as :meth:`merge`."""
         scores, weights = other.arrays()
         self._total -= other._total
         self._queue.put_pairs(scores, -weights)

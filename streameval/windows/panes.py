@@ -1,8 +1,8 @@
 """Event time: tumbling and sliding windows made of panes that merge.
 
 Time is cut into panes of equal length, counted from 1970-01-01 UTC. Each pane
-has a tally of its own; the window is the merge of the newest ones. Nothing is
-ever subtracted: what is old is dropped pane by pane.
+has a tally of its own; the window is the merge of the newest ones. What is old is
+dropped pane by pane: subtracted in integers, never in floats.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class Panes:
             at least (and when left out) ``length + lateness``.
 
     Cost:
-        An event: that of its states, twice once the window has been read. A
-        read after time has moved on to another pane: a merge of all panes.
+        An event: that of its states, twice once the window has been read. The
+        first read: a merge of all panes, as each read after time has moved on
+        where weights are not whole. A step to another pane: one pane's size.
         Memory: the states of at most :attr:`retained` panes a slice; panes
         that take no more events are kept as compact bytes.
 
@@ -448,8 +449,8 @@ class PanesWindow:
         if not before < newest <= read + panes or not merged.exact:
             return
         kept = [number for number in self._panes if before - panes < number]
-        left = [number for number in kept if number <= min(before, newest - panes)]
-        entered = [number for number in kept if number > max(before, newest - panes)]
+        left = [number for number in kept if number <= newest - panes]
+        entered = [number for number in kept if number > before]
         if _REMOVAL * len(left) > len(kept) - len(left) - len(entered):
             return
         for number in left:
