@@ -77,7 +77,7 @@ ASKED = {
 }
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 2**32 - 1),
     task=st.sampled_from(["binary", "multiclass"]),
@@ -214,3 +214,18 @@ def test_what_is_read_no_more_is_not_kept_current(operations: Counter[str]) -> N
         ev.update(pane % 2 == 0, score=0.5, event_time=1e9 + 10 * pane)
     assert operations["subtract"] == 1
     assert ev.report(["accuracy"]).rows[0].support == 8
+
+
+def test_weights_that_are_not_whole_are_never_subtracted(operations: Counter[str]) -> None:
+    ev = se.Evaluator(window=se.Panes("80s", "10s"), time_unit="s")
+    subtracted = []
+    for pane in range(30):
+        for n in range(3):
+            weight = 0.1 * (n + 1) if pane == 10 else 1
+            ev.update(n == 0, score=n / 3, weight=weight, event_time=1e9 + 10 * pane)
+        report = ev.report()
+        subtracted.append(operations["subtract"])
+        if not 10 <= pane < 18:
+            assert repr(report) == repr(se.from_bytes(ev.to_bytes()).report())
+    # One for each step, but for those while pane 10 is inside and when it leaves.
+    assert subtracted == [0] * 8 + [1, 2, *[3] * 9, *range(4, 15)]
