@@ -426,10 +426,29 @@ class Tally:
             )
         for name in self.plan.keeps:
             getattr(self, name).merge(getattr(other, name))
+        self._forget_derived()
+
+    def subtract(self, other: Tally) -> None:
+        """Take out all events of another that was merged in before; both :attr:`exact`.
+
+        The same bits as a merge of what is left.
+        """
+        for name in self.plan.keeps:
+            getattr(self, name).subtract(getattr(other, name))
+        self._forget_derived()
+
+    def _forget_derived(self) -> None:
         if "probability" not in self.plan.keeps:
             self._probability = None
         if "moments" not in self.plan.keeps:
             self._moments = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether every state holds integers only, and none knows the order of events."""
+        return self.succession is None and all(
+            getattr(self, name).exact for name in self.plan.keeps
+        )
 
     def copy(self) -> Tally:
         """An independent tally of the same events."""

@@ -20,6 +20,7 @@ SPECS = [
     se.Panes("60s", "20s", "40s"),
     se.Panes("30s"),
     se.Panes("40s", "20s", "20s", retain="5m"),
+    se.Panes("3m", "20s", "40s"),
     se.Fading("30s"),
     se.Fading(4),
 ]

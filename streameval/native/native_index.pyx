@@ -587,6 +587,30 @@ cdef class NativeScoreIndex:
             other._end()
             self._end()
 
+    def subtract(self, NativeScoreIndex other):
+        """Take out all of another index that was merged in; both exact.
+
+        Cost:
+            As :meth:`revert` of each of its distinct scores.
+        """
+        cdef const double[::1] scores
+        cdef const int64_t[::1] positives, negatives
+        cdef ptrdiff_t n
+        scores, positives, negatives = other.groups()
+        self._wait()
+        if self._portable is not None:
+            raise RuntimeError("two threads changed one index at the same time")
+        self._begin()
+        try:
+            with nogil:
+                for n in range(scores.shape[0]):
+                    if positives[n]:
+                        self._tree.remove(True, scores[n], positives[n])
+                    if negatives[n]:
+                        self._tree.remove(False, scores[n], negatives[n])
+        finally:
+            self._end()
+
     cdef int _wait_for_both(self, NativeScoreIndex other) except -1:
         # Both have to be free at one moment, and nobody holds one while waiting
         # for the other: a.merge(b) beside b.merge(a) cannot lock up.

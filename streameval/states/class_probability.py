@@ -320,12 +320,10 @@ class ClassProbabilitySums:
         whole = removable_weight(weight, self.exact)
         predicted = None if y_pred is None else _predicted(y_pred, checked)
         loss, brier, rank, confidence, hit = event_terms(label, checked, predicted)
-        left = self._ranks.get(rank, 0) - whole
-        if left < 0 or not self._sums.remove(loss, brier, confidence, hit, whole):
+        held = self._ranks.get(rank, 0)
+        if held < whole or not self._sums.remove(loss, brier, confidence, hit, whole):
             raise never_came("proba", checked)
-        self._ranks[rank] = left
-        if not left:
-            del self._ranks[rank]
+        self._take_rank(rank, whole)
 
     def merge(self, other: ClassProbabilitySums) -> None:
         """Add the other's events; it is unchanged.
@@ -341,6 +339,17 @@ class ClassProbabilitySums:
             self._promote()
         for rank, weight in list(other._ranks.items()):
             self._add_rank(rank, weight)
+
+    def subtract(self, other: ClassProbabilitySums) -> None:
+        """Take out all of another that was merged in; both exact."""
+        self._sums.subtract(other._sums)
+        for rank, weight in other._ranks.items():
+            self._take_rank(rank, weight)
+
+    def _take_rank(self, rank: int, weight: Weight) -> None:
+        self._ranks[rank] -= weight
+        if not self._ranks[rank]:
+            del self._ranks[rank]
 
     def _promote(self) -> None:
         self._sums.promote()

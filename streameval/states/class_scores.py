@@ -315,6 +315,11 @@ class ClassScores:
         self._wins.forget()
         self._scores.merge(other._scores)
 
+    def subtract(self, other: ClassScores) -> None:
+        """Take out all of another that was merged in; both exact. Cost: as :meth:`merge`."""
+        self._wins.forget()
+        self._scores.subtract(other._scores)
+
     def _promote(self) -> None:
         if self.exact:
             self._scores.promote()

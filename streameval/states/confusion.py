@@ -260,14 +260,19 @@ class ConfusionCounts:
             canonical_label(y_true, "y_true")
             canonical_label(y_pred, "y_pred")
         else:
-            left = table.take(i, j, weight)
+            left = self._take(i, j, weight)
         if left < 0:
             raise never_came("event", (y_true, y_pred, weight))
+
+    def _take(self, i: int, j: int, weight: Weight) -> Weight:
+        """As :meth:`CellTable.take`; labels that are left without an event are forgotten."""
+        left = self._table.take(i, j, weight)
         if not left:
-            margins = table.margins()
+            margins = self._table.margins()
             for k in {i, j}:
                 if not any(margins.of_class(k)):
                     self._places.leave(k)
+        return left
 
     def merge(self, other: ConfusionCounts) -> None:
         """Count all that ``other`` has counted; ``other`` stays as it is.
@@ -299,6 +304,12 @@ class ConfusionCounts:
         twin = ConfusionCounts()
         twin._places.closed = self._places.closed
         return twin
+
+    def subtract(self, other: ConfusionCounts) -> None:
+        """Take out all of another that was merged in; both exact. Cost: O(cells of other)."""
+        index, labels = self._index, other._places.labels
+        for i, j, weight in other._table.coded():
+            self._take(index[labels[i]], index[labels[j]], weight)
 
     def copy(self) -> ConfusionCounts:
         """An independent copy. Cost: O(K + cells)."""

@@ -98,6 +98,12 @@ class LossSums:
         self.log_loss += other.log_loss
         self.brier += other.brier
 
+    def subtract(self, other: LossSums) -> None:
+        """Take out all of another that was merged in; both exact."""
+        self.bins.subtract(other.bins)
+        self.log_loss -= other.log_loss
+        self.brier -= other.brier
+
     def promote(self) -> None:
         """Make all sums floats, for good."""
         self.exact = False

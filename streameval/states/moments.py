@@ -222,6 +222,11 @@ class ScoreMoments:
             mine.merge(theirs)
         self._exact &= other._exact
 
+    def subtract(self, other: ScoreMoments) -> None:
+        """Take out all of another that was merged in; both exact."""
+        for mine, theirs in zip(self._all(), other._all(), strict=True):
+            mine.subtract(theirs)
+
     def _all(self) -> tuple[ExactSum, ...]:
         return self._weights + self._sums + self._squares
 

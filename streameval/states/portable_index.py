@@ -303,6 +303,12 @@ class PortableScoreIndex:
         for own, more in self._both(other):
             own.merge(more)
 
+    def subtract(self, other: PortableScoreIndex) -> None:
+        """Take out all of another index that was merged in; both exact. Cost: as :meth:`merge`."""
+        self._wins = None
+        for own, less in self._both(other):
+            own.subtract(less)
+
     def _both(
         self, other: PortableScoreIndex
     ) -> tuple[tuple[RankedWeights, RankedWeights], tuple[RankedWeights, RankedWeights]]:

@@ -268,6 +268,11 @@ class ProbabilitySums:
         self._sums.merge(other._sums)
         self._outside += other._outside  # float from here if either was
 
+    def subtract(self, other: ProbabilitySums) -> None:
+        """Take out all of another that was merged in; both exact."""
+        self._sums.subtract(other._sums)
+        self._outside -= other._outside
+
     def _promote(self) -> None:
         self._sums.promote()
         self._outside = float(self._outside)

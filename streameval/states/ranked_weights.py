@@ -220,6 +220,13 @@ class RankedWeights:
             self._queue.put_pairs(base.scores, base.each())
         self._relieve()
 
+    def subtract(self, other: RankedWeights) -> None:
+        """Take out all of another that was merged in; both exact. Cost: as :meth:`merge`."""
+        scores, weights = other.arrays()
+        self._total -= other._total
+        self._queue.put_pairs(scores, -weights)
+        self._relieve()
+
     def promote(self) -> None:
         """Make the weights float64, for good."""
         if self.exact:

@@ -114,6 +114,12 @@ class ReliabilityBins:
             )
         self._add_lists(other.weights, other.hits, other.units)
 
+    def subtract(self, other: ReliabilityBins) -> None:
+        """Take out all of another that was merged in; both exact."""
+        self._add_lists(
+            *([-value for value in each] for each in (other.weights, other.hits, other.units))
+        )
+
     def _add_lists(
         self,
         weights: list[Weight],

@@ -93,16 +93,30 @@ class ScoreColumns:
         """Take out an event that :meth:`holds` has found."""
         for column, score in scores.items():
             if score:
-                rows = self.columns[column]
-                rows[true].remove(score, weight)
-                if not rows[true].total:
-                    del rows[true]
-                    if not rows:
-                        del self.columns[column]
-        self._whole -= weight
-        self.counts[true] -= weight
+                self.columns[column][true].remove(score, weight)
+                self._drop_empty(column, true)
+        self._take_count(true, weight)
+
+    def _drop_empty(self, column: Label, true: Label) -> None:
+        rows = self.columns[column]
+        if not rows[true].total:
+            del rows[true]
+            if not rows:
+                del self.columns[column]
+
+    def _take_count(self, true: Label, weight: Weight) -> None:
+        self.count(true, -weight)
         if not self.counts[true]:
             del self.counts[true]
+
+    def subtract(self, other: ScoreColumns) -> None:
+        """Take out all of another that was merged in; both exact."""
+        for column, rows in other.columns.items():
+            for true, ranked in rows.items():
+                self.columns[column][true].subtract(ranked)
+                self._drop_empty(column, true)
+        for true, count in other.counts.items():
+            self._take_count(true, count)
 
     @classmethod
     def of(cls, counts: dict[Label, Weight], columns: Columns, exact: bool) -> ScoreColumns:

@@ -1,8 +1,8 @@
 """Event time: tumbling and sliding windows made of panes that merge.
 
 Time is cut into panes of equal length, counted from 1970-01-01 UTC. Each pane
-has a tally of its own; the window is the merge of the newest ones. Nothing is
-ever subtracted: what is old is dropped pane by pane.
+has a tally of its own; the window is the merge of the newest ones. What is old is
+dropped pane by pane: subtracted in integers, never in floats.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ from streameval.windows.window import EventFields, Undo
 
 __all__ = ["PaneMark", "PaneRow", "PaneTimeline", "Panes", "PanesWindow"]
 
+_REMOVAL = 4
+"""Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
+taken out one by one."""
+
 MAX_PANES = 100_000
 """Most panes that a window may retain: a guard against a pane of a microsecond."""
 
@@ -54,8 +58,9 @@ class Panes:
             at least (and when left out) ``length + lateness``.
 
     Cost:
-        An event: that of its states, twice once the window has been read. A
-        read after time has moved on to another pane: a merge of all panes.
+        An event: that of its states, twice once the window has been read. The
+        first read: a merge of all panes, as each read after time has moved on
+        where weights are not whole. A step to another pane: one pane's size.
         Memory: the states of at most :attr:`retained` panes a slice; panes
         that take no more events are kept as compact bytes.
 
@@ -310,8 +315,9 @@ class PaneMark(NamedTuple):
 class PanesWindow:
     """The tallies of the retained panes; closed ones as compact bytes.
 
-    The merge of the panes inside the window is made when somebody first
-    reads, and from then on kept current until the window moves on.
+    The merge of the panes inside the window is made at the first read and
+    then kept current: an event is added to it too, and a pane that leaves the
+    window is subtracted, exactly, in integers.
     """
 
     __slots__ = (
@@ -320,6 +326,7 @@ class PanesWindow:
         "_panes",
         "_plan",
         "_pruned_at",
+        "_read_at",
         "_spec",
         "_thawed",
         "_timeline",
@@ -334,6 +341,7 @@ class PanesWindow:
         self._merged: Tally | None = None
         self._merged_at: int | None = None
         self._pruned_at: int | None = None
+        self._read_at: int | None = None
 
     def _live(self, number: int) -> Tally:
         tally = self._panes.get(number)
@@ -370,11 +378,16 @@ class PanesWindow:
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
         """Count an admitted batch, each event in its pane."""
         assert event_times is not None
-        self._merged = None
+        # Forgotten where a part of the batch is refused.
+        merged, self._merged = self._merged, None
         for number, rows in grouped(event_times // self._spec.pane_us):
             # A batch may span more than is retained: what is old by its end is not kept.
             if self._timeline.keeps(number):
-                self._live(number).update_many(batch if rows is None else batch.take(rows))
+                part = batch if rows is None else batch.take(rows)
+                self._live(number).update_many(part)
+                if merged is not None and self._inside(number):
+                    merged.update_many(part)
+        self._merged = merged
         self._settle(force=True)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
@@ -402,13 +415,13 @@ class PanesWindow:
         return newest is not None and newest - self._spec.panes < number <= newest
 
     def _settle(self, *, force: bool = False) -> None:
-        """When time has moved on to another pane: drop, freeze, and forget the merge."""
+        """When time has moved on to another pane: move the merge on, drop and freeze."""
         newest = self._timeline.newest
         if newest == self._pruned_at and not force:
             return
         self._pruned_at = newest
         if self._merged_at != newest:
-            self._merged = None
+            self._move_on(newest)
         oldest = self._timeline.oldest_kept
         if newest is None or oldest is None:
             return
@@ -422,17 +435,44 @@ class PanesWindow:
                 self._thawed.discard(number)
                 self._panes[number] = freeze(tally)  # type: ignore[arg-type]
 
+    def _move_on(self, newest: int | None) -> None:
+        """Take the panes that have left out of the merge and add those that have entered.
+
+        The merge is forgotten where its weights are not whole, where too many panes have left
+        at once, and where it has not been read for the length of the window.
+        """
+        merged, before, read = self._merged, self._merged_at, self._read_at
+        self._merged, self._merged_at = None, newest
+        panes = self._spec.panes
+        if merged is None or before is None or read is None or newest is None:
+            return
+        if not before < newest <= read + panes or not merged.exact:
+            return
+        kept = [number for number in self._panes if before - panes < number]
+        left = [number for number in kept if number <= newest - panes]
+        entered = [number for number in kept if number > before]
+        if _REMOVAL * len(left) > len(kept) - len(left) - len(entered):
+            return
+        for number in left:
+            merged.subtract(self._read(number))
+        for number in entered:
+            merged.merge(self._read(number))
+        self._merged = merged
+
+    def _merge_of_panes(self) -> Tally:
+        merged = Tally(self._plan)
+        for number in sorted(self._panes):
+            if self._inside(number):
+                merged.merge(self._read(number))
+        return merged
+
     def current(self) -> Tally:
         """The merge of the panes inside; for reading only."""
         self._settle()
+        self._read_at = self._timeline.newest
         if self._merged is None:
-            merged = Tally(self._plan)
-            self._merged_at = newest = self._timeline.newest
-            if newest is not None:
-                for number in sorted(self._panes):
-                    if self._inside(number):
-                        merged.merge(self._read(number))
-            self._merged = merged
+            self._merged_at = self._read_at
+            self._merged = self._merge_of_panes()
         return self._merged
 
     def rows(self) -> list[PaneRow]:
@@ -520,3 +560,6 @@ class PanesWindow:
         for number in self._panes:
             assert self._timeline.keeps(number)
             self._read(number)._check()
+        if self._merged is not None and self._merged.exact:
+            self._merged._check()
+            assert self._merged == self._merge_of_panes()
