@@ -97,7 +97,7 @@ def mark_at(position: Position) -> Mark:
     """The mark in a stored position, also in one of an older release.
 
     >>> mark_at({"offset": 3, "head": "aa", "tail": "bb"})
-    Mark(offset=3, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa')
+    Mark(offset=3, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa', changed=0)
     """
     return _mark(
         position["offset"],
@@ -144,7 +144,7 @@ def marks_of(text: str) -> Iterator[Mark]:
     """The marks of :func:`marks_text`, and those of an older release.
 
     >>> list(marks_of("7:aa:bb"))
-    [Mark(offset=7, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa')]
+    [Mark(offset=7, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa', changed=0)]
     """
     for one in text.split(" "):
         if one:
