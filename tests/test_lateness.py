@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -150,7 +149,7 @@ def test_a_store_whose_watermark_is_ahead_goes_on_at_the_clock(tmp_path: Path) -
     predictions, labels = pairs(1, lambda n: START - 10 * MINUTE)
     lists: Partitions = {"p": ("predictions", predictions), "q": ("labels", labels)}
     service.run(lists)
-    with closing(sqlite3.connect(service.settings.store)) as connection, connection:
+    with closing(open_store(service.settings.store)) as store, store.transaction() as connection:
         saved = SavedJoin.of(*connection.execute("SELECT crc, data FROM join_counts").fetchone())
         far = START + 20 * HOUR
         saved.watermark.partitions = dict.fromkeys(saved.watermark.partitions, (far, 0, 0))
