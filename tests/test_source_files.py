@@ -670,6 +670,34 @@ def test_many_files_need_few_handles_and_linear_time(
     assert drain(again) == []
 
 
+def test_many_rotated_files_that_wait_for_a_reader_cost_few_listings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "p.jsonl*")
+    drain(reading, positions)
+    reading.close()
+    rotations = 60
+    for n in range(1, rotations + 1):
+        path.rename(tmp_path / f"p.jsonl-{20260000 + n}")
+        fill(path, 100 * n, 100)
+    listings = 0
+    original = os.listdir
+
+    def counted(directory: str | os.PathLike[str] = ".") -> list[str]:
+        nonlocal listings
+        listings += os.fspath(directory) == str(tmp_path)
+        return original(directory)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    again, _ = source(tmp_path / "p.jsonl*", positions=positions)
+    # The first look: not one for each file that waits.
+    assert listings < 20
+    assert drain(again, positions) == lines(100, 100 * rotations)
+
+
 def test_a_file_that_begins_as_a_lost_one_and_is_shorter_is_refused(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

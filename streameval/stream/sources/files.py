@@ -98,6 +98,8 @@ class FilesSource:
         """What the process had open then: a pattern may match the store."""
         self._refreshed = False
         """Whether readers have seen, since this look, what became of their files."""
+        self._coming: dict[FollowedFile, set[Path]] = {}
+        """Files that readers will read after their current ones, as found in this look."""
         self._turn = 0
         self._label_turns = LabelTurns()
         self._patterns: list[tuple[Kind, str]] = [
@@ -173,6 +175,7 @@ class FilesSource:
         """Find files that match and are not followed yet."""
         found: set[Path] = set()
         self._refreshed = False
+        self._coming.clear()
         for kind, pattern in self._patterns:
             if not glob.has_magic(pattern):
                 path = Path(pattern).absolute()
@@ -220,7 +223,7 @@ class FilesSource:
                 self._tell(path, text)
             return
         # A reader comes to its own name, and to what rotation made of it, by itself.
-        if f"files:{path}" in self._files or any(file.wants(path) for file in self._bases(path)):
+        if f"files:{path}" in self._files or self._is_coming(path):
             return
         if not self._refreshed:
             self._refreshed = True
@@ -254,6 +257,17 @@ class FilesSource:
             return True
         original, size = self._waiting[inode]
         return original.current and original.mark.offset < size
+
+    def _is_coming(self, path: Path) -> bool:
+        """Whether a reader will read this file after its current one."""
+        for file in self._bases(path):
+            # Many files may wait for one reader: it is queried again only for one that is new.
+            if path in self._coming.get(file, ()):
+                return True
+            self._coming[file] = file.coming()
+            if path in self._coming[file]:
+                return True
+        return False
 
     def _bases(self, path: Path) -> list[FollowedFile]:
         """Readers of names that rotation may have made a name from."""

@@ -528,13 +528,9 @@ class FollowedFile:
                 younger.append(sibling)
         return [] if changed is None else list(reversed(younger))
 
-    def wants(self, path: Path) -> bool:
-        """Whether a file is one that this reader comes to."""
-        return path == self.path or (
-            path.name.startswith(self.path.name)
-            and path.parent == self.path.parent
-            and any(sibling.path == path for sibling in self._younger(set()))
-        )
+    def coming(self) -> set[Path]:
+        """The files that this reader will read after the current one. Cost: a look at siblings."""
+        return {self.path, *(sibling.path for sibling in self._younger(set()))}
 
     # How far
 
