@@ -242,7 +242,7 @@ BAD: list[tuple[dict[str, Any] | bytes, str, str]] = [
 def test_a_slice_may_be_missing(meta: Any, nan: bool) -> None:
     message = {key: value for key, value in GOOD.items() if key != "meta"}
     message |= {} if meta is ... else {"meta": meta}
-    # Beside a NaN that nobody wants the record is read by the other parser.
+    # A NaN in a field that is not read sends the record to the other parser.
     message |= {"x": float("nan")} if nan else {}
     decoded = decode(decoder(FULL, slices=["country"]), GOOD, message)
     assert decoded.predictions is not None

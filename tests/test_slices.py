@@ -264,7 +264,7 @@ def test_an_old_state_may_hold_a_number_and_its_text(window: Any) -> None:
             item["key"][0][1] = item["key"][0][1][0]
     old = se.Evaluator.from_state(state)
     old._check()
-    if isinstance(window, se.Last):  # of two rings nobody knows the common order
+    if isinstance(window, se.Last):  # two rings have no common order
         assert supports(old) == {(7,): 2, (8,): 1, ("7",): 1}
         assert list(map(slice_name, old.slices())) == ["v=7", "v=8", "v='7'"]
     else:
