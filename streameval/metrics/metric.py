@@ -86,7 +86,9 @@ def _check_flags(function: Callable[..., Any], params: Mapping[str, Any]) -> Non
 def _kind_name(kind: Any) -> str:
     # The compiled index has another name than the public one.
     kinds = getattr(kind, "__args__", (kind,))
-    return " or ".join(one.__name__.removeprefix("Native") for one in kinds)
+    return " or ".join(
+        one.__name__.removeprefix("Native").removeprefix("Portable") for one in kinds
+    )
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
