@@ -182,6 +182,27 @@ listen = "127.0.0.1:0"
 """
 
 
+def test_a_client_that_comes_while_the_server_stops_raises_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for _ in range(3):
+        with serving() as running, socket.socket() as client:
+            loop = running.server._loop
+            assert loop is not None
+            held, go_on = threading.Event(), threading.Event()
+            loop.call_soon_threadsafe(lambda held=held, go_on=go_on: (held.set(), go_on.wait()))
+            held.wait()
+            # The stop and the client are found in one turn of the loop.
+            client.connect(running.server.address)
+            stopping = threading.Thread(target=running.server.stop)
+            stopping.start()
+            while len(loop._ready) < 1:  # type: ignore[attr-defined]
+                pass
+            go_on.set()
+            stopping.join()
+    assert [record.message for record in caplog.records] == []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="prlimit is Linux's")
 @pytest.mark.parametrize("free", [0, 6])
 def test_without_file_handles_it_answers_and_logs_little(tmp_path: Path, free: int) -> None:

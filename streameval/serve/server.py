@@ -286,20 +286,18 @@ class _Connections:
         self._spare = []
 
     async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
         wait, longest = _RETRY_SECONDS
         # Whether the next connection takes a handle of the reserve.
         last = False
         while True:
+            await self._pending()
             try:
-                wire, peer = await loop.sock_accept(self._listening)
-            except ConnectionAbortedError:
+                wire, peer = self._listening.accept()
+            except (BlockingIOError, ConnectionAbortedError):
                 continue
             except OSError as error:
                 freed = False
                 if error.errno in _NO_HANDLE:
-                    # The system says so also while no client is there.
-                    await self._pending()
                     if self._evict(self._open()):
                         freed = True
                         await asyncio.sleep(0)
@@ -317,11 +315,19 @@ class _Connections:
             self._keep_spare()
 
     async def _pending(self) -> None:
-        """Wait until a client waits to be accepted."""
+        """Wait until a client waits to be accepted.
+
+        The loop's own ``sock_accept`` accepts a client also when its caller has just been
+        cancelled, and then raises in the loop.
+        """
         loop = asyncio.get_running_loop()
         pending: asyncio.Future[None] = loop.create_future()
-        # Called once: what is woken by it removes it before the loop looks again.
-        loop.add_reader(self._listening, pending.set_result, None)
+
+        def woken() -> None:
+            if not pending.done():
+                pending.set_result(None)
+
+        loop.add_reader(self._listening, woken)
         try:
             await pending
         finally:
