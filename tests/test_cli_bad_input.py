@@ -344,6 +344,7 @@ def test_a_typo_that_becomes_the_negative_label_is_not_passed_over(
     state = tmp_path / "state"
     result = run("evaluate", path, *NAMED, "--format", "json", "--save", state)
     assert result.code == 3
+    assert "got 'ham'; name both with --labels, or give --task multiclass" in result.err
     assert result.err.splitlines()[-3:] == [
         "streameval: of 201 records were skipped:",
         "streameval: 100 (49.75%) for t: expected 'hma' or the positive label 'spam'",

@@ -252,6 +252,8 @@ class Feed:
 
 def _remedy(remedy: str) -> str:
     """The library's advice in terms of the command line."""
+    if remedy.startswith("pass labels=[negative"):
+        return "name both with --labels, or give --task multiclass for more than two labels"
     if remedy.startswith("pass labels="):
         return "give --positive, or --task multiclass for more than two labels"
     if remedy.startswith('pass task="multiclass"'):

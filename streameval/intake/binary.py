@@ -100,6 +100,9 @@ class BinaryIntake:
             # The other label was taken for granted.
             both = f"[{shown(label)}, {shown(self.positive)}]"
             remedy = f"pass labels={both} if these are the two labels, or {remedy[5:]}"
+        elif not self.closed:
+            # The first label that came may have been a wrong one.
+            remedy = f"pass labels=[negative, positive] to name both, or {remedy[5:]}"
         raise InputError(
             field,
             expected=f"{shown(self.negative)} or the positive label {shown(self.positive)}",
