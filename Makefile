@@ -111,7 +111,7 @@ sanitize: $(VENV)/.stamp-demo-test  ## the compiled parts' tests under address a
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
 	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py tests/test_native_ring.py tests/test_group_blocks.py tests/test_native_label_sums.py tests/test_key_table.py
+	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py tests/test_native_ring.py tests/test_group_blocks.py tests/test_native_label_sums.py tests/test_key_table.py tests/test_lock.py
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) build demos/out *.egg-info streameval/native/*.so streameval/native/*.cpp

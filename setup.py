@@ -58,7 +58,7 @@ def _extensions() -> list[Extension]:
         return []
     compile_flags, link_flags = _compile_flags()
     # Microsoft's compiler has no 128-bit integers, which the sums need.
-    names = ["native_index", "event_ring", "native_label_sums", "native_key_table"]
+    names = ["native_index", "event_ring", "native_label_sums", "native_key_table", "native_lock"]
     required = {name for name in names if REQUIRED}
     if sys.platform == "win32":
         required.discard("native_label_sums")

@@ -151,10 +151,10 @@ class Evaluator:
         self._total = View(window, self._question)
         alone = self._places.alone
         self._straight = window.add if alone else None
-        # The shortest: into compiled code with the arguments as they came.
+        # The shortest: into compiled code with the arguments as they came. It takes the lock.
         self._count: Callable[[object, object, object, object, object], bool] | None = None
         if alone and isinstance(window, LastWindow) and isinstance(self._intake, BinaryIntake):
-            self._count = window.short_way(self._intake.truth, self._intake.threshold)
+            self._count = window.short_way(self._intake.truth, self._intake.threshold, self._lock)
         plain = alone and isinstance(window, CumulativeWindow)
         self._plain: Tally | None = window.current() if plain else None
         self._readers: dict[str, Callable[[], float]] = {}
@@ -195,10 +195,10 @@ class Evaluator:
         Raises:
             InputError: A bad value; nothing was counted.
         """
+        count = self._count
+        if count is not None and count(y_true, y_pred, score, proba, weight):
+            return
         with self._lock:
-            count = self._count
-            if count is not None and count(y_true, y_pred, score, proba, weight):
-                return
             if self._scores_only and score is None and proba is None:
                 raise self._score_missing()
             straight = self._straight
@@ -290,17 +290,17 @@ class Evaluator:
         self._places.remove(event, event_time, slices)
 
     def __getitem__(self, name: str) -> float:
-        with self._lock:
-            try:
-                read = self._readers.get(name)
-            except TypeError:  # an unhashable name, which is refused in words
-                read = None
-            if read is not None:
-                value = read()
-                if value == value:
-                    return value
-            return self._read_the_long_way(name)
+        try:
+            read = self._readers.get(name)
+        except TypeError:  # an unhashable name, which is refused in words
+            read = None
+        if read is not None:
+            value = read()
+            if value == value:
+                return value
+        return self._read_the_long_way(name)
 
+    @locked
     def _read_the_long_way(self, name: str) -> float:
         # Only this way knows a reason in the user's labels, and what is not kept.
         value = self._total[name]

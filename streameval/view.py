@@ -7,7 +7,6 @@ one for each slice.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
@@ -16,6 +15,7 @@ from streameval.errors import MetricError, did_you_mean, shown
 from streameval.event_time import iso_time
 from streameval.events import Label
 from streameval.intake import BinaryIntake, ClassIntake
+from streameval.lock import Lock, new_lock
 from streameval.metrics.curves import CURVES
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
 from streameval.metrics.metric import Metric, call
@@ -66,7 +66,7 @@ class Question:
     later: bool = False
     readers: dict[str, Callable[[Tally], float]] = field(default_factory=dict)
     """Metrics without parameters as functions of a tally, as they were first asked."""
-    lock: threading.RLock = field(default_factory=threading.RLock, repr=False, compare=False)
+    lock: Lock = field(default_factory=new_lock, repr=False, compare=False)
     """Held by each call that counts, and by each that reads: states derive and keep what a
     metric needs when it is first read, so a read changes them too."""
 

@@ -16,6 +16,7 @@ LAYERS = [
     "events",
     "event_time",
     ("states", "native"),
+    "lock",
     "metrics",
     "tally",
     "windows",

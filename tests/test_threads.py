@@ -183,6 +183,33 @@ def beside_readers(
     return ev
 
 
+@pytest.mark.parametrize("window", [None, se.Last(500), se.Panes("1h", pane="1m")])
+def test_threads_that_feed_one_evaluator_lose_no_event(window: Any) -> None:
+    ev = se.Evaluator(window=window, time_unit="s")
+    twin = ev.emptied()
+    # Each feeds its own score, so that every order of all events gives the same state.
+    scores = [0.125, 0.5, 0.75]
+
+    def feed(score: float) -> None:
+        for n in range(300):
+            ev.update(n % 3 == 0, score=score, event_time=1e9)
+            assert ev["accuracy"] >= 0
+
+    threads = [threading.Thread(target=feed, args=(score,)) for score in scores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    ev._check()
+    if isinstance(window, se.Last):
+        assert ev.retained["events"] == 500
+        return
+    for score in scores:
+        for n in range(300):
+            twin.update(n % 3 == 0, score=score, event_time=1e9)
+    assert ev.to_bytes() == twin.to_bytes()
+
+
 def test_two_threads_merge_each_other_s_evaluators_without_a_deadlock() -> None:
     left, right = se.Evaluator(), se.Evaluator()
     left.update(True, score=0.9)

@@ -2,6 +2,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, final
 
 from streameval.events import BoolArray, FloatArray
+from streameval.native.native_lock import NativeLock
 
 __all__ = ["NativeEventRing"]
 
@@ -10,7 +11,7 @@ class NativeEventRing:
     def __init__(
         self, most: int, truth: dict[Any, bool] | None = None, threshold: float = 0.5
     ) -> None: ...
-    def know(self, truth: dict[Any, bool], threshold: float) -> None: ...
+    def know(self, truth: dict[Any, bool], threshold: float, lock: NativeLock) -> None: ...
     def serve(self, tally: Any) -> None: ...
     def count(
         self, y_true: object, y_pred: object, score: object, proba: object, weight: object

@@ -9,6 +9,7 @@ from libc.stdint cimport uint8_t
 import numpy as np
 
 from streameval.native.native_index cimport NativeScoreIndex
+from streameval.native.native_lock cimport NativeLock
 
 __all__ = ["NativeEventRing"]
 
@@ -72,7 +73,7 @@ cdef class NativeEventRing:
         ``count``: O(log n), 0.3 µs among 1,000 events, 0.6 µs among 10⁶.
 
     Threads:
-        As its window: one at a time.
+        :meth:`count` from any; else as its window, one at a time.
 
     >>> ring = NativeEventRing(2)
     >>> ring.append((1, 1, 0.75, 1))
@@ -87,6 +88,7 @@ cdef class NativeEventRing:
     cdef size_t _most
     cdef dict _truth
     cdef double _threshold
+    cdef NativeLock _lock
     # Where events are counted; no tally where the short way is closed.
     cdef object _tally
     cdef object _counts
@@ -94,10 +96,11 @@ cdef class NativeEventRing:
 
     def __init__(self, size_t most, dict truth=None, double threshold=0.5):
         self._most = most
-        self.know(truth, threshold)
+        self.know(truth, threshold, NativeLock())
 
-    def know(self, dict truth, double threshold):
-        """Learn how labels and scores are read."""
+    def know(self, dict truth, double threshold, NativeLock lock not None):
+        """Learn how labels and scores are read, and what :meth:`count` holds meanwhile."""
+        self._lock = lock
         self._truth = {} if truth is None else truth
         self._threshold = threshold
 
@@ -113,8 +116,18 @@ cdef class NativeEventRing:
     def count(self, y_true, y_pred, score, proba, weight):
         """Count an event and forget the oldest of a full window; False where it is not plain.
 
-        Then nothing was changed, and nothing is known about whether it is valid.
+        Then nothing was changed, and nothing is known about whether it is valid. The same
+        where another thread has the lock.
         """
+        if self._lock.taken():
+            return False
+        self._lock.enter()
+        try:
+            return self._count(y_true, y_pred, score, proba, weight)
+        finally:
+            self._lock.leave()
+
+    cdef bint _count(self, y_true, y_pred, score, proba, weight) except -1:
         cdef double value = 0.0, old_value = 0.0
         cdef uint8_t flags = 0, old = 0
         cdef bint full

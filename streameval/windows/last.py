@@ -13,6 +13,7 @@ import numpy as np
 
 from streameval.errors import InputError, StateError, shown
 from streameval.events import FloatArray, IntArray, Weight
+from streameval.lock import PLAIN_LOCK, Lock
 from streameval.states.portable_index import PortableScoreIndex
 from streameval.states.rolling_index import RollingScoreIndex
 from streameval.states.score_index import backend
@@ -145,7 +146,7 @@ class LastWindow:
             self._serve()
 
     def short_way(
-        self, truth: dict[Any, bool], threshold: float
+        self, truth: dict[Any, bool], threshold: float, lock: Lock
     ) -> Callable[[object, object, object, object, object], bool] | None:
         """A function that does all there is to do for a plain event; None where there is none.
 
@@ -155,10 +156,11 @@ class LastWindow:
         Args:
             truth: From a label to whether it is the positive one.
             threshold: The least score that is predicted positive.
+            lock: Taken for as long as it counts.
         """
-        if self._compiled is None:
+        if self._compiled is None or isinstance(lock, PLAIN_LOCK):
             return None
-        self._compiled.know(truth, threshold)
+        self._compiled.know(truth, threshold, lock)
         return self._compiled.count
 
     def add(self, event: EventFields, event_time: int | None) -> None:

@@ -1,0 +1,10 @@
+from collections.abc import Callable
+from typing import Self, final
+
+__all__ = ["NativeLock"]
+
+@final
+class NativeLock:
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: object, error: object, traceback: object) -> None: ...
+    def reader(self, read: Callable[[], float]) -> Callable[[], float]: ...
