@@ -374,7 +374,7 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.booleans(), configurations(), actions, st.integers(0, 2**16))
 def test_every_part_holds_what_the_model_says(
     joined: bool, first: dict[str, Any], steps: list[tuple[str, Any]], seed: int

@@ -21,7 +21,7 @@ def test_a_run_that_is_killed_loses_nothing_and_counts_nothing_twice(
         broker = stack.enter_context(running_broker()) if source == "kafka" else None
         topic = f"killed-{time.time_ns()}"
         found = kill_runs(
-            source, tmp_path, kills=6, predictions=400, seed=7, broker=broker, topic=topic
+            source, tmp_path, kills=4, predictions=300, seed=7, broker=broker, topic=topic
         )
     assert found == []
 
