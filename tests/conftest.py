@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # How long an example takes says something about the machine, and nothing about the code.
@@ -21,3 +24,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             counts[reason] = counts.get(reason, 0) + 1
     for reason, count in counts.items():
         terminalreporter.write_line(f"{reason} ({count} tests)", yellow=True, bold=True)
+
+
+@pytest.fixture
+def forced_switches() -> Iterator[None]:
+    """Threads are switched after a few steps of Python, not after 5 ms."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)

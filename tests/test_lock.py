@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -16,12 +16,7 @@ if new_lock is not threading.RLock:
     MADE.append(new_lock)
 
 
-@pytest.fixture(autouse=True)
-def _forced_switches() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
+pytestmark = pytest.mark.usefixtures("forced_switches")
 
 
 def in_threads(*targets: Callable[[], object]) -> None:

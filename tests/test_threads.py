@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,12 +16,7 @@ EVENTS = 25
 ROUNDS = 4
 
 
-@pytest.fixture(autouse=True)
-def _forced_switches() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
+pytestmark = pytest.mark.usefixtures("forced_switches")
 
 
 def binary_events() -> list[dict[str, Any]]:
