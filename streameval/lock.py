@@ -37,19 +37,13 @@ new_lock = _choose()
 """Makes a lock."""
 
 
-def held(lock: Lock, read: Callable[[], float], *, compiled: bool) -> Callable[[], float]:
-    """A way to read that sees whole calls of other threads.
+def held(lock: Lock, read: Callable[[], float]) -> Callable[[], float]:
+    """``read`` as a function that holds the lock meanwhile.
 
-    Args:
-        lock: Held by every call that changes what is read.
-        read: Gives the value.
-        compiled: It is one step for other threads. Then the lock may be looked at instead of
-            taken, and where another thread has it the value is nan.
-
-    >>> held(new_lock(), lambda: 0.5, compiled=False)()
+    >>> held(new_lock(), lambda: 0.5)()
     0.5
     """
-    if compiled and not isinstance(lock, PLAIN_LOCK):
+    if not isinstance(lock, PLAIN_LOCK):
         return lock.reader(read)
 
     def holding() -> float:

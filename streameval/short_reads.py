@@ -27,29 +27,29 @@ def short_read(name: str, question: Question, window: Window) -> Callable[[], fl
         question: How the view answers.
         window: The events.
     """
-    read, compiled = _read(name, question, window)
-    return None if read is None else held(question.lock, read, compiled=compiled)
+    read = _read(name, question, window)
+    return None if read is None else held(question.lock, read)
 
 
-def _read(name: str, question: Question, window: Window) -> tuple[Callable[[], float] | None, bool]:
-    """The metric without the lock, and whether it is compiled."""
+def _read(name: str, question: Question, window: Window) -> Callable[[], float] | None:
+    """The same without the lock."""
     metric = find(name, question.plan.task)
     if metric.also or metric.state not in ("confusion", "index"):
-        return None, False
+        return None
     function = metric.bind(positive=question.positive, undefined=question.undefined)
     if isinstance(window, CumulativeWindow):
         # Its tally and the tally's two states stay the same objects for good.
         state = getattr(window.current(), metric.state)
         read = compiled_reader(metric.name, state) if question.undefined is None else None
-        return (functools.partial(function, state), False) if read is None else (read, True)
+        return read or functools.partial(function, state)
     if isinstance(window, LastWindow):
         # Its tally needs no call to be up to date.
         last = window
         if metric.state == "confusion":
-            return lambda: function(last.tally.confusion), False
-        return lambda: function(last.tally.index), False
+            return lambda: function(last.tally.confusion)
+        return lambda: function(last.tally.index)
     # Other windows make new states of the same kind as events come and go.
     current = window.current
     if metric.state == "confusion":
-        return lambda: function(current().confusion), False
-    return lambda: function(current().index), False
+        return lambda: function(current().confusion)
+    return lambda: function(current().index)

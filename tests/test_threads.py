@@ -177,6 +177,28 @@ def beside_readers(
     return ev
 
 
+def test_fractional_weights_read_beside_a_writer() -> None:
+    # A compiled index hands these to a portable one inside, whose reads change it.
+    events = [{**event, "weight": 0.5} for event in binary_events()]
+    for event in events:
+        del event["slices"]
+    names = ["roc_auc", "accuracy", "average_precision"]
+    questions: dict[str, Callable[[se.Evaluator], Any]] = {
+        name: lambda ev, name=name: repr(ev[name]) for name in names
+    }
+    twin = se.Evaluator()
+    prefixes: dict[str, set[str]] = {name: set() for name in names}
+    for event in [None, *events]:
+        if event is not None:
+            twin.update(**event)
+        for name, read in questions.items():
+            prefixes[name].add(repr(outcome(read, twin.copy())))
+    for seed in range(20):
+        ev = beside_readers(se.Evaluator(), events, questions, prefixes, seed)
+        ev._check()
+        assert ev.to_bytes() == twin.to_bytes()
+
+
 @pytest.mark.parametrize("window", [None, se.Last(500), se.Panes("1h", pane="1m")])
 def test_threads_that_feed_one_evaluator_lose_no_event(window: Any) -> None:
     ev = se.Evaluator(window=window, time_unit="s")

@@ -166,6 +166,11 @@ STATE_FUNCTIONS = [
 ]
 
 
+def test_a_state_may_be_passed_by_its_name() -> None:
+    index = se.ScoreIndex([(True, 0.5), (False, 0.25)])
+    assert se.metrics.roc_auc(index=index) == se.metrics.roc_auc(index) == 1.0
+
+
 @pytest.mark.parametrize("name", STATE_FUNCTIONS)
 def test_functions_of_states(name: str) -> None:
     function = getattr(se.metrics, name)

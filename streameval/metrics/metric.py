@@ -104,15 +104,18 @@ def of_states(function: _Function) -> _Function:
     """
 
     @functools.wraps(function)
-    def checked(state: Any = _NOTHING, *more: Any, **options: Any) -> Any:
+    def checked(state: Any = _NOTHING, /, *more: Any, **options: Any) -> Any:
         try:
             # The usual call has a way of its own, which takes half the time.
             if not more and not options:
                 return function(state)
-            return function(state, *more, **options)
+            return function(*states(state, more), **options)
         except Exception:
-            _check_call(function, () if state is _NOTHING else (state, *more), options)
+            _check_call(function, states(state, more), options)
             raise
+
+    def states(state: Any, more: tuple[Any, ...]) -> tuple[Any, ...]:
+        return () if state is _NOTHING else (state, *more)
 
     return checked  # type: ignore[return-value]
 

@@ -116,11 +116,8 @@ cdef class NativeEventRing:
     def count(self, y_true, y_pred, score, proba, weight):
         """Count an event and forget the oldest of a full window; False where it is not plain.
 
-        Then nothing was changed, and nothing is known about whether it is valid. The same
-        where another thread has the lock.
+        Then nothing was changed, and nothing is known about whether it is valid.
         """
-        if self._lock.taken():
-            return False
         self._lock.enter()
         try:
             return self._count(y_true, y_pred, score, proba, weight)

@@ -12,7 +12,7 @@ cdef class NativeLock:
     cdef bint _opened
     cdef bint _passed_over
 
-    cdef bint taken(self) noexcept
     cdef void enter(self) noexcept
     cdef void leave(self) noexcept
+    cdef bint _taken(self) noexcept
     cdef void _wait(self) noexcept

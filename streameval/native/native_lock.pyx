@@ -15,7 +15,6 @@ from cpython.pythread cimport (
     PyThread_get_thread_ident,
     PyThread_release_lock,
 )
-from libc.math cimport NAN
 
 
 cdef extern from "<thread>" namespace "std::this_thread" nogil:
@@ -61,21 +60,17 @@ cdef class NativeLock:
         self.leave()
 
     def reader(self, read):
-        """A function of nothing: nan while another thread has the lock, else what ``read`` gives.
-
-        Args:
-            read: Compiled, and so one step for other threads; gives a float.
-        """
+        """``read``, a function of nothing, as one that holds the lock meanwhile."""
         return _Reader(self, read).read
 
-    cdef bint taken(self) noexcept:
-        """Whether another thread has it, or is the next to have it."""
+    cdef bint _taken(self) noexcept:
+        # By another thread, or kept for one that has been woken.
         if self._depth:
             return self._owner != <unsigned long>PyThread_get_thread_ident()
         return self._passed_over
 
     cdef void enter(self) noexcept:
-        if self.taken():
+        if self._taken():
             self._wait()
         self._owner = <unsigned long>PyThread_get_thread_ident()
         self._depth += 1
@@ -115,4 +110,8 @@ cdef class _Reader:
         self._read = read
 
     def read(self):
-        return NAN if self._lock.taken() else self._read()
+        self._lock.enter()
+        try:
+            return self._read()
+        finally:
+            self._lock.leave()
