@@ -29,7 +29,6 @@ from streameval.states.score_index import ScoreIndex
 
 __all__ = [
     "CURVES",
-    "CurveRow",
     "DetCurve",
     "PrecisionRecallCurve",
     "RocCurve",
@@ -229,27 +228,33 @@ def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve
 
 
 class CurveRow(NamedTuple):
-    """A curve's name, function and the state that it asks in each task."""
+    """A curve's name, its function, and the state that it reads in each task."""
 
     name: str
     function: Callable[..., Any]
     states: Mapping[str, str]
+    served: bool = False
+    """The service publishes the curve and its page draws it."""
 
 
 CURVES: Mapping[str, CurveRow] = MappingProxyType(
     {
         row.name: row
         for row in (
-            CurveRow("roc", roc_curve, {"binary": "index"}),
-            CurveRow("precision_recall", precision_recall_curve, {"binary": "index"}),
+            CurveRow("roc", roc_curve, {"binary": "index"}, served=True),
+            CurveRow("precision_recall", precision_recall_curve, {"binary": "index"}, served=True),
             CurveRow("det", det_curve, {"binary": "index"}),
             CurveRow("pr_gain", pr_gain_curve, {"binary": "index"}),
             CurveRow(
                 "calibration",
                 calibration_curve,
                 {"binary": "probability", "multiclass": "class_probability"},
+                served=True,
             ),
         )
     }
 )
 """Every curve by name: ``CURVES["roc"].function(index)`` gives the record."""
+
+SERVED_CURVES = tuple(row.name for row in CURVES.values() if row.served)
+"""Names of the curves of a service, in the order of its page."""
