@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from streameval.errors import shown
+from streameval.metrics.curves import SERVED_CURVES
 from streameval.serve.asking import Asking
 from streameval.serve.fault import RefusedError
 from streameval.serve.seams import Data
 
 __all__ = [
-    "CURVE_NAMES",
     "Answer",
     "alerts",
     "compact",
@@ -29,8 +29,6 @@ __all__ = [
 ]
 
 Answer: TypeAlias = dict[str, Any]
-
-CURVE_NAMES = ("roc", "precision_recall", "calibration")
 
 
 def _stamp(data: Data) -> Answer:
@@ -62,7 +60,7 @@ def view(data: Data, asking: Asking) -> Answer:
     return {
         **about_window(data, window),
         "report": data["reports"][window],
-        "curves": {name: _curve(data, window, name) for name in CURVE_NAMES},
+        "curves": {name: _curve(data, window, name) for name in SERVED_CURVES},
         "confusion": _matrix(data, window, 100),
         "series": _series(data, str(paned), metric) if shown else None,
     }
@@ -72,10 +70,10 @@ def curve(data: Data, asking: Asking, name: str) -> Answer:
     """A curve's columns; without points, and with a reason, where the window has no such curve."""
     window = asking.window(data)
     asking.finish()
-    if name not in CURVE_NAMES:
+    if name not in SERVED_CURVES:
         raise RefusedError(
             404,
-            expected="one of " + ", ".join(CURVE_NAMES),
+            expected="one of " + ", ".join(SERVED_CURVES),
             got=shown(name),
             where="the curve's name",
         )

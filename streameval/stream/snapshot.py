@@ -13,6 +13,7 @@ import numpy as np
 from streameval.errors import MetricError
 from streameval.evaluator import Evaluator
 from streameval.event_time import iso_time
+from streameval.metrics.curves import SERVED_CURVES
 from streameval.report import ReportRow
 from streameval.slices import slice_name
 from streameval.stream.config_objects import main_metrics
@@ -260,7 +261,7 @@ def _finite(value: float) -> float | None:
 
 def _curves(view: View) -> dict[str, Any]:
     curves = {}
-    for name in ("roc", "precision_recall", "calibration"):
+    for name in SERVED_CURVES:
         try:
             curves[name] = _thinned(view.curve(name)).to_dict()
         except MetricError:
