@@ -21,6 +21,7 @@ from streameval.metrics.pr_gain import pr_gain_curve
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,
+    columns_of,
     curve_dict,
     quotients,
     threshold_counts,
@@ -49,14 +50,14 @@ class RocCurve:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {"fpr": self.fpr, "tpr": self.tpr, "threshold": self.threshold}
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("roc", self.reason, self.columns())
+        return curve_dict("roc", self)
 
 
 def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
@@ -112,18 +113,14 @@ class PrecisionRecallCurve:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {
-            "precision": self.precision,
-            "recall": self.recall,
-            "threshold": self.threshold,
-        }
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("precision_recall", self.reason, self.columns())
+        return curve_dict("precision_recall", self)
 
 
 def precision_recall_curve(
@@ -180,14 +177,14 @@ class DetCurve:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {"fpr": self.fpr, "fnr": self.fnr, "threshold": self.threshold}
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("det", self.reason, self.columns())
+        return curve_dict("det", self)
 
 
 def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve:
