@@ -99,6 +99,12 @@ class RollingScoreIndex:
         if self._wins is not None:
             self._wins += self._gain(positive, score)
 
+    def check(self, positive: bool, score: float, weight: int = 1) -> None:
+        """No event of weight 1 is refused."""
+
+    def check_many(self, positive: BoolArray, score: FloatArray, weight: object = None) -> None:
+        """No events of weight 1 are refused."""
+
     def revert(self, positive: bool, score: float, weight: int = 1) -> None:
         """Take one event back, or raise InputError and change nothing."""
         assert weight == 1
