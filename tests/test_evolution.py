@@ -184,7 +184,7 @@ def expected(model: Model, now: RunSettings, window: WindowSettings) -> Parts:
                 for event in held:
                     one.update(event.label, score=event.score, event_time=event.time)
             if one._places.timeline is not None and inside:
-                one._places.timeline.latest = inside[-1].time
+                one._places.timeline.reach(inside[-1].time)
             found |= parts_of(key, one.total._window, one.plan)
     return found
 

@@ -14,7 +14,7 @@ from laws import assert_same
 
 import streameval as se
 from streameval.tally import Plan, Tally
-from streameval.windows import panes as panes_module
+from streameval.windows import time_buckets
 
 PLANS = [
     Plan.everything("binary"),
@@ -147,7 +147,7 @@ def operations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(holder, name, call)
 
-    counted(panes_module, "thaw")
+    counted(time_buckets, "thaw")
     counted(Tally, "merge")
     counted(Tally, "subtract")
     return counts
