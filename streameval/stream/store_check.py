@@ -10,8 +10,8 @@ from typing import Any
 from streameval.errors import StoreError
 from streameval.evaluator import Evaluator
 from streameval.stream.alerts import AlertBook, restore_alerts
+from streameval.stream.join.entry_store.entry_store import EntryStore
 from streameval.stream.join.join_report import read_join
-from streameval.stream.join.segment_store import SegmentStore
 from streameval.stream.lock import commits_noted
 from streameval.stream.progress import Progress
 from streameval.stream.quarantine import listed, reasons
@@ -93,9 +93,7 @@ def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Chec
         entries = None
         query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_segments'"
         if connection.execute(query).fetchone()[0]:
-            segments = SegmentStore(connection)
-            segments.check()
-            entries = len(segments)
+            entries = EntryStore(connection).check()
         read = sum(partition.records for partition in progress.partitions.values())
         fault = _imbalance(
             read + counters.get("replayed", 0),

@@ -38,11 +38,10 @@ import numpy as np
 from streameval.errors import StoreError
 from streameval.stream.batch import Decoded
 from streameval.stream.join.coverage import Coverage
+from streameval.stream.join.entry_store.entry_store import EntryStore
 from streameval.stream.join.joined_events import Outcome
-from streameval.stream.join.pairing import Pairing
-from streameval.stream.join.partition_numbers import PartitionNumbers
+from streameval.stream.join.pairing import Pairing, PartitionNumbers
 from streameval.stream.join.saved_join import SavedJoin
-from streameval.stream.join.waiting import WaitingStore
 from streameval.stream.join.watermark import Watermark
 from streameval.stream.lateness import LateShare
 
@@ -90,7 +89,7 @@ class LabelJoin:
     ) -> None:
         self._wait = wait_us
         self._remember = remember_us
-        self._entries = WaitingStore(connection, wait_us + remember_us, hot)
+        self._entries = EntryStore(connection, wait_us + remember_us, hot)
         self._coverage = Coverage(wait_us, cohort_us)
         self._watermark = Watermark(clock, now, leap_us=wait_us + remember_us, wait_us=wait_us)
         self._partitions = PartitionNumbers(self._load(connection))
@@ -106,7 +105,7 @@ class LabelJoin:
     @staticmethod
     def create(connection: sqlite3.Connection) -> None:
         """Make the tables, inside the caller's transaction."""
-        WaitingStore.create(connection)
+        EntryStore.create(connection)
         for statement in _SCHEMA.split(";\n"):
             if statement.strip():
                 connection.execute(statement)
