@@ -19,7 +19,7 @@ from streameval.stream.evaluators import open_evaluators
 from streameval.stream.evolution import read_begins
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.partition_rows import PartitionRows
-from streameval.stream.progress import Progress
+from streameval.stream.positions import Positions
 from streameval.stream.published import Publisher
 from streameval.stream.quarantine import Quarantine
 from streameval.stream.settings import RunSettings
@@ -117,7 +117,7 @@ class Runner:
             )
             self._counting.recover(read_rows(connection))
             self._rows = StateRows(connection)
-            self._progress = Progress(connection)
+            self._positions = Positions(connection)
             self._quarantine = Quarantine(connection, settings.quarantine, now)
             self._alarms = Alarms(settings, connection, webhook, now)
         counters = store.counters()
@@ -145,7 +145,7 @@ class Runner:
     @property
     def positions(self) -> dict[str, Position]:
         """Where each partition is to be read on."""
-        return self._progress.positions
+        return self._positions.next_to_read
 
     @property
     def events(self) -> int:
@@ -239,11 +239,11 @@ class Runner:
         for batch in batches:
             newest = self._take(batch)
             records = len(batch.messages) + len(batch.bad)
-            if not records and batch.partition not in self._progress.partitions:
+            if not records and batch.partition not in self._positions.partitions:
                 # Where a source begins is stored at once: what is rotated away before the next
                 # checkpoint is found again.
                 self._opened = True
-            self._progress.advance(batch.partition, batch.next, records, newest)
+            self._positions.advance(batch.partition, batch.next, records, newest)
         return bool(batches)
 
     def _patience(self) -> float:
@@ -281,7 +281,10 @@ class Runner:
     def _has_changed(self) -> bool:
         """Whether there is anything that the store does not have."""
         return bool(
-            self._read or self._quarantine.pending or self._progress.changed or self._alarms.changed
+            self._read
+            or self._quarantine.pending
+            or self._positions.changed
+            or self._alarms.changed
         )
 
     def _is_finished(self, until_end: bool) -> bool:
@@ -312,7 +315,7 @@ class Runner:
             if self._join is not None:
                 self._join.write(connection)
             self._alarms.write(connection)
-            changed = self._progress.write()
+            changed = self._positions.write()
             replayed = self._quarantine.write()
             self._events += counted
             self._replayed += replayed
@@ -369,7 +372,7 @@ class Runner:
             return
         self._published += 1
         coverage = None if self._join is None else self._join.coverage()
-        settled = self._progress.newest if self._join is None else self._join.watermark
+        settled = self._positions.newest if self._join is None else self._join.watermark
         if settled is not None:
             settled -= self._wait
         waiting = bool(coverage and coverage["waiting"])
@@ -388,7 +391,7 @@ class Runner:
                 force=force,
             ),
             "join": coverage,
-            "partitions": self._table.rows(self._progress, statuses),
+            "partitions": self._table.rows(self._positions, statuses),
             "quarantine": quarantine,
             "checkpoint": {
                 "sequence": self._sequence,
