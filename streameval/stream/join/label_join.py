@@ -189,7 +189,7 @@ class LabelJoin:
         border = self._border(watermark)
         if border is not None:
             self._entries.drop(connection, border)
-        self._coverage.settle(watermark, self._remember)
+        self._coverage.sum_up(watermark, self._remember)
         connection.executemany(
             "INSERT OR IGNORE INTO join_partitions VALUES (?, ?)",
             list(self._partitions.names.items()),

@@ -120,7 +120,7 @@ class Pairing:
             new[others] = False
             times = times[new]
         self._coverage.count(partition, "predictions", len(times))
-        self._coverage.predicted(times)
+        self._coverage.predicted.add(times)
 
     def _split_known(
         self, ids: list[str], entries: list[Unlabelled], known: dict[int, Entry]
@@ -153,7 +153,7 @@ class Pairing:
         for number, rows in by_partition.items():
             labels = [early[n].labels[0] for n in rows]
             times = np.array([label.time for label in labels], dtype=np.int64)
-            self._coverage.label_waits(times, -1)
+            self._coverage.early.add(times, -1)
             self._meet(
                 self._partitions.names[number],
                 [ids[n] for n in rows],
@@ -214,7 +214,7 @@ class Pairing:
                 [_early((EarlyLabel(labels[n], moments[n], number),), moments[n]) for n in alone],
                 int(early.min()),
             )
-            self._coverage.label_waits(early)
+            self._coverage.early.add(early)
         for n in single:
             old = self._entries.latest(ids[n], known[n])
             self._label_one(partition, ids[n], labels[n], moments[n], old)
@@ -253,7 +253,7 @@ class Pairing:
                 columns = (compress(column, mine) for column in columns)
             self.events.add(number, *columns)
         self._coverage.delays.add(times - begun)
-        self._coverage.labelled(begun)
+        self._coverage.labelled.add(begun)
         self._coverage.count(partition, "joined", len(ids))
         self._coverage.count(partition, "labels", len(ids))
 
@@ -285,8 +285,8 @@ class Pairing:
         self.events.add(number, labels, moments, payloads)
         for name in ("predictions", "labels", "joined"):
             self._coverage.count(partition, name, len(times))
-        self._coverage.predicted(times)
-        self._coverage.labelled(times)
+        self._coverage.predicted.add(times)
+        self._coverage.labelled.add(times)
 
     # One record at a time
 
@@ -306,7 +306,7 @@ class Pairing:
                 self._label_one(partition, key, label, entry.time, old, inside=True)
             return
         self._coverage.count(partition, "predictions")
-        self._coverage.predicted_one(entry.time)
+        self._coverage.predicted.add_one(entry.time)
         if old is not None:
             # As long as the labels would have been kept, so that they are superseded for as long.
             entry = msgspec.structs.replace(entry, newest=max(entry.time, old.newest))
@@ -315,7 +315,7 @@ class Pairing:
         if label is not None:
             now = self._label_one(partition, key, label, entry.time, now, inside=True)
         for early in () if old is None else old.labels:
-            self._coverage.label_waits_one(early.time, -1)
+            self._coverage.early.add_one(early.time, -1)
             name = self._partitions.names[early.partition]
             now = self._label_one(name, key, early.label, early.time, now)
 
@@ -336,7 +336,7 @@ class Pairing:
             old, label, time, inside=inside, wait=self._wait, remember=self._remember
         )
         if count == "orphans":
-            self._coverage.label_waits_one(time)
+            self._coverage.early.add_one(time)
             return old
         self._coverage.count(partition, "labels")
         self._coverage.count(partition, count)
@@ -345,7 +345,7 @@ class Pairing:
         self._put(key, entry)
         before, now = current_label(old), current_label(entry)
         if before is None:
-            self._coverage.labelled_one(entry.time)
+            self._coverage.labelled.add_one(entry.time)
             if not inside:
                 self._coverage.delays.add_one(time - entry.time)
         elif before == now:
@@ -367,7 +367,7 @@ class Pairing:
         labels = (*before, EarlyLabel(label, time, self._partitions.number(partition)))
         entry = _early(labels, time if old is None else max(time, old.newest))
         self._put(key, entry)
-        self._coverage.label_waits_one(time)
+        self._coverage.early.add_one(time)
         return entry
 
     def _put(self, key: str, entry: Entry) -> None:
