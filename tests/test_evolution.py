@@ -23,7 +23,7 @@ from streameval.event_time import wall_time
 from streameval.stream.config_objects import evaluator_of, window_spec_of
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.evolution import evolution_of
-from streameval.stream.join.open_join import open_join
+from streameval.stream.join.label_join import open_join
 from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner

@@ -19,8 +19,8 @@ from streameval.event_time import iso_time
 from streameval.serve.readiness import Readiness
 from streameval.stream.config import settings_from_text
 from streameval.stream.evaluators import fingerprint
-from streameval.stream.join.open_join import open_join
-from streameval.stream.join.saved_join import SavedJoin
+from streameval.stream.join.counts import SavedJoin
+from streameval.stream.join.label_join import open_join
 from streameval.stream.join.watermark import Watermark
 from streameval.stream.lateness import LateShare
 from streameval.stream.published import Publisher

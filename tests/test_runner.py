@@ -286,19 +286,6 @@ def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
     assert run.runner.events == 600
 
 
-def test_a_dear_checkpoint_makes_the_next_one_wait(bench: Make) -> None:
-    run = bench(checkpoint=CheckpointSettings(every="1s", events=10))
-    run.runner._checkpoint_seconds = 2.0
-    run.runner._read = 50
-    run.clock.now += 7.9
-    assert not run.runner._is_due()
-    run.clock.now += 0.2
-    assert run.runner._is_due()
-    run.clock.now -= 7
-    run.runner._read = 200  # but never more than so many are held back
-    assert run.runner._is_due()
-
-
 class Quiet:
     """Ten records, and then nothing: each read waits for as long as it may.
 
@@ -362,20 +349,6 @@ def test_an_idle_run_waits_and_stays_ready_after_a_dear_checkpoint(bench: Make) 
     assert [reason for reason in reasons if reason] == []
     # Each waits for as long as a stop may have to, or until something is due.
     assert source.reads < 1.2 * 300 / 0.1
-
-
-def test_a_run_waits_while_a_dear_checkpoint_holds_back_the_next(bench: Make) -> None:
-    run = bench(checkpoint=CheckpointSettings(every="1s", events=10))
-    runner = run.runner
-    runner._checkpoint_seconds, runner._read = 2.0, 5
-    for passed, due in ((0.5, 7.5), (7.0, 0.5), (0.6, 0.0)):
-        run.clock.now += passed
-        assert runner._due_in() == pytest.approx(due)
-        assert runner._patience() == pytest.approx(min(0.1, due))
-    # With nothing to write, what the last one took is no reason to wait.
-    runner._read = 0
-    run.clock.now -= 7.0
-    assert runner._due_in() == 0.0
 
 
 class Failing:

@@ -16,7 +16,7 @@ from streameval.event_time import wall_time
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
 from streameval.stream.config import settings_from_text
 from streameval.stream.evaluators import fingerprint
-from streameval.stream.join.open_join import open_join
+from streameval.stream.join.label_join import open_join
 from streameval.stream.open_sources import open_sources
 from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder

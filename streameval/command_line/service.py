@@ -19,7 +19,7 @@ from streameval.errors import ConfigError, StreamevalError
 from streameval.event_time import wall_time
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.evolution import differences, evolution_of, while_running
-from streameval.stream.join.open_join import open_join
+from streameval.stream.join.label_join import open_join
 from streameval.stream.open_sources import open_sources
 from streameval.stream.outside import resolved_secrets
 from streameval.stream.published import Publisher
@@ -27,9 +27,8 @@ from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.settings import RunSettings
 from streameval.stream.sources.inbox import Inbox
-from streameval.stream.store import Store, inbox_of, open_store
+from streameval.stream.store import Store, inbox_of, keep_window_order, open_store
 from streameval.stream.webhook import Webhook
-from streameval.stream.window_order import keep_window_order
 
 if TYPE_CHECKING:
     from streameval.serve.server import Server

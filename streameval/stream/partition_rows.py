@@ -8,7 +8,7 @@ from typing import Any
 
 from streameval.event_time import iso_time
 from streameval.stream.batch import PartitionStatus
-from streameval.stream.progress import Progress
+from streameval.stream.positions import Positions
 
 __all__ = ["PartitionRows"]
 
@@ -21,10 +21,12 @@ class PartitionRows:
     def __init__(self) -> None:
         self._problems: dict[str, str] = {}
 
-    def rows(self, progress: Progress, statuses: Iterable[PartitionStatus]) -> list[dict[str, Any]]:
+    def rows(
+        self, positions: Positions, statuses: Iterable[PartitionStatus]
+    ) -> list[dict[str, Any]]:
         """Every partition that was ever read or is there to be read, by name."""
         found: dict[str, dict[str, Any]] = {}
-        for name, partition in progress.partitions.items():
+        for name, partition in positions.partitions.items():
             if name.endswith(":"):
                 continue  # what a source remembers, and no partition
             newest = None if partition.newest is None else iso_time(partition.newest)
