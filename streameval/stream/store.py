@@ -22,8 +22,8 @@ import msgspec
 
 from streameval.errors import ConfigError, StoreError, shown
 from streameval.stream.checksums import check_rows, check_types, keep_checksums, note_unwatched
+from streameval.stream.config.settings import RunSettings
 from streameval.stream.private_files import private_file, tighten
-from streameval.stream.settings import RunSettings
 
 __all__ = [
     "RESTORED",
