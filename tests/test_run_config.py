@@ -89,30 +89,30 @@ REFUSED = [
     ("x = " + "[" * 5000, "run.toml: expected TOML"),
     # Fields.
     ("", "fields: expected score, y_pred or proba: where a record has its prediction, got none"),
-    ("[fields]\nscore = 's'\nproba = 'p'", "fields.proba: expected it or fields.score, got both"),
+    ("[fields]\nscore = 's'\nproba = 'p'", "fields.proba conflicts with fields.score; give one of"),
     (SCORE + "[evaluator]\ntask = 'multiclass'", "fields.score: expected y_pred or proba in a mu"),
     (SCORE + "weight = 'a..b'", "fields.weight: expected names joined by dots, got 'a..b'"),
     (SCORE + "weight = 's'", "fields: expected a field of its own at 's', got one that is also"),
     (SCORE + "weight = 's.w'", "fields: expected a field of its own at 's', got one that is also"),
     (JOINED + "[fields.label]\nid = 's'", "fields: expected a field of its own at 's'"),
-    (SCORE + "time_unit = 's'", "fields.time_unit: expected it beside fields.time, got no"),
-    (SCORE + "[fields.label]\nid = 'i'", "fields.label.id: expected it beside [join], got no [jo"),
+    (SCORE + "time_unit = 's'", "fields.time_unit requires fields.time"),
+    (SCORE + "[fields.label]\nid = 'i'", "fields.label.id requires [join]"),
     (
         SCORE + "ahead = 'soon'",
         "fields.ahead: expected a duration such as 90s, 5m, 1h or 7d, got 's",
     ),
     (
         "[fields]\nscore = 's'\nid = 'id'\nahead = '31m'\n[join]\nwait = '1h'",
-        "fields.ahead: conflicts with join.wait = '1h', which allows at most 30m, got 31m: a "
+        "fields.ahead conflicts with join.wait = '1h', which allows at most 30m, got 31m: a "
         'record further ahead would make all others late; set ahead = "30m" or less, or leave',
     ),
     (
         SCORE + "ahead = '1h'\n[[window]]\nname = 'w'\nlength = '1h'\npane = '5m'",
-        "fields.ahead: conflicts with window[0].pane = '5m', which allows at most 5m, got 1h",
+        "fields.ahead conflicts with window[0].pane = '5m', which allows at most 5m, got 1h",
     ),
     (
         SCORE + "ahead = '1h'\n[[window]]\nname = 'w'\nhalf_life = '10m'",
-        "fields.ahead: conflicts with window[0].half_life = '10m', which allows at most 10m",
+        "fields.ahead conflicts with window[0].half_life = '10m', which allows at most 10m",
     ),
     (
         SCORE + "[fields.slices]\nland = 'l'",
@@ -150,7 +150,7 @@ REFUSED = [
     (SCORE + "[evaluator]\nmax_slices = 0", "evaluator.max_slices: expected a number from 1 to"),
     (
         "[fields]\ny_pred = 'p'\n[evaluator]\nmetrics = ['roc_auc']",
-        "evaluator.metrics[0]: expected fields.score or fields.proba beside it, got 'roc_auc' of",
+        "evaluator.metrics[0] requires fields.score or fields.proba; 'roc_auc' is",
     ),
     # Windows.
     ("window = []\n" + SCORE, "window: expected at least one [[window]], got none"),
@@ -158,9 +158,9 @@ REFUSED = [
     (SCORE + "[[window]]\nname = 'a'\n" * 2, "window[1].name: expected a name for each window, go"),
     (
         SCORE + "[[window]]\nname = 'a'\nlength = '1h'\nhalf_life = '1h'",
-        "window[0].half_life: expected it or length, got both",
+        "window[0].half_life conflicts with window[0].length; give one of them",
     ),
-    (SCORE + "[[window]]\nname = 'a'\npane = '1h'", "window[0].pane: expected it beside length"),
+    (SCORE + "[[window]]\nname = 'a'\npane = '1h'", "window[0].pane requires window[0].length"),
     (
         SCORE + "[[window]]\nname = 'a'\nlength = '1h'\npane = '7m'",
         "window[0].length: expected a multiple of the pane, 7m, got 1h",
@@ -192,15 +192,15 @@ REFUSED = [
     (SCORE + "[files]", "files: expected records, or predictions and labels, got none of them"),
     (
         JOINED + "[files]\nrecords = ['a']\nlabels = ['b']",
-        "files.labels: expected it or files.records, got both",
+        "files.labels conflicts with files.records; give one of them",
     ),
     (
         SCORE + "[files]\npredictions = ['a']\nlabels = ['b']",
-        "files.predictions: expected [join], since predictions and labels come apart, got none",
+        "files.predictions requires [join]; add [join] with wait",
     ),
     (
         JOINED + "[files]\npredictions = ['a']",
-        "files.predictions: expected labels as well, from files, kafka or http, got predictions al",
+        "files.predictions requires labels, from files, kafka or http",
     ),
     (SCORE + "[kafka]\nrecords = 'a'", 'kafka.properties: expected "bootstrap.servers", the brok'),
     (
@@ -225,15 +225,15 @@ REFUSED = [
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5",
-        "alert[0].metric: requires [join]; without it every record brings its label",
+        "alert[0].metric requires [join]; without it every record brings its label",
     ),
     (
         JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nwindow = 'all'",
-        "alert[0].window: conflicts with alert[0].metric = 'label_coverage', which is of all",
+        "alert[0].window conflicts with alert[0].metric = 'label_coverage', which is of all",
     ),
     (
         JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nslice = {a = 1}",
-        "alert[0].slice: conflicts with alert[0].metric = 'label_coverage', which is of all",
+        "alert[0].slice conflicts with alert[0].metric = 'label_coverage', which is of all",
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nwindow = 'al'",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from msgspec import inspect
 
-from streameval.errors import ConfigError, shown
+from streameval.errors import ConfigError, InputError, OptionError, shown
 from streameval.stream.secret_values import is_secret
 
 __all__ = ["Places", "TypeFault", "near", "type_fault", "type_words"]
@@ -61,31 +61,30 @@ class Places:
         >>> print(Places("run.toml").error("join.hot", expected="a whole number", got="'5'"))
         run.toml: join.hot: expected a whole number, got '5'
         """
-        return self._error(key, f"expected {expected}, got {got}", remedy)
+        return self._error(InputError(key, expected=expected, got=got, remedy=remedy))
 
-    def conflict(self, key: str, other: str, *, remedy: str = "") -> ConfigError:
-        """One line: file, key, the key that it conflicts with, and what to do.
-
-        >>> print(Places("run.toml").conflict("window[0].half_life", "window[0].length"))
-        run.toml: window[0].half_life: conflicts with window[0].length
-        """
-        return self._error(key, f"conflicts with {other}", remedy)
-
-    def missing(self, key: str, other: str, *, remedy: str = "") -> ConfigError:
+    def requires(self, key: str, other: str, *, remedy: str = "") -> ConfigError:
         """One line: file, key, the key that it requires, and what to do.
 
-        >>> print(Places("run.toml").missing("fields.label.id", "[join]"))
-        run.toml: fields.label.id: requires [join]
+        >>> print(Places("run.toml").requires("fields.label.id", "[join]"))
+        run.toml: fields.label.id requires [join]
         """
-        return self._error(key, f"requires {other}", remedy)
+        return self._error(OptionError.requires(key, other, remedy=remedy))
 
-    def _error(self, key: str, text: str, remedy: str) -> ConfigError:
+    def conflicts(self, key: str, other: str, *, remedy: str = "") -> ConfigError:
+        """One line: file, key, the key that it conflicts with, and what to do.
+
+        >>> print(Places("run.toml").conflicts("window[0].half_life", "window[0].length"))
+        run.toml: window[0].half_life conflicts with window[0].length
+        """
+        return self._error(OptionError.conflicts(key, other, remedy=remedy))
+
+    def _error(self, error: InputError) -> ConfigError:
+        key = error.field
         given = any(
             key == name or key.startswith((f"{name}.", f"{name}[")) for name in self.overridden
         )
-        tail = f"; {remedy}" if remedy else ""
-        where = "--set" if given else self.name
-        return ConfigError(f"{where}: {key}: {text}{tail}")
+        return ConfigError(f"{'--set' if given else self.name}: {error}")
 
 
 class TypeFault(NamedTuple):

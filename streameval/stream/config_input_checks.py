@@ -23,7 +23,7 @@ def check_fields(settings: RunSettings, places: Places) -> None:
             remedy='add score = "score" under [fields]',
         )
     if fields.score is not None and fields.proba is not None:
-        raise places.error("fields.proba", expected="it or fields.score", got="both")
+        raise places.conflicts("fields.proba", "fields.score", remedy="give one of them")
     if fields.score is not None and task == "multiclass":
         raise places.error(
             "fields.score",
@@ -34,16 +34,12 @@ def check_fields(settings: RunSettings, places: Places) -> None:
     if fields.y_true is None and (settings.join is None or fields.label.y_true is None):
         raise places.error("fields.y_true", expected="where a record has its label", got="nothing")
     if fields.time_unit is not None and fields.time is None and fields.label.time is None:
-        raise places.error(
-            "fields.time_unit", expected="it beside fields.time", got="no fields.time"
-        )
+        raise places.requires("fields.time_unit", "fields.time")
     apart = fields.label
     if settings.join is None:
         for name in ("id", "y_true", "time"):
             if getattr(apart, name) is not None:
-                raise places.error(
-                    f"fields.label.{name}", expected="it beside [join]", got="no [join]"
-                )
+                raise places.requires(f"fields.label.{name}", "[join]")
     sliced = [name for part in settings.evaluator.slices for name in slice_fields(part)]
     for name in fields.slices:
         if name not in sliced:
@@ -66,7 +62,7 @@ def check_ahead(settings: RunSettings, places: Places) -> None:
     limit, ahead = ahead_limit(settings), settings.fields.ahead
     if limit is not None and ahead is not None and duration(ahead, zero=True) > limit.ahead_us:
         most = duration_text(limit.ahead_us)
-        raise places.conflict(
+        raise places.conflicts(
             "fields.ahead",
             f"{limit.key} = {shown(limit.value)}, which allows at most {most}, got {ahead}: a "
             "record further ahead would make all others late",
@@ -87,7 +83,9 @@ def check_sources(settings: RunSettings, places: Places) -> None:
                 table, expected="records, or predictions and labels", got="none of them"
             )
         if "records" in given and len(given) > 1:
-            raise places.error(f"{table}.{given[1]}", expected=f"it or {table}.records", got="both")
+            raise places.conflicts(
+                f"{table}.{given[1]}", f"{table}.records", remedy="give one of them"
+            )
         for kind in given:
             found.setdefault(kind, f"{table}.{kind}")
     if settings.kafka is not None and "bootstrap.servers" not in settings.kafka.properties:
@@ -99,18 +97,11 @@ def check_sources(settings: RunSettings, places: Places) -> None:
     apart = {"predictions": "labels", "labels": "predictions"}
     for kind, other in apart.items():
         if kind in found and settings.join is None:
-            raise places.error(
-                found[kind],
-                expected="[join], since predictions and labels come apart",
-                got="none",
-                remedy='add [join] with wait = "24h", and fields.id',
+            raise places.requires(
+                found[kind], "[join]", remedy='add [join] with wait = "24h", and fields.id'
             )
         if kind in found and other not in found and settings.http is None:
-            raise places.error(
-                found[kind],
-                expected=f"{other} as well, from files, kafka or http",
-                got=f"{kind} alone",
-            )
+            raise places.requires(found[kind], f"{other}, from files, kafka or http")
 
 
 def check_join(settings: RunSettings, places: Places) -> None:

@@ -59,9 +59,7 @@ def _check_metric(settings: RunSettings, places: Places, key: str, name: str) ->
         raise places.error(key, expected="a metric of counts", got=shown(name), remedy=remedy)
     if needs_scores(name, task) and not has_scores(settings.fields):
         wanted = "fields.score or fields.proba" if task == "binary" else "fields.proba"
-        raise places.error(
-            key, expected=f"{wanted} beside it", got=f"{shown(name)} of labels alone"
-        )
+        raise places.requires(key, wanted, remedy=f"{shown(name)} is computed from scores")
 
 
 def check_windows(settings: RunSettings, places: Places) -> None:
@@ -73,13 +71,11 @@ def check_windows(settings: RunSettings, places: Places) -> None:
         key = f"window[{n}]"
         _check_name(places, f"{key}.name", window.name, seen, "window")
         if window.length is not None and window.half_life is not None:
-            raise places.error(f"{key}.half_life", expected="it or length", got="both")
+            raise places.conflicts(f"{key}.half_life", f"{key}.length", remedy="give one of them")
         if window.length is None:
             for name in ("pane", "lateness", "retain"):
                 if getattr(window, name) is not None:
-                    raise places.error(
-                        f"{key}.{name}", expected="it beside length", got="no length"
-                    )
+                    raise places.requires(f"{key}.{name}", f"{key}.length")
         try:
             window_spec_of(window, settings.join)
         except InputError as error:
@@ -131,12 +127,12 @@ def check_alerts(settings: RunSettings, places: Places) -> None:
 
 def _check_coverage(settings: RunSettings, places: Places, key: str, alert: AlertSettings) -> None:
     if settings.join is None:
-        raise places.missing(
+        raise places.requires(
             f"{key}.metric", "[join]", remedy="without it every record brings its label"
         )
     for name in ("window", "slice"):
         if getattr(alert, name):
-            raise places.conflict(
+            raise places.conflicts(
                 f"{key}.{name}",
                 f"{key}.metric = {shown(LABEL_COVERAGE)}, which is of all predictions",
                 remedy=f"leave {name} out",
