@@ -16,7 +16,7 @@ import pytest
 from command_runs import COMMAND, Command, in_process, own_process
 from test_cli_evaluate import written
 
-from streameval.command_line import batches, feed
+from streameval.command_line import feed
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_probabilities(run: Command, tmp_path: Path, shares: str, message: str) 
 def test_many_bad_records_of_all_kinds_are_told_in_the_order_of_the_files(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    monkeypatch.setattr(feed, "BatchBuilder", lambda: batches.BatchBuilder(rows_wanted=rows))
+    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
     good = ['{"label": 1, "score": 0.5}\n', '{"label": 0, "score": 0.5}\n']
     kinds = ['{"label": "x", "score": 1}\n', '{"label": 1, "score": NaN}\n', "{\n"]
     for name in ("a.jsonl", "b.jsonl"):
@@ -386,7 +386,7 @@ def test_the_share_of_bad_records_of_one_reason(
 def test_reasons_are_counted_in_full(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, ending: str
 ) -> None:
-    monkeypatch.setattr(feed, "BatchBuilder", lambda: batches.BatchBuilder(rows_wanted=rows))
+    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
     events: list[dict[str, Any]] = []
     for n in range(120):
         event: dict[str, Any] = {"label": n % 2, "score": 0.5, "w": 2.0}

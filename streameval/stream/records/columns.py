@@ -9,8 +9,8 @@ import numpy as np
 from streameval.errors import InputError, shown
 from streameval.event_time import EARLY_1970, iso_time, unit_remedy
 from streameval.events import MAX_WEIGHT, BoolArray, IntArray, Label
-from streameval.files.chunk import EXPECTED, Column
-from streameval.files.columns import probability_columns
+from streameval.files.chunk import EXPECTED
+from streameval.files.event_columns import Column, probability_columns
 from streameval.files.json_faults import Fault
 from streameval.files.times import time_column, time_fault
 from streameval.states.class_proba_input import check_probabilities
