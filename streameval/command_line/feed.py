@@ -14,7 +14,7 @@ from streameval.errors import InputError, StreamevalError, shown
 from streameval.evaluator import Evaluator
 from streameval.event_time import NANOSECONDS, iso_time, unit_remedy
 from streameval.events import MAX_CLASSES, Label, is_missing
-from streameval.files.chunk import KEPT, BadRecord, BadRecords, Chunk
+from streameval.files.chunk import KEPT, BadRecord, BadRecords, Chunk, remedy_text
 from streameval.files.event_columns import SLICE, Column, EventColumns, count_events, joined
 from streameval.files.label_text import is_fraction, label_from_text, likely_type
 
@@ -220,20 +220,8 @@ class Feed:
         }
         name, bracket, key = error.field.partition("[")  # proba['cat']
         field = paths.get(error.field) or (paths.get(name) or name) + bracket + key
-        return BadRecord(source, line, field, error.expected, error.got, _remedy(error.remedy))
-
-
-def _remedy(remedy: str) -> str:
-    """The library's advice in terms of the command line."""
-    if remedy.startswith("pass labels=[negative"):
-        return "name both with --labels, or give --task multiclass for more than two labels"
-    if remedy.startswith("pass labels="):
-        return "give --positive, or --task multiclass for more than two labels"
-    if remedy.startswith('pass task="multiclass"'):
-        return "give --task multiclass for more than two labels"
-    if remedy.startswith("a fraction is a score"):
-        return "a fraction is a score: name its field with --score"
-    return remedy
+        remedy = remedy_text(error.remedy, error.remedy_code)
+        return BadRecord(source, line, field, error.expected, error.got, remedy)
 
 
 def _of_one_batch(one: EventColumns, other: EventColumns) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from streameval.errors import shown
 from streameval.events import MAX_WEIGHT, BoolArray
 from streameval.files.event_columns import EventColumns
-from streameval.files.times import time_column, time_fault
+from streameval.files.times import time_column, time_error
 
 __all__ = [
     "EXPECTED",
@@ -24,6 +24,7 @@ __all__ = [
     "Reason",
     "Wanted",
     "checked_chunk",
+    "remedy_text",
 ]
 
 Kind: TypeAlias = Literal[
@@ -54,6 +55,18 @@ MISSING: Mapping[Kind, str] = {
 }
 """What to do about a field that is empty."""
 
+_REMEDIES: Mapping[str, str] = {
+    "labels": "name both with --labels, or give --task multiclass for more than two labels",
+    "object": "write one object a line (jq -c '.[]')",
+    "one_line": "compact it (jq -c .)",
+    "positive": "give --positive, or --task multiclass for more than two labels",
+    "probability": "one number is a score: use --score",
+    "score": "a fraction is a score: name its field with --score",
+    "task": "give --task multiclass for more than two labels",
+    "time_unit": "declare the unit with --time-unit s, ms, us or ns",
+}
+"""Remedies by code, in the options of the command line."""
+
 KEPT = 10
 """How many bad records are kept in full; the others are counted."""
 
@@ -62,6 +75,15 @@ Reason: TypeAlias = tuple[str, str]
 
 _REASONS = 100
 """Most reasons that are counted apart: a field's name may come from the data."""
+
+
+def remedy_text(remedy: str, code: str) -> str:
+    """A remedy in the options of the command line.
+
+    >>> remedy_text('declare its unit with time_unit="s" or "ms"', "time_unit")
+    'declare the unit with --time-unit s, ms, us or ns'
+    """
+    return _REMEDIES.get(code, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +241,9 @@ def _wrong_numbers(values: Any, kind: Kind) -> BoolArray | None:
 
 def _bad_value(source: str, line: int, want: Wanted, value: Any) -> BadRecord:
     if want.kind == "time":
-        got, remedy = time_fault(value, want.unit)
-        return BadRecord(source, line, want.path, EXPECTED[want.kind], got, remedy)
+        error = time_error(value, want.unit)
+        remedy = remedy_text(error.remedy, error.remedy_code)
+        return BadRecord(source, line, want.path, EXPECTED[want.kind], error.got, remedy)
     number = float(value)
     remedy = "leave events of weight 0 out" if want.kind == "weight" and number == 0 else ""
     got = str(int(number)) if number.is_integer() and abs(number) < 1e15 else shown(number)

@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.events import MAX_CLASSES
 from streameval.files.blocks import Block, Readable, line_blocks
-from streameval.files.chunk import BadRecord, BadRecords, Chunk, Wanted, checked_chunk
+from streameval.files.chunk import BadRecord, BadRecords, Chunk, Wanted, checked_chunk, remedy_text
 from streameval.files.event_columns import Column, EventColumns, Places, probability_columns
 from streameval.files.json_faults import find_fault, sound_object
 from streameval.files.json_record import record_shape
@@ -141,7 +141,9 @@ def _records_line_by_line(
                     with suppress(msgspec.ValidationError):
                         record = msgspec.convert(sound, record_type)
         if record is None:
-            bad.add(BadRecord(source, number, *find_fault(line, wanted)))
+            field, expected, got, remedy, code = find_fault(line, wanted)
+            remedy = remedy_text(remedy, code)
+            bad.add(BadRecord(source, number, field, expected, got, remedy))
         else:
             records.append(record)
             lines.append(number)

@@ -36,7 +36,7 @@ def plain_value(value: object, expected: str) -> Label | Fault:
     try:
         label = canonical_label(value)
     except InputError as error:
-        remedy = error.remedy.partition(":")[0] if isinstance(value, float) else ""
+        remedy = "a fraction is a score" if error.remedy_code == "score" else ""
         return Fault("", expected, error.got, remedy)
     if isinstance(label, int):
         if not -(2**63) <= label < 2**63:
