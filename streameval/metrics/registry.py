@@ -361,7 +361,7 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
     streameval.errors.MetricError: no metric is called 'mcc'; did you mean matthews_corrcoef?
     """
     if not isinstance(name, str) or name not in METRICS:
-        raise MetricError(_unknown(name))
+        raise _unknown(name)
     if average is not ...:
         if not (average is None or isinstance(average, str)):
             raise MetricError(f"{name} has no average {shown(average)}; it is a name or None")
@@ -404,16 +404,16 @@ def _less_average(row: Metric) -> tuple[str, ...]:
     return tuple(name for name in row.params if name != "average")
 
 
-def _unknown(name: object) -> str:
+def _unknown(name: object) -> MetricError:
     text = f"no metric is called {shown(name)}"
     if not isinstance(name, str):
-        return f"{text}; a name is a str"
+        return MetricError(f"{text}; a name is a str")
     plain = name.lower().replace("-", "_").replace(" ", "_").removesuffix("_score")
     synonym = _SYNONYMS.get(plain)
     near = [synonym] if synonym else difflib.get_close_matches(plain, METRICS, n=3)
     if near:
-        return f"{text}; did you mean {' or '.join(near)}?"
-    return f"{text}; {LISTED}"
+        return MetricError(f"{text}; did you mean {' or '.join(near)}?")
+    return MetricError(text, remedy=LISTED, remedy_code="metrics")
 
 
 def _elsewhere(name: str, task: str) -> str:
