@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.batch import Batch, Kind, LagUnit, PartitionStatus, Position
 from streameval.stream.sources.predictions_first import PredictionsFirst
 
 
@@ -42,6 +42,10 @@ class Sizes:
         self.closed = True
         if self.kind == "predictions":
             raise OSError("no longer there")
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        return "records"
 
     @property
     def finished(self) -> bool:

@@ -22,10 +22,10 @@ from streameval.stream.evolution import differences, evolution_of, while_running
 from streameval.stream.join.open_join import open_join
 from streameval.stream.open_sources import open_sources
 from streameval.stream.outside import resolved_secrets
-from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.settings import RunSettings
+from streameval.stream.snapshot import Publisher
 from streameval.stream.sources.inbox import Inbox
 from streameval.stream.store import Store, inbox_of, open_store
 from streameval.stream.webhook import Webhook

@@ -14,6 +14,7 @@ __all__ = [
     "Batch",
     "Decoded",
     "Kind",
+    "LagUnit",
     "PartitionStatus",
     "Position",
     "Records",
@@ -22,6 +23,8 @@ __all__ = [
 
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
 """What a batch holds; in ``records`` each record's fields tell what it is."""
+
+LagUnit: TypeAlias = Literal["records", "bytes"]
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
@@ -72,7 +75,7 @@ class PartitionStatus(NamedTuple):
     partition: str
     position: Position | None
     lag: int | None
-    """Records (Kafka) or bytes (files, inbox) that are there and not yet read; None: unknown."""
+    """What is there and not yet read, in the source's ``lag_unit``; None: unknown."""
     problem: str = ""
     """In words, while something keeps it from being read."""
     missed: str = ""
@@ -82,6 +85,10 @@ class PartitionStatus(NamedTuple):
 class Source(Protocol):
     """Where records come from. One thread reads; nothing is lost or repeated by a restart
     from the positions of the last checkpoint."""
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        """What the lag of its partitions is counted in."""
 
     def read(self, most: int, timeout: float) -> list[Batch]:
         """Up to about ``most`` records; waits ``timeout`` seconds at most; may be empty."""

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from streameval.errors import ConfigError
-from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.batch import Batch, Kind, LagUnit, PartitionStatus, Position
 from streameval.stream.settings import FilesSettings
 from streameval.stream.sources.file_marks import (
     Inode,
@@ -64,6 +64,8 @@ class FilesSource:
     Cost:
         A look is a listing and one ``stat`` a file. A file is opened when it has changed.
     """
+
+    lag_unit: LagUnit = "bytes"
 
     def __init__(
         self,

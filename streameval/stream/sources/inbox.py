@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 from streameval.errors import StoreError, shown
-from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.batch import Batch, Kind, LagUnit, PartitionStatus, Position
 from streameval.stream.private_files import private_directory, private_file
 from streameval.stream.sources.inbox_segments import (
     frame_bytes,
@@ -207,6 +207,8 @@ class InboxSource:
         inbox: Where posts arrive.
         positions: Where to go on, by partition.
     """
+
+    lag_unit: LagUnit = "bytes"
 
     def __init__(self, inbox: Inbox, positions: Mapping[str, Position]) -> None:
         self._inbox = inbox

@@ -18,7 +18,7 @@ import numpy as np
 
 from streameval.errors import ConfigError, MissingExtraError, SourceError
 from streameval.events import IntArray
-from streameval.stream.batch import BadEvent, Batch, Kind, PartitionStatus, Position
+from streameval.stream.batch import BadEvent, Batch, Kind, LagUnit, PartitionStatus, Position
 from streameval.stream.settings import KafkaSettings
 from streameval.stream.sources.kafka_partitions import Partition, is_known, partition_name
 from streameval.stream.sources.kafka_properties import KafkaProperties
@@ -86,6 +86,8 @@ class KafkaSource:
     Raises:
         ConfigError: librdkafka does not take a property.
     """
+
+    lag_unit: LagUnit = "records"
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streameval.stream.batch import Batch, PartitionStatus, Position, Source
+from streameval.stream.batch import Batch, LagUnit, PartitionStatus, Position, Source
 from streameval.stream.sources.label_turns import LabelTurns
 
 __all__ = ["PredictionsFirst"]
@@ -25,6 +25,11 @@ class PredictionsFirst:
         self._predictions = predictions
         self._labels = labels
         self._turns = LabelTurns()
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        """That of the predictions' source; both are of one kind."""
+        return self._predictions.lag_unit
 
     def read(self, most: int, timeout: float) -> list[Batch]:
         """As each of the two reads; the wait is shared out between them."""
