@@ -95,7 +95,10 @@ def schema_of(path: str, method: str, status: int) -> dict[str, Any]:
         )
         if fits and method in operations:
             answers = operations[method]["responses"]
-            content = answers[str(status)]["content"]["application/json"]
+            found = answers[str(status)]
+            if "$ref" in found:
+                found = OPENAPI["components"]["responses"][found["$ref"].rpartition("/")[2]]
+            content = found["content"]["application/json"]
             return {**content["schema"], "components": OPENAPI["components"]}
     raise AssertionError(f"{method} {path} is not described")
 

@@ -24,12 +24,14 @@ __all__ = ["OPENAPI", "generated"]
 
 OPENAPI = Path(streameval.__file__).parent / "serve" / "openapi.json"
 
+_COLUMNS = 100
 _REF = "#/components/schemas/{name}"
 _FAULTS = {
-    "400": "A parameter that is unknown or has a wrong value.",
-    "401": "The token is missing or wrong.",
-    "429": "Too many wrong tokens of this client are being compared.",
-    "503": "Nothing has been published yet.",
+    "400": ("BadParameter", "A parameter that is unknown or has a wrong value."),
+    "401": ("NoToken", "The token is missing or wrong."),
+    "404": ("NoSuchName", "No such name."),
+    "429": ("WrongTokens", "Too many wrong tokens of this client are being compared."),
+    "503": ("Unpublished", "Nothing has been published yet."),
 }
 _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     "name": {"schema": {"enum": list(SERVED_CURVES)}, "description": "The curve."},
@@ -45,23 +47,45 @@ def generated() -> dict[Path, str]:
     document["components"]["schemas"] = {
         name: _tidied(schema) for name, schema in sorted(found.items())
     }
+    document["components"]["responses"] = {
+        name: _answer(text, "Error") for name, text in _FAULTS.values()
+    }
     paths = {path: {"get": _operation(path, one)} for path, one in ENDPOINTS.items()}
     byhand = {path: one for path, one in document["paths"].items() if path not in paths}
     document["paths"] = paths | byhand
-    return {OPENAPI: json.dumps(document, indent=1, ensure_ascii=False) + "\n"}
+    return {OPENAPI: _lines(document) + "\n"}
+
+
+def _lines(value: Any, indent: int = 0) -> str:
+    """JSON with whatever fits on a line of 100 columns on one."""
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) + indent < _COLUMNS or not isinstance(value, dict | list):
+        return text
+    inner = " " * (indent + 2)
+    if isinstance(value, list):
+        items = [_lines(one, indent + 2) for one in value]
+    else:
+        items = [f"{json.dumps(key)}: {_lines(one, indent + 2)}" for key, one in value.items()]
+    first, last = "[]" if isinstance(value, list) else "{}"
+    body = f",\n{inner}".join(items)
+    return f"{first}\n{inner}{body}\n{' ' * indent}{last}"
 
 
 def _operation(path: str, endpoint: Endpoint) -> dict[str, Any]:
     own = [piece[1:-1] for piece in path.split("/") if piece.startswith("{")]
     answers = {"200": _answer(endpoint.summary, endpoint.shape.__name__)}
-    faults = _FAULTS | ({"404": "No such name."} if own else {})
+    faults = {
+        code: {"$ref": f"#/components/responses/{name}"}
+        for code, (name, _) in _FAULTS.items()
+        if own or code != "404"
+    }
     parameters = [
         *({"name": name, "in": "path", "required": True, **_PATH_PARAMETERS[name]} for name in own),
         *map(_parameter, endpoint.parameters),
     ]
     return {
         "summary": endpoint.summary,
-        "responses": answers | {code: _answer(text, "Error") for code, text in faults.items()},
+        "responses": answers | faults,
         **({"parameters": parameters} if parameters else {}),
     }
 

@@ -37,6 +37,7 @@ from streameval.stream.snapshot import (
     SourceInfo,
     Time,
     Window,
+    note,
 )
 
 __all__ = [
@@ -296,9 +297,7 @@ ENDPOINTS = {
             report=Report,
             curves=dict[str, Curve],
             confusion=_MATRIX,
-            series=Annotated[
-                _SERIES_ANSWER | None, Meta(description="Null where no window has panes.")
-            ],
+            series=Annotated[_SERIES_ANSWER | None, note("Null where no window has panes.")],
         ),
         (
             _WINDOW,
@@ -337,10 +336,10 @@ ENDPOINTS = {
             window=Window,
             metrics=list[str],
             sort=str,
-            order=Annotated[str, Meta(extra_json_schema={"enum": list(_ORDERS)})],
-            all=Annotated[int, Meta(description="Slices of the window.")],
-            below_support=Annotated[int, Meta(description="Of these, left out by min_support.")],
-            matching=Annotated[int, Meta(description="What is left after all filters.")],
+            order=Annotated[str, note(enum=list(_ORDERS))],
+            all=Annotated[int, note("Slices of the window.")],
+            below_support=Annotated[int, note("Of these, left out by min_support.")],
+            matching=Annotated[int, note("What is left after all filters.")],
             offset=int,
             limit=int,
             slices=list[Slice],
@@ -427,28 +426,22 @@ class Ready(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the run is caught up and checkpointing."""
 
     ready: bool
-    reasons: Annotated[list[str], Meta(description="Why not; empty without the token.")]
+    reasons: Annotated[list[str], note("Why not; empty without the token.")]
 
 
 class Accepted(Struct, frozen=True, forbid_unknown_fields=True):
     """Events were stored."""
 
-    accepted: Annotated[int, Meta(description="Events that are durable now.")]
+    accepted: Annotated[int, note("Events that are durable now.")]
 
 
 class Definition(Struct, frozen=True, forbid_unknown_fields=True):
     """What a metric's number means."""
 
-    definition: Annotated[str, Meta(description="One line: what the number is.")]
-    low: Annotated[float | None, Meta(description="The smallest value; null: no bound.")]
-    high: Annotated[float | None, Meta(description="The largest value; null: no bound.")]
-    direction: Annotated[
-        str,
-        Meta(
-            description="up: larger is better.",
-            extra_json_schema={"enum": ["up", "down", "none"]},
-        ),
-    ]
+    definition: Annotated[str, note("One line: what the number is.")]
+    low: Annotated[float | None, note("The smallest value; null: no bound.")]
+    high: Annotated[float | None, note("The largest value; null: no bound.")]
+    direction: Annotated[str, note("up: larger is better.", enum=["up", "down", "none"])]
 
 
 _RUN = _shape(
@@ -457,15 +450,15 @@ _RUN = _shape(
     task=_SNAPSHOT["task"],
     positive=_SNAPSHOT["positive"],
     classes=int,
-    labels=Annotated[list[Label], Meta(description=f"The first {_MOST_LABELS}.")],
+    labels=Annotated[list[Label], note(f"The first {_MOST_LABELS}.")],
     windows=list[Window],
     metrics=list[str],
-    definitions=Annotated[dict[str, Definition], Meta(description="What each metric means.")],
-    series=Annotated[list[str], Meta(description="Windows that have one.")],
-    curves=Annotated[dict[str, list[str]], Meta(description="Those that each window has.")],
-    slices=Annotated[dict[str, int], Meta(description="How many each window has.")],
+    definitions=Annotated[dict[str, Definition], note("What each metric means.")],
+    series=Annotated[list[str], note("Windows that have one.")],
+    curves=Annotated[dict[str, list[str]], note("Those that each window has.")],
+    slices=Annotated[dict[str, int], note("How many each window has.")],
     join=bool,
-    sources=Annotated[list[SourceInfo], Meta(description="What the run reads.")],
+    sources=Annotated[list[SourceInfo], note("What the run reads.")],
     checkpoint=Checkpoint,
 )
 
@@ -476,10 +469,10 @@ STATUS = defstruct(
         ("started", Time),
         ("uptime_seconds", float),
         ("ready", bool),
-        ("reasons", Annotated[list[str], Meta(description="Why it is not ready.")]),
-        ("codes", Annotated[list[Code], Meta(description="What each of the reasons is.")]),
-        ("posts", Annotated[bool, Meta(description="Whether events can be posted.")]),
-        ("run", Annotated[_RUN | None, Meta(description="Null before the first snapshot.")]),
+        ("reasons", Annotated[list[str], note("Why it is not ready.")]),
+        ("codes", Annotated[list[Code], note("What each of the reasons is.")]),
+        ("posts", Annotated[bool, note("Whether events can be posted.")]),
+        ("run", Annotated[_RUN | None, note("Null before the first snapshot.")]),
     ],
     forbid_unknown_fields=True,
 )

@@ -52,21 +52,16 @@ class AlertState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     name: str
     metric: str
-    window: Annotated[
-        str, Meta(description="Empty where the metric is of the join and not of a window.")
-    ]
-    slice: Annotated[str, Meta(description="The slice's name; empty where it is all events.")]
+    window: str
+    """Empty where the metric is of the join and not of a window."""
+    slice: str
+    """Its name; empty where it is all events."""
     state: State
     value: float | None
     bound: str
     support: int | float
-    since: Annotated[
-        str | None,
-        Meta(
-            description="When the state began; null before the first value.",
-            extra_json_schema={"format": "date-time"},
-        ),
-    ]
+    since: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] | None
+    """ISO 8601; None before the first value."""
     reason: str
 
 

@@ -70,43 +70,45 @@ _SHARE = 0.2
 """Largest share of the run's time that computing all parts of a snapshot takes."""
 
 _T = TypeVar("_T")
-_DATE = {"format": "date-time"}
-_SERVED = {"served": True}
-"""A field with this is answered at ``/api/<its name>``; its description is the summary."""
 
-Time: TypeAlias = Annotated[str, Meta(extra_json_schema=_DATE)]
+
+def note(text: str | None = None, *, served: bool = False, **schema: Any) -> Meta:
+    """A field's description, and what else its JSON schema says.
+
+    Args:
+        text: The description.
+        served: The field is answered at ``/api/<its name>``.
+        schema: Further keys.
+    """
+    return Meta(description=text, extra_json_schema=schema, extra={"served": served})
+
+
+Time: TypeAlias = Annotated[str, note(format="date-time")]
 """ISO 8601, UTC."""
 
 Label: TypeAlias = str | int | float | bool
 Weight: TypeAlias = int | float
-Task: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": ["binary", "multiclass"]})]
+Task: TypeAlias = Annotated[str, note(enum=["binary", "multiclass"])]
 
 
 class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A window of the settings."""
 
     name: str
-    kind: Annotated[str, Meta(extra_json_schema={"enum": ["cumulative", "panes", "fading"]})]
+    kind: Annotated[str, note(enum=["cumulative", "panes", "fading"])]
     spec: str
-    immature: Annotated[bool, Meta(description="Labels for it are still arriving.")]
-    as_of: Annotated[
-        str,
-        Meta(
-            description="Its report, curves and confusion hold all that was counted until then.",
-            extra_json_schema=_DATE,
-        ),
-    ]
+    immature: Annotated[bool, note("Labels for it are still arriving.")]
+    as_of: Annotated[Time, note("Its numbers hold all that was counted until then.")]
     late: Annotated[
-        float,
-        Meta(description="Share of the recent events too late for it; above 0.5 is not ready."),
+        float, note("Share of the recent events that were too late; above 0.5: not ready.")
     ]
 
 
 class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """A metric's value."""
 
-    value: Annotated[float | None, Meta(description="Null where undefined; the reason says why.")]
-    support: Annotated[Weight, Meta(description="Weight of the events that the value is about.")]
+    value: Annotated[float | None, note("Null where undefined; the reason says why.")]
+    support: Annotated[Weight, note("Weight of the events that the value is about.")]
     reason: str = ""
 
 
@@ -114,48 +116,26 @@ class Report(Struct, frozen=True, kw_only=True):
     """Every metric of a window, and what the values rest on."""
 
     task: Task
-    positive: Annotated[
-        Label | UnsetType | None, Meta(description="Of a binary task: the positive class.")
-    ] = UNSET
-    threshold: Annotated[
-        Weight | UnsetType | None,
-        Meta(description="Of a binary task: scores at or above it are positive."),
-    ] = UNSET
-    window: Annotated[
-        dict[str, str | int] | UnsetType,
-        Meta(description="The window's kind and options; missing where it is all events."),
-    ] = UNSET
-    since: Annotated[
-        Time | UnsetType,
-        Meta(description="The window holds events from here on; missing where it holds all."),
-    ] = UNSET
-    labels_since: Annotated[
-        Time | UnsetType,
-        Meta(description="Metrics of labels rest on events from here on, where that is later."),
-    ] = UNSET
-    scores_since: Annotated[
-        Time | UnsetType,
-        Meta(description="Metrics of scores rest on events from here on, where that is later."),
-    ] = UNSET
-    slices_since: Annotated[
-        dict[str, Time] | UnsetType,
-        Meta(description="Slices of these keys hold events from here on, where that is later."),
-    ] = UNSET
+    positive: Annotated[Label | UnsetType | None, note("Of a binary task.")] = UNSET
+    threshold: Annotated[Weight | UnsetType | None, note("Of a binary task.")] = UNSET
+    window: Annotated[dict[str, str | int] | UnsetType, note("Its kind and options.")] = UNSET
+    since: Annotated[Time | UnsetType, note("The first event time; missing: all.")] = UNSET
+    labels_since: Annotated[Time | UnsetType, note("Of metrics of labels, if later.")] = UNSET
+    scores_since: Annotated[Time | UnsetType, note("Of metrics of scores, if later.")] = UNSET
+    slices_since: Annotated[dict[str, Time] | UnsetType, note("By slice key, if later.")] = UNSET
     metrics: dict[str, Value]
 
 
 class Curve(Struct, frozen=True, forbid_unknown_fields=True):
-    """A curve's columns."""
+    """A curve's columns.
 
-    curve: Annotated[str, Meta(extra_json_schema={"enum": list(SERVED_CURVES)})]
-    reason: Annotated[str, Meta(description="Why there are no points; else empty.")]
-    columns: Annotated[
-        dict[str, list[Weight | None]],
-        Meta(
-            description="roc: fpr, tpr, threshold. precision_recall: precision, recall, threshold "
-            "(one shorter). calibration: observed, predicted, weight, low, high."
-        ),
-    ]
+    roc: fpr, tpr, threshold. precision_recall: precision, recall, threshold (one shorter).
+    calibration: observed, predicted, weight, low, high.
+    """
+
+    curve: Annotated[str, note(enum=list(SERVED_CURVES))]
+    reason: Annotated[str, note("Why there are no points; else empty.")]
+    columns: dict[str, list[Weight | None]]
 
 
 class Series(Struct, frozen=True, forbid_unknown_fields=True):
@@ -172,23 +152,18 @@ class ClassRow(Struct, frozen=True, forbid_unknown_fields=True):
     """A class and its weights."""
 
     label: Label
-    true: Annotated[Weight, Meta(description="Weight of the events of this class.")]
-    predicted: Annotated[Weight, Meta(description="Weight of the events predicted as this class.")]
-    right: Annotated[Weight, Meta(description="Weight of the events of which both hold.")]
+    true: Annotated[Weight, note("Weight of the events of this class.")]
+    predicted: Annotated[Weight, note("Weight of the events predicted as this class.")]
+    right: Annotated[Weight, note("Weight of the events of which both hold.")]
 
 
 class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
     """The confusion matrix of the largest classes, and every class."""
 
     labels: list[Label]
-    matrix: Annotated[
-        list[list[Weight]], Meta(description="Rows are true classes, columns predicted ones.")
-    ]
-    left_out: Annotated[int, Meta(description="Classes of less support that are not shown.")]
-    classes: Annotated[
-        list[ClassRow],
-        Meta(description="Every class, the largest first, also those not in the matrix."),
-    ]
+    matrix: Annotated[list[list[Weight]], note("Rows are true classes, columns predicted.")]
+    left_out: Annotated[int, note("Classes of less support that are not shown.")]
+    classes: Annotated[list[ClassRow], note("All classes, the largest first.")]
 
 
 class Slice(Struct, frozen=True, forbid_unknown_fields=True):
@@ -198,7 +173,7 @@ class Slice(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     support: Weight
     metrics: dict[str, float | None]
-    reasons: Annotated[dict[str, str], Meta(description="Of the metrics that are undefined.")]
+    reasons: Annotated[dict[str, str], note("Of the metrics that are undefined.")]
 
 
 class SourceInfo(Struct, frozen=True, forbid_unknown_fields=True):
@@ -206,7 +181,7 @@ class SourceInfo(Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: Literal["files", "kafka", "http"]
     holds: Literal["records", "predictions", "labels"]
-    name: Annotated[str, Meta(description="A path or pattern, a topic, or the path of posts.")]
+    name: Annotated[str, note("A path or pattern, a topic, or the path of posts.")]
 
 
 class Mature(Struct, frozen=True, forbid_unknown_fields=True):
@@ -225,7 +200,7 @@ class Delay(Struct, frozen=True, forbid_unknown_fields=True):
     p50: float | None
     p95: float | None
     p99: float | None
-    relative_error: Annotated[float, Meta(description="By how much a percentile may be too high.")]
+    relative_error: Annotated[float, note("By how much a percentile may be too high.")]
 
 
 class Cohort(Struct, frozen=True, forbid_unknown_fields=True):
@@ -254,28 +229,14 @@ class Join(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     labels_waiting: int
     expired: int
     orphans: int
-    coverage: Annotated[
-        float | None,
-        Meta(
-            description="Share of the mature predictions of a recent span that have a label; null "
-            "where there is none."
-        ),
-    ]
-    coverage_reason: Annotated[
-        str, Meta(description="Why there is no coverage; empty where there is.")
-    ]
+    coverage: Annotated[float | None, note("Share of mature with a label; null without any.")]
+    coverage_reason: Annotated[str, note("Why there is no coverage; empty where there is.")]
     mature: Mature
     delay: Delay
-    watermark: Annotated[
-        Time | None, Meta(description="How far event time has advanced, never ahead of the clock.")
-    ]
+    watermark: Annotated[Time | None, note("How far event time has advanced.")]
     cohorts: list[Cohort]
     late: Annotated[
-        float,
-        Meta(
-            description="Share of the recent records that had expired on arrival; above 0.5 the "
-            "run is not ready."
-        ),
+        float, note("Share of the recent records that were too late; above 0.5: not ready.")
     ]
 
 
@@ -284,18 +245,10 @@ class Partition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     partition: str
     position: Position | None
-    lag: Annotated[int | None, Meta(description="Left to read; null while not known.")]
-    lag_unit: Annotated[
-        LagUnit | None,
-        Meta(description="What lag is counted in; null where no source reads the partition."),
-    ]
-    problem: Annotated[
-        str, Meta(description="Why it cannot be read at present; empty where it can.")
-    ]
-    missed: Annotated[
-        str,
-        Meta(description="What was left out because the source no longer has it, in this run."),
-    ]
+    lag: Annotated[int | None, note("Left to read; null while not known.")]
+    lag_unit: Annotated[LagUnit | None, note("Of lag; null where no source reads it.")]
+    problem: Annotated[str, note("Why it cannot be read at present; empty where it can.")]
+    missed: Annotated[str, note("What this run left out: the source no longer has it.")]
     records: int
     newest: Time | None
 
@@ -312,7 +265,7 @@ class BadRecord(Struct, frozen=True, forbid_unknown_fields=True):
     detail: str
     raw: str
     raw_bytes_cut: bool
-    replay: Annotated[bool, Meta(description="Marked to be read again by the next run.")]
+    replay: Annotated[bool, note("Marked to be read again by the next run.")]
 
 
 class Quarantine(Struct, frozen=True, forbid_unknown_fields=True):
@@ -336,8 +289,8 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
 class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that readers see of a run."""
 
-    sequence: Annotated[int, Meta(description="Number of the snapshot; grows with each one.")]
-    at: Annotated[Time, Meta(description="When it was published.")]
+    sequence: Annotated[int, note("Number of the snapshot; grows with each one.")]
+    at: Annotated[Time, note("When it was published.")]
     task: Task
     positive: Label | None
     labels: list[Label]
@@ -348,19 +301,13 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     confusion: dict[str, Confusion]
     series: dict[str, Series]
     slices: dict[str, list[Slice]]
-    join: Annotated[
-        Join | None,
-        Meta(description="The label join; null without one.", extra=_SERVED),
-    ]
+    join: Annotated[Join | None, note("The label join; null without one.", served=True)]
     partitions: Annotated[
-        list[Partition],
-        Meta(description="How far each partition has been read.", extra=_SERVED),
+        list[Partition], note("How far each partition has been read.", served=True)
     ]
     quarantine: Quarantine
     checkpoint: Checkpoint
-    alerts: Annotated[
-        list[AlertState], Meta(description="Every alert and its state.", extra=_SERVED)
-    ] = []
+    alerts: Annotated[list[AlertState], note("Every alert and its state.", served=True)] = []
 
 
 class Publisher:
