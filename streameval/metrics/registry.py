@@ -29,7 +29,6 @@ from streameval.states.score_index import ScoreIndex
 from streameval.states.succession import Succession
 
 __all__ = [
-    "LISTED",
     "METRICS",
     "ROWS",
     "compute",
@@ -66,9 +65,6 @@ _STATE_TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
 }
 
 # Other names in use, for the hint of an error only: a value has one name.
-LISTED = "streameval.metrics.METRICS lists them"
-"""Where names are found, in errors; the command line names its own command instead."""
-
 _ALSO_CALLED: Mapping[str, str] = {
     "acc": "accuracy",
     "auc": "roc_auc",
@@ -178,7 +174,7 @@ def _unknown(name: object) -> str:
     near = [also] if also else difflib.get_close_matches(plain, METRICS, n=3)
     if near:
         return f"{text}; did you mean {' or '.join(near)}?"
-    return f"{text}; {LISTED}"
+    return f"{text}; streameval.metrics.METRICS and `streameval metrics` list them"
 
 
 def _elsewhere(name: str, task: str) -> str:
