@@ -21,9 +21,9 @@ from streameval.stream.config.settings import RunSettings
 from streameval.stream.evolution import differences, evolution_of, while_running
 from streameval.stream.join.label_join import open_join
 from streameval.stream.open_sources import ending, open_sources
-from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
+from streameval.stream.snapshot import Publisher
 from streameval.stream.sources.inbox import Inbox, InboxSource
 from streameval.stream.store import Store, keep_window_order, open_store
 from streameval.stream.webhook import Webhook

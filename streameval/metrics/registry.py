@@ -32,7 +32,6 @@ from streameval.states.score_index import ScoreIndex
 from streameval.states.succession import Succession
 
 __all__ = [
-    "LISTED",
     "METRICS",
     "ROWS",
     "USUAL_METRICS",

@@ -16,6 +16,7 @@ __all__ = [
     "Batch",
     "Decoded",
     "Kind",
+    "LagUnit",
     "Opening",
     "PartitionStatus",
     "Position",
@@ -28,6 +29,7 @@ Kind: TypeAlias = Literal["predictions", "labels", "records"]
 """What a batch holds; in ``records`` each record's fields tell what it is."""
 
 Records: TypeAlias = EventColumns
+LagUnit: TypeAlias = Literal["records", "bytes"]
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
@@ -78,7 +80,7 @@ class PartitionStatus(NamedTuple):
     partition: str
     position: Position | None
     lag: int | None
-    """Records (Kafka) or bytes (files, inbox) that are there and not yet read; None: unknown."""
+    """What is there and not yet read, in the source's ``lag_unit``; None: unknown."""
     problem: str = ""
     """In words, while something keeps it from being read."""
     missed: str = ""
@@ -90,7 +92,7 @@ class Source(Protocol):
     from the positions of the last checkpoint."""
 
     @property
-    def lag_unit(self) -> Literal["records", "bytes"]:
+    def lag_unit(self) -> LagUnit:
         """What the lag of its partitions is counted in."""
 
     def read(self, most: int, timeout: float) -> list[Batch]:

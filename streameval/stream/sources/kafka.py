@@ -11,7 +11,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from streameval.errors import shown
-from streameval.stream.batch import Kind, Opening, Source
+from streameval.stream.batch import (
+    Kind,
+    LagUnit,
+    Opening,
+    Source,
+)
 from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.config.secrets import HIDDEN, is_reference, is_secret
 from streameval.stream.sources.turns import PredictionsFirst
@@ -156,6 +161,8 @@ class KafkaProperties:
     >>> told.values["sasl.password"], told.scrubbed("no such user: u/hunter2")
     ('hunter2', 'no such user: u/***')
     """
+
+    lag_unit: LagUnit = "records"
 
     def __init__(
         self, given: Mapping[str, Any], secret: Callable[[str, str], str] = lambda value, key: value
