@@ -111,7 +111,7 @@ class Life:
                 stderr=log,
                 stdout=subprocess.DEVNULL,
                 cwd=directory,
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
             )
 
     def said(self) -> str:

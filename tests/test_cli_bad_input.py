@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import COMMAND, Command, in_process, own_process
-from test_cli_evaluate import written
 
 from streameval.command_line import batches, feed
+from tests.command_runs import COMMAND, Command, in_process, own_process
+from tests.test_cli_evaluate import written
+
+pytestmark = pytest.mark.backend_independent
 
 
 @pytest.fixture

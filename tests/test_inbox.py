@@ -26,6 +26,8 @@ from streameval.stream.sources import inbox as inbox_module
 from streameval.stream.sources.inbox import Inbox, InboxFullError, InboxSource
 from streameval.stream.sources.inbox_segments import frame_bytes, segments, sound_end
 
+pytestmark = pytest.mark.backend_independent
+
 OPENED: list[Inbox | InboxSource] = []
 
 

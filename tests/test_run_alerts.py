@@ -14,6 +14,8 @@ from streameval.errors import StateError
 from streameval.stream.alerts import AlertBook, Judgement, Observed
 from streameval.stream.settings import AlertSettings
 
+pytestmark = pytest.mark.backend_independent
+
 SECOND = 1_000_000
 
 

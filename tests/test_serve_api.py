@@ -19,6 +19,8 @@ from streameval.stream.settings import ServeSettings
 from tests.published_sample import HOSTILE, published_data
 from tests.serve_runs import Running, serving
 
+pytestmark = pytest.mark.backend_independent
+
 OPENAPI = json.loads(
     (Path(streameval.__file__).parent / "serve" / "openapi.json").read_text(encoding="utf-8")
 )

@@ -27,6 +27,8 @@ from streameval.stream.sources.followed_file import FollowedFile
 from streameval.stream.sources.lines import next_lines
 from tests.model_files import course
 
+pytestmark = pytest.mark.backend_independent
+
 
 class Clock:
     """Time that passes only while somebody waits."""

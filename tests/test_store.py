@@ -24,6 +24,8 @@ from streameval.stream.settings import (
 )
 from streameval.stream.store import open_store, read_store
 
+pytestmark = pytest.mark.backend_independent
+
 SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
 
 
