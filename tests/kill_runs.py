@@ -1,6 +1,8 @@
 """Kill ``streameval run`` again and again, and compare with a run that nobody has killed.
 
-    python -m tests.kill_runs --source files|patterns|http|kafka --kills 200 --seed 0 [--events N]
+    python -m tests.kill_runs --source SOURCE --kills 200 --seed 0 [--events N]
+
+SOURCE is files, patterns, http or kafka.
 
 Every life of the run ends with SIGKILL: at a random moment, while it starts,
 or at a random call of one of the steps of ``tests.killed_at``. The stream goes
