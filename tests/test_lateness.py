@@ -11,10 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from command_runs import Command, in_process
 from hypothesis import given
 from hypothesis import strategies as st
-from test_runner_join import Lists, Partitions
 
 from streameval.event_time import iso_time
 from streameval.serve.readiness import Readiness
@@ -29,6 +27,8 @@ from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.snapshot import Publisher, Snapshot
 from streameval.stream.store import open_store
+from tests.command_runs import Command, in_process
+from tests.test_runner_join import Lists, Partitions
 
 MINUTE = 60_000_000
 HOUR = 60 * MINUTE

@@ -11,6 +11,8 @@ from streameval.stream.sources.predictions_first import PredictionsFirst
 
 from streameval.stream.batch import Batch, Kind, LagUnit, PartitionStatus, Position
 
+pytestmark = pytest.mark.backend_independent
+
 
 class Sizes:
     """A source of batches of given sizes, one at each look; 0 is a look that finds nothing."""

@@ -10,14 +10,14 @@ import re
 from pathlib import Path
 
 import pytest
-from metric_laws import states_of
 
 from streameval import metrics
 from streameval.errors import MetricError
-from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
+from streameval.metrics import METRICS, ROWS, compute, find, shown_metrics
 from streameval.metrics.curves import SERVED_CURVES
 from streameval.metrics.metric import BOTH, DIRECTIONS, STATES
 from streameval.metrics.registry import USUAL_METRICS
+from tests.metric_laws import states_of
 
 TASKS = sorted(BOTH)
 
@@ -199,6 +199,6 @@ def test_binding_without_options_costs_nothing():
 
 
 def test_the_definitions_page_has_every_name():
-    page = (Path(__file__).parent.parent / "docs" / "definitions.md").read_text("utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "definitions.md").read_text("utf-8")
     named = set(re.findall(r"`(\w+)`", page))
     assert set(METRICS) | set(CURVES) | set(CUT_POINTS) <= named

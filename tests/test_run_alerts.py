@@ -18,6 +18,8 @@ from streameval.stream.config.settings import AlertSettings, RunSettings, Window
 from streameval.stream.snapshot import Report, Slice, Value
 from tests.published_sample import published
 
+pytestmark = pytest.mark.backend_independent
+
 SECOND = 1_000_000
 
 

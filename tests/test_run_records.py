@@ -17,6 +17,8 @@ from streameval.stream.config.settings import EvaluatorSettings, FieldSettings, 
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.records.labels import LONGEST_NAME
 
+pytestmark = pytest.mark.backend_independent
+
 NOW = 1_800_000_000.0
 SECOND = 1_000_000
 FIELDS = FieldSettings(id="id", score="score")

@@ -21,6 +21,8 @@ from tests import write_schema
 from tests.published_sample import HOSTILE, published, published_data
 from tests.serve_runs import Running, serving
 
+pytestmark = pytest.mark.backend_independent
+
 OPENAPI = json.loads(
     (Path(streameval.__file__).parent / "serve" / "openapi.json").read_text(encoding="utf-8")
 )

@@ -31,6 +31,8 @@ from streameval.stream.one_line_log import RepeatFilter, log_to_stderr
 from tests.command_runs import COMMAND
 from tests.serve_runs import TOKEN, Box, Running, received, serving
 
+pytestmark = pytest.mark.backend_independent
+
 POST = b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
 ATTACKS = {
     "idle": b"",

@@ -18,6 +18,8 @@ from tests.published_sample import published_data
 from tests.serve_runs import Running, serving
 from tests.test_serve_api import OPENAPI
 
+pytestmark = pytest.mark.backend_independent
+
 
 class Listener:
     """Reads events one by one."""

@@ -30,6 +30,8 @@ from streameval.stream.store import open_store
 from tests.apache_kafka import AbsentError, ApacheKafka
 from tests.brokers import Broker, Tansu, free_port, running_broker
 
+pytestmark = [pytest.mark.broker, pytest.mark.backend_independent]
+
 NAMES = count()
 
 

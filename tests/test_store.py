@@ -24,6 +24,8 @@ from streameval.stream.positions import Positions
 from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
 from streameval.stream.store import open_store, read_store
 
+pytestmark = pytest.mark.backend_independent
+
 SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
 
 
