@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from streameval.stream.sources.predictions_first import PredictionsFirst
 
 from streameval.stream.batch import Batch, Kind, LagUnit, PartitionStatus, Position
+from streameval.stream.sources.turns import PredictionsFirst
 
 pytestmark = pytest.mark.backend_independent
 

@@ -13,7 +13,7 @@ import pytest
 
 from streameval import metrics
 from streameval.errors import MetricError
-from streameval.metrics import METRICS, ROWS, compute, find, shown_metrics
+from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
 from streameval.metrics.curves import SERVED_CURVES
 from streameval.metrics.metric import BOTH, DIRECTIONS, STATES
 from streameval.metrics.registry import USUAL_METRICS

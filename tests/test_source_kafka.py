@@ -24,7 +24,7 @@ from streameval.stream.config.settings import FieldSettings, KafkaSettings, RunS
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.snapshot import Publisher
-from streameval.stream.sources.kafka import KafkaProperties, KafkaSource
+from streameval.stream.sources.kafka_consumer import KafkaProperties, KafkaSource
 from streameval.stream.sources.kafka_consumer import Partition, is_known
 from streameval.stream.store import open_store
 from tests.apache_kafka import AbsentError, ApacheKafka
