@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -129,8 +128,7 @@ _NEEDS: dict[str, _Need] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One row of the table of class metrics: how the value is computed, and what it means.
 
     With TP, FP, FN and TN of one class against the rest, the counts are
@@ -161,7 +159,7 @@ class Rule:
     source: str = ""
     synonyms: tuple[str, ...] = ()
     """Other names in use, for the hint in an error."""
-    fast: Mapping[str, Callable[..., float]] = field(default_factory=lambda: MappingProxyType({}))
+    fast: Mapping[str, Callable[..., float]] = MappingProxyType({})
     """Averages that have a function of their own, with the same bits."""
 
     @property
