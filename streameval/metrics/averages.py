@@ -8,8 +8,8 @@ Integer weights are integers already. Fractional weights are floats, each of
 which is an integer times a power of two; scaled to one power they are
 integers again, and a ratio of counts does not depend on the scale. So every
 metric has one formula, in integers: nothing cancels, nothing overflows, and
-a denominator is 0 exactly when no weight is in it. That matters for fading
-windows: with one class at weight 1 and another at 1e-18, ``1 - p`` in floats
+a denominator is 0 exactly when no weight is in it. Fading windows need
+this: with one class at weight 1 and another at 1e-18, ``1 - p`` in floats
 would be 0.
 """
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -53,7 +52,7 @@ class WholeCounts(NamedTuple):
 
 
 def whole_counts(counts: ConfusionCounts) -> WholeCounts:
-    """What each class was right about, how often it was true and how often predicted.
+    """Correct, true and predicted weight of each class, in integers.
 
     Cost:
         O(classes) with integer weights, O(cells) with others.
@@ -129,8 +128,7 @@ _NEEDS: dict[str, _Need] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One row of the table of class metrics: how the value is computed, and what it means.
 
     With TP, FP, FN and TN of one class against the rest, the counts are
@@ -157,11 +155,11 @@ class Rule:
     direction: str = "up"
     """As in :class:`~streameval.metrics.metric.Metric`."""
     note: str = ""
-    """What else is worth knowing, for the docstring."""
+    """Further sentences of the docstring."""
     source: str = ""
     synonyms: tuple[str, ...] = ()
     """Other names in use, for the hint in an error."""
-    fast: Mapping[str, Callable[..., float]] = field(default_factory=lambda: MappingProxyType({}))
+    fast: Mapping[str, Callable[..., float]] = MappingProxyType({})
     """Averages that have a function of their own, with the same bits."""
 
     @property
@@ -188,8 +186,8 @@ class Rule:
         raise AssertionError(f"{self.name} has a value")  # pragma: no cover
 
     @property
-    def asks_total(self) -> bool:
-        """Whether events of neither the true nor the predicted class play a part."""
+    def uses_total(self) -> bool:
+        """Whether the value depends on true negatives."""
         return any(need.startswith("others") for need in self.needs)
 
 
@@ -291,8 +289,8 @@ def _weighted(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> f
     if not total:
         return undefined_value(NO_EVENTS, undefined)
     value = mean_of_scaled(scaled, defined, total - defined, undefined)
-    # Classes that have a value but no event (predicted, never true) weigh
-    # nothing; where there are no others it is their plain mean, as in
+    # Classes with a value but without events (predicted, never true) have
+    # weight 0; without other classes the result is their plain mean, as in
     # scikit-learn.
     return _macro(rule, counts, None) if value is None else value
 
@@ -302,9 +300,9 @@ def _micro(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> floa
     if type(total) is not int:
         whole = whole_counts(counts)
         correct, total = sum(whole.correct), whole.total
-    # Over all classes, each event is once a truth and once a prediction. What
-    # is left for the true negatives depends on how many classes there are.
-    pool = total * len(counts.labels) if rule.asks_total else total
+    # Pooled over all classes, each event is one true and one predicted label. The
+    # number of true negatives depends on the number of classes.
+    pool = total * len(counts.labels) if rule.uses_total else total
     numerator, denominator = rule.parts(correct, total, total, pool)  # type: ignore[arg-type]
     if denominator:
         return rule.value(numerator, denominator)
@@ -324,8 +322,8 @@ def mean_of_scaled(
         scaled: Σ weight · value of the classes that have one.
         defined: Their weights' sum: for a macro average, how many they are.
         left: The weights' sum of the classes without a value.
-        undefined: A number that stands for each of those; None or ``nan``
-            leave them out of the mean.
+        undefined: A number to use for each of those; with None or ``nan``
+            the mean leaves them out.
 
     >>> mean_of_scaled(3 << 63, 2, 2, None), mean_of_scaled(3 << 63, 2, 2, 1.0)
     (0.75, 0.875)
@@ -343,7 +341,7 @@ def mean_of_scaled(
 
 
 def _no_class(rule: Rule, counts: ConfusionCounts) -> float:
-    """Undefined, because no class has a value: in the words of the first one."""
+    """Undefined, because no class has a value: with the reason of the first one."""
     label, reason = next(undefined_classes(rule, counts))
     return undefined_value(reason, None, label)
 

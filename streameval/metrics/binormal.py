@@ -1,6 +1,6 @@
 """The two-normal model of scores: ROC from a mean and a variance of each class.
 
-It needs O(1) memory, and holds as far as the scores of each class are normal.
+O(1) memory; accurate as far as the scores of each class are normally distributed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Do events given probability p happen with frequency p? Reliability in equal-width bins.
+"""Calibration: observed frequency against predicted probability, in equal-width bins.
 
 Binary (:class:`ProbabilitySums`): the probability of the positive class
 against how often the event was positive. Multi-class
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def _filled_bins(sums: AnySums) -> list[tuple[int, Weight, Weight, Weight]]:
-    """(number, weight, weight that happened, units of probability) of each bin with events."""
+    """(number, weight, observed weight, units of probability) of each bin with events."""
     happened = sums.bin_positives if isinstance(sums, ProbabilitySums) else sums.bin_correct
     rows = zip(sums.bin_weights, happened, sums.bin_probability_units, strict=True)
     return [(number, *row) for number, row in enumerate(rows) if row[0]]
@@ -41,9 +41,9 @@ def _filled_bins(sums: AnySums) -> list[tuple[int, Weight, Weight, Weight]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationCurve:
-    """One row for each bin that holds events.
+    """One row for each bin with events.
 
-    ``observed`` is how often it happened, ``predicted`` the mean probability,
+    ``observed`` is the observed frequency, ``predicted`` the mean probability,
     ``weight`` the events of the bin, ``low`` and ``high`` its edges. The first
     two are scikit-learn's ``prob_true`` and ``prob_pred``.
     """
@@ -71,7 +71,7 @@ def calibration_curve(sums: AnySums) -> CalibrationCurve:
     """The reliability curve: observed frequency against mean probability.
 
     Returns:
-        A row for each bin that holds events; none, and a reason, while there
+        A row for each bin with events; none, and a reason, while there
         is no event or, binary, while some score lies outside [0, 1].
 
     Cost:
@@ -123,7 +123,7 @@ def expected_calibration_error(sums: AnySums, *, undefined: float | None = None)
 
 
 def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
-    """Largest gap between frequency and probability in any bin that holds events.
+    """Largest gap between frequency and probability in any bin with events.
 
     Returns:
         A fraction in [0, 1]; nan with a reason as :func:`calibration_curve`.

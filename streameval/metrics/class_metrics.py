@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from numbers import Real
 from types import MappingProxyType
@@ -428,7 +427,7 @@ def _fbeta_rule(beta: float) -> Rule:
     """The rule of F-beta, exact for the float that `beta` is."""
     top, bottom = (Fraction(beta) ** 2).as_integer_ratio()
     # (1+β²)TP / ((1+β²)TP + β²FN + FP) with TP + FN = t and TP + FP = p.
-    return replace(FBETA, parts=lambda c, t, p, s: ((top + bottom) * c, top * t + bottom * p))
+    return FBETA._replace(parts=lambda c, t, p, s: ((top + bottom) * c, top * t + bottom * p))
 
 
 @overload

@@ -1,9 +1,9 @@
 """Curves over all thresholds: ROC, precision and recall, detection error trade-off.
 
-An event is called positive when ``score >= threshold``. Each curve is a frozen
+An event is predicted positive when ``score >= threshold``. Each curve is a frozen
 record of numpy columns; it unpacks into them in scikit-learn's order, and
-``to_dict`` gives plain lists. What has no value is nan in its column, and
-``reason`` says why.
+``to_dict`` returns plain lists. An undefined value is nan in its column, and
+``reason`` is its cause.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
 
     Args:
         index: Scores in any unit.
-        drop_intermediate: Leave out points in the middle of a run of equal
-            steps: they lie on the line between their neighbours.
+        drop_intermediate: Leave out collinear points: those in the middle of
+            a run of equal steps.
 
     Returns:
         The rates of a class that was not seen are nan.
@@ -102,8 +102,8 @@ def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
 class PrecisionRecallCurve:
     """Precision and recall as the threshold rises.
 
-    ``precision`` and ``recall`` end with the point (1, 0), which no threshold
-    gives, so ``threshold`` is one shorter: scikit-learn's shape.
+    ``precision`` and ``recall`` end with the point (1, 0), which has no
+    threshold, so ``threshold`` is one shorter, as in scikit-learn.
     """
 
     precision: FloatArray
@@ -190,8 +190,8 @@ class DetCurve:
 def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve:
     """The detection error trade-off: FNR against FPR, threshold ascending.
 
-    From the last threshold that misses nothing to the first (perhaps
-    ``+inf``) that raises no false alarm, as scikit-learn's ``det_curve``.
+    From the last threshold with FNR 0 to the first (possibly ``+inf``) with
+    FPR 0, as scikit-learn's ``det_curve``.
 
     Args:
         index: Scores in any unit.
@@ -251,7 +251,7 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
         )
     }
 )
-"""Every curve by name: ``CURVES["roc"].function(index)`` gives the record."""
+"""Every curve by name: ``CURVES["roc"].function(index)`` returns the record."""
 
 SERVED_CURVES = tuple(row.name for row in CURVES.values() if row.served)
 """Names of the curves of a service, in the order of its page."""

@@ -102,18 +102,18 @@ def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) 
     )
     yield row(
         probability.brier_score,
-        "mean squared distance between probabilities and what happened",
+        "mean squared distance between probabilities and outcomes",
         high=top,
         synonyms=("brier",),
     )
     yield row(
         expected_calibration_error,
-        f"mean gap between {what} and how often it came true, over bins",
+        f"mean gap between {what} and its observed frequency, over bins",
         synonyms=("ece",),
     )
     yield row(
         max_calibration_error,
-        f"largest gap between {what} and how often it came true, in any bin",
+        f"largest gap between {what} and its observed frequency, in any bin",
     )
 
 
@@ -190,12 +190,12 @@ ROWS: tuple[Metric, ...] = tuple(
         _kappa("quadratic", "squared distance"),
         _row(
             agreement.kappa_m,
-            "accuracy beyond always answering the most frequent class",
+            "accuracy beyond always predicting the most frequent class",
             low=-math.inf,
         ),
         _row(
             agreement.kappa_temporal,
-            "accuracy beyond answering the previous event's true label",
+            "accuracy beyond predicting the previous event's true label",
             low=-math.inf,
             also=("succession",),
         ),
@@ -226,7 +226,7 @@ ROWS: tuple[Metric, ...] = tuple(
         ),
         _of_ranks(
             ranking.roc_auc,
-            "share of (positive, negative) pairs that the score orders rightly, ties half",
+            "share of (positive, negative) pairs that the score orders correctly, ties half",
             synonyms=("auc", "auroc"),
         ),
         _of_ranks(ranking.gini, "2 · AUC − 1", low=-1.0),
@@ -304,7 +304,7 @@ ROWS: tuple[Metric, ...] = tuple(
         ),
     )
 )
-"""Every row, in the order of reports. A name may stand twice, once for each task."""
+"""Every row, in the order of reports. A name may occur twice, once for each task."""
 
 
 def _by_task(task: str) -> dict[str, Metric]:
@@ -316,9 +316,9 @@ _OF_TASK: Mapping[str, Mapping[str, Metric]] = {task: _by_task(task) for task in
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {**{row.name: row for row in ROWS}, **_OF_TASK["binary"]}
 )
-"""Every name; the binary row where the tasks have one each. :func:`find` knows the task."""
+"""Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
-# By the public name: the compiled index has another one of its own.
+# With the public name: the class of the compiled index has another one.
 _STATE_TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "confusion": ("ConfusionCounts", (ConfusionCounts,)),
     "index": ("ScoreIndex", (ScoreIndex, PortableScoreIndex)),
@@ -341,14 +341,14 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
 
     Args:
         name: As :data:`METRICS` spells it, or with `average` a family's name.
-        task: ``"binary"`` or ``"multiclass"``; None for whichever has it.
+        task: ``"binary"`` or ``"multiclass"``; None for either.
         average: ``"binary"``, ``"macro"``, ``"micro"``, ``"weighted"``; None
             for a row whose function returns a dictionary of every class's
-            value. Left out, the name says it all.
+            value. By default the name includes the average.
 
     Raises:
         MetricError: No such metric (near spellings are named), or not in this
-            task (what to ask instead is named).
+            task (alternatives are named).
 
     >>> find("fbeta", "multiclass", "weighted").name
     'fbeta_weighted'
@@ -379,8 +379,8 @@ def _rows_of(task: object) -> Mapping[str, Metric]:
 
 
 def _with_average(name: str, task: str | None, average: str | None) -> Metric:
-    # The plain name of a class metric, though no row of multi-class tasks, is
-    # what its averages are made of.
+    # The plain name of a class metric is valid with an average in multi-class
+    # tasks too, which have no row of that name.
     row = (METRICS if task is None else _rows_of(task)).get(name, METRICS[name])
     fixed = "average" in row.fixed
     if not (fixed or "average" in row.params) or (fixed and name.endswith(row.fixed["average"])):
@@ -431,10 +431,10 @@ def _either(names: list[str]) -> str:
 
 
 def metric_names(metrics: object) -> list[str]:
-    """Names of metrics as a list; a single one may stand for itself.
+    """Names of metrics as a list; a single name is a list of one.
 
     Raises:
-        InputError: It is neither.
+        InputError: `metrics` is neither.
 
     >>> metric_names("f1"), metric_names(("f1", "accuracy"))
     (['f1'], ['f1', 'accuracy'])
@@ -443,7 +443,7 @@ def metric_names(metrics: object) -> list[str]:
 
 
 def shown_metrics(task: str) -> list[Metric]:
-    """The rows that a task's report shows without being asked, in its order.
+    """The rows that a task's report shows by default, in its order.
 
     >>> [row.name for row in shown_metrics("multiclass")][:3]
     ['accuracy', 'balanced_accuracy', 'precision_macro']
@@ -459,8 +459,8 @@ def left_out(
     Args:
         metric: A row or its name; empty for one that is no such mean.
         counts: The events.
-        undefined: The number that the mean was asked with, if any: it stands
-            for those classes, which are then not left out.
+        undefined: The mean's ``undefined=``, if any: such a number is the value
+            of those classes, which are then not left out.
 
     Cost:
         O(classes).
@@ -475,8 +475,8 @@ def left_out(
     rule = row.mean_of
     if rule is None or not counts.total:
         return []
-    # The balanced accuracy is a mean over the classes that exist, whatever
-    # number stands in for an undefined whole.
+    # The balanced accuracy is a mean over the classes that have events; its
+    # ``undefined=`` is about the whole.
     if row.name != "balanced_accuracy" and undefined is not None and undefined == undefined:
         return []
     labels = [label for label, _ in undefined_classes(rule, counts)]
@@ -496,11 +496,11 @@ def compute(
 ) -> float:
     """A metric of states by its name.
 
-    To read one value again and again, take ``find(name).bind(...)`` once.
+    For repeated reads of one value call ``find(name).bind(...)`` once.
 
     Args:
         name: As :data:`METRICS` spells it.
-        *states: The state that the metric asks; two for ``kappa_temporal``.
+        *states: The state that the metric reads; two for ``kappa_temporal``.
         positive: The positive class, for metrics of one class.
         undefined: A number in place of an undefined value.
         average: As in :func:`find`.
@@ -518,7 +518,7 @@ def compute(
     """
     row = find(name, None, average)
     if not _takes(row, states) and name in _OF_TASK["multiclass"]:
-        # One name may ask another state in each task.
+        # A name may read a different state in each task.
         row = find(name, "multiclass", average)
     if not _takes(row, states):
         wanted = ", ".join(_STATE_TYPES[state][0] for state in row.states)

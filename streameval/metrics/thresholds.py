@@ -1,8 +1,8 @@
-"""What every threshold of a score would count: the ground under curves and cut-points.
+"""Counts at every threshold of a score, which curves and cut-points are computed from.
 
-An event is called positive when ``score >= threshold``. Everything a curve or
-a cut-point says follows from two running counts, true and false positives as
-the threshold comes down through the distinct scores.
+An event is predicted positive when ``score >= threshold``. Curves and
+cut-points follow from two running counts: true and false positives as the
+threshold falls through the distinct scores.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = [
     "number_option",
     "plain",
     "quotients",
-    "room_for",
     "threshold_column",
     "threshold_counts",
     "threshold_table",
+    "widened",
 ]
 
 Counts = npt.NDArray[Any]
-"""int64 while the weights are whole, else float64; Python ints where int64 has no room."""
+"""int64 while the weights are whole, else float64; Python ints where int64 overflows."""
 
 _INT64_END = 2**63
 
 
 class ThresholdCounts(NamedTuple):
-    """Running counts as the threshold falls; row 0 is above every score and calls nothing positive.
+    """Running counts as the threshold falls; row 0 is above every score and counts nothing.
 
     ``threshold`` is ``+inf`` and then the distinct scores, descending.
     """
@@ -56,13 +56,13 @@ class ThresholdCounts(NamedTuple):
     negatives: Weight
 
 
-def room_for(counts: Counts, bound: Weight) -> Counts:
+def widened(counts: Counts, bound: Weight) -> Counts:
     """The counts in a type that holds results as large as ``bound`` exactly.
 
-    A product of two counts passes int64 long before the counts do; Python
-    ints in an object array are slower, and right.
+    A product of two counts overflows int64 long before the counts do; Python
+    ints in an object array are slower, and exact.
 
-    >>> room_for(np.array([3]), 2**70).dtype
+    >>> widened(np.array([3]), 2**70).dtype
     dtype('O')
     """
     if counts.dtype.kind != "i" or bound < _INT64_END:
@@ -104,7 +104,7 @@ def threshold_counts(groups: ScoreGroups) -> ThresholdCounts:
 
 
 def _running(weights: Counts) -> Counts:
-    # An index keeps each class's total below 2**62, so int64 has room for the sums.
+    # An index keeps each class's total below 2**62, so the sums fit int64.
     return np.concatenate((np.zeros(1, dtype=weights.dtype), np.cumsum(weights[::-1])))
 
 
@@ -130,10 +130,10 @@ def class_missing(positives: Weight, negatives: Weight) -> str:
 def number_option(
     name: str, value: object, expected: str, *, low: float, high: float, above: bool = False
 ) -> float:
-    """A number given as a metric's option, or a MetricError that says what was expected.
+    """A metric's numeric option; raises MetricError where it is not in its range.
 
     Args:
-        above: Whether ``low`` itself is refused.
+        above: Whether ``low`` itself is rejected.
 
     >>> number_option("beta", -1, "a number above 0", low=0, high=float("inf"), above=True)
     Traceback (most recent call last):
@@ -214,7 +214,7 @@ class ThresholdTable:
 def threshold_table(index: ScoreIndex, thresholds: Iterable[float] | None = None) -> ThresholdTable:
     """The four counts and both rates at each threshold.
 
-    An event is called positive when ``score >= threshold``.
+    An event is predicted positive when ``score >= threshold``.
 
     Args:
         index: Scores in any unit.
