@@ -54,7 +54,7 @@ def _check_metric(settings: RunSettings, places: Places, key: str, name: str) ->
         row = find(name, task)
     except MetricError as error:
         raise places.error(key, expected=expected, got=shown(name), remedy=str(error)) from None
-    if "succession" in row.states:
+    if row.ordered:
         remedy = "it is about the order of events, which partitions do not keep"
         raise places.error(key, expected="a metric of counts", got=shown(name), remedy=remedy)
     if needs_scores(name, task) and not has_scores(settings.fields):

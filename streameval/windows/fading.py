@@ -25,7 +25,7 @@ from streameval.errors import InputError, StateError, shown
 from streameval.event_time import EARLIEST, LATEST, duration, time_missing
 from streameval.events import FloatArray, IntArray, Weight
 from streameval.states.ranked_weights import MAX_TOTAL
-from streameval.states.weighted_sum import weighted_sum
+from streameval.states.registry import STATES
 from streameval.tally import Batch, Plan, Tally
 from streameval.windows.grouping import grouped
 from streameval.windows.window import EventFields, Undo
@@ -421,9 +421,10 @@ class FadingWindow:
         parts = [(self._epochs[number], 1 << (number - oldest)) for number in numbers]
 
         def state(name: str) -> Any:
-            kind = type(getattr(parts[0][0].tally, name))
+            row = STATES[name]
+            assert row.weighted_sum is not None
             forms = [(epoch.form(name), factor) for epoch, factor in parts]
-            return Tally.restored(self._plan, name, kind, weighted_sum(name, forms, unit))
+            return row.restored(self._plan, row.weighted_sum(forms, unit))
 
         return state
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -117,7 +117,7 @@ class LastWindow:
     def __init__(self, n: int, plan: Plan) -> None:
         self._n = n
         self._plan = plan
-        self._ordered = "succession" in plan.keeps
+        self._ordered = plan.ordered
         # One and the same for ever, because an evaluator holds on to its short way in.
         self._compiled = compiled_ring(n, plan)
         self._ring: Ring = deque() if self._compiled is None else self._compiled
@@ -128,7 +128,7 @@ class LastWindow:
         tally = Tally(self._plan)
         if tally.index is not None and backend() == "portable" and self._n <= _ROLLING_MOST:
             # Answers every question that metrics ask of a score index.
-            tally.index = cast(PortableScoreIndex, RollingScoreIndex(self._n))
+            tally.put("index", RollingScoreIndex(self._n))
         return tally
 
     def _serve(self) -> None:
@@ -138,7 +138,7 @@ class LastWindow:
 
     def _take_weights(self) -> None:
         """Keep events with their weights from now on, because one came."""
-        self.tally.index = _weighted(self.tally.index)
+        self.tally.put("index", _weighted(self.tally.index))
         if not isinstance(self._ring, deque):
             held: deque[EventFields] = deque(self._ring)
             self._ring.drop(len(held))
@@ -208,7 +208,7 @@ class LastWindow:
         tally = self._new_tally()
         weighted = batch.weight is not None or any(event[3] != 1 for event in kept)
         if weighted:
-            tally.index = _weighted(tally.index)
+            tally.put("index", _weighted(tally.index))
         for event in kept:
             tally.update(*event)
         tally.update_many(batch)

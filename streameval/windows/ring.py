@@ -25,7 +25,7 @@ def compiled_ring(most: int, plan: Plan) -> NativeEventRing | None:
     That is where nothing was compiled, where there are more than two classes,
     and where the order of the events is itself a state.
     """
-    if plan.task != "binary" or "succession" in plan.keeps or backend() != "native":
+    if plan.task != "binary" or plan.ordered or backend() != "native":
         return None
     try:
         compiled = importlib.import_module("streameval.native.event_ring")
