@@ -15,8 +15,9 @@ from streameval import metrics
 from streameval.errors import MetricError
 from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
 from streameval.metrics.curves import SERVED_CURVES
-from streameval.metrics.metric import BOTH, DIRECTIONS, STATES
+from streameval.metrics.metric import BOTH, DIRECTIONS
 from streameval.metrics.registry import USUAL_METRICS
+from streameval.states.registry import STATES
 from tests.metric_laws import states_of
 
 TASKS = sorted(BOTH)
