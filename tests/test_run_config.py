@@ -699,3 +699,29 @@ def test_the_key_of_a_free_table_is_named() -> None:
     assert "join.hot: expected a whole number of at least 1, got -99999999999999999999" in refusal(
         "[join]\nhot = -99999999999999999999"
     )
+
+
+WINDOW = "[[window]]\nname = 'w'\n"
+DURATIONS = {
+    "checkpoint.every": (SCORE + "[checkpoint]\nevery = '{}'", False),
+    "serve.ready_checkpoint_age": (SCORE + "[serve]\nready_checkpoint_age = '{}'", False),
+    "fields.ahead": (SCORE + "ahead = '{}'", True),
+    "join.wait": (JOINED + "wait = '{}'", False),
+    "join.remember": (JOINED + "remember = '{}'", True),
+    "webhook.timeout": (SCORE + "[webhook]\nurl = 'http://a'\ntimeout = '{}'", False),
+    "window[0].length": (SCORE + WINDOW + "length = '{}'", False),
+    "window[0].pane": (SCORE + WINDOW + "length = '1h'\npane = '{}'", False),
+    "window[0].lateness": (SCORE + WINDOW + "length = '1h'\nlateness = '{}'", True),
+    "window[0].retain": (SCORE + WINDOW + "length = '1h'\nretain = '{}'", False),
+    "window[0].half_life": (SCORE + WINDOW + "half_life = '{}'", False),
+    "alert[0].for": (SCORE + "[[alert]]\nname='a'\nmetric='f1'\nbelow=1\nfor='{}'", True),
+}
+
+
+@pytest.mark.parametrize("key", DURATIONS)
+def test_every_duration_is_checked(key: str) -> None:
+    text, zero = DURATIONS[key]
+    for wrong in ("soon", "", "5", "99999999999w", *(() if zero else ("0s",))):
+        refused = refusal(text.format(wrong))
+        assert f"{key}: expected a duration such as 90s, 5m, 1h or 7d, got" in refused
+    read(text.format("0s" if zero else "1h" if key != "window[0].retain" else "1d"))

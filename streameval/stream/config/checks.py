@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import msgspec
 
 from streameval.errors import InputError, MetricError, shown
 from streameval.event_time import duration, duration_text
@@ -22,6 +26,8 @@ from streameval.stream.config.secrets import is_reference, is_web_address
 from streameval.stream.config.settings import (
     LABEL_COVERAGE,
     AlertSettings,
+    Duration,
+    DurationOrZero,
     RunSettings,
     WindowSettings,
 )
@@ -72,33 +78,24 @@ def _check_store(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_durations(settings: RunSettings, errors: ConfigErrors) -> None:
-    texts: list[tuple[str, str | None, bool]] = [
-        ("checkpoint.every", settings.checkpoint.every, False),
-        ("serve.ready_checkpoint_age", settings.serve.ready_checkpoint_age, False),
-        ("fields.ahead", settings.fields.ahead, True),
-    ]
-    if settings.join is not None:
-        texts += [("join.wait", settings.join.wait, False)]
-        texts += [("join.remember", settings.join.remember, True)]
-    if settings.webhook is not None:
-        texts.append(("webhook.timeout", settings.webhook.timeout, False))
-    for n, window in enumerate(settings.window):
-        texts += [
-            (f"window[{n}].length", window.length, False),
-            (f"window[{n}].pane", window.pane, False),
-            (f"window[{n}].lateness", window.lateness, True),
-            (f"window[{n}].retain", window.retain, False),
-            (f"window[{n}].half_life", window.half_life, False),
-        ]
-    texts += [(f"alert[{n}].for", alert.for_, True) for n, alert in enumerate(settings.alert)]
-    for key, text, zero in texts:
-        if text is None:
-            continue
-        try:
-            duration(text, key, zero=zero)
-        except InputError as error:
-            expected = "a duration such as 90s, 5m, 1h or 7d"
-            raise errors.error(key, expected=expected, got=error.got) from None
+    for key, text, kinds in _values(settings):
+        if text is not None and (Duration in kinds or DurationOrZero in kinds):
+            try:
+                duration(text, key, zero=DurationOrZero in kinds)
+            except InputError as error:
+                expected = "a duration such as 90s, 5m, 1h or 7d"
+                raise errors.error(key, expected=expected, got=error.got) from None
+
+
+def _values(settings: Any, table: str = "") -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    """Every key of a table and of the tables in it, with its value and its possible types."""
+    for field in msgspec.structs.fields(settings):
+        key, value = f"{table}{field.encode_name}", getattr(settings, field.name)
+        items = value if isinstance(value, list) else ()
+        for inner, one in [(key, value), *((f"{key}[{n}]", one) for n, one in enumerate(items))]:
+            if isinstance(one, msgspec.Struct):
+                yield from _values(one, f"{inner}.")
+        yield key, value, (field.type, *get_args(field.type))
 
 
 def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:

@@ -17,6 +17,8 @@ from streameval.stream.sources.kafka import KafkaSettings
 
 __all__ = [
     "AlertSettings",
+    "Duration",
+    "DurationOrZero",
     "CheckpointSettings",
     "EvaluatorSettings",
     "FieldSettings",
@@ -42,6 +44,8 @@ LONGEST_AHEAD = "1d"
 """How far ahead of the clock a record's time may be where ``fields.ahead`` is not set."""
 
 
+Duration: TypeAlias = Annotated[str, "duration"]
+DurationOrZero: TypeAlias = Annotated[str, "duration or zero"]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -68,13 +72,13 @@ class WindowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """
 
     name: str
-    length: str | None = None
-    pane: str | None = None
-    lateness: str | None = None
+    length: Duration | None = None
+    pane: Duration | None = None
+    lateness: DurationOrZero | None = None
     """None: the join's ``wait``, so that no label that is waited for comes too late; without
     a join the window's ``length``."""
-    retain: str | None = None
-    half_life: str | None = None
+    retain: Duration | None = None
+    half_life: Duration | None = None
 
 
 class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -98,7 +102,7 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     time: str | None = None
     """None: the broker's or the inbox's time stamp, or for files the time of reading."""
     time_unit: Literal["s", "ms", "us", "ns"] | None = None
-    ahead: str | None = None
+    ahead: DurationOrZero | None = None
     """A time further ahead of the clock than this is a fault: it would make all others late.
     None: a day, or what :func:`streameval.stream.config.evaluators.ahead_limit` allows."""
     slices: dict[str, str] = {}
@@ -109,9 +113,9 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How predictions and labels meet."""
 
-    wait: str = "24h"
+    wait: Duration = "24h"
     """A label counts if it is at most so much younger (or older) than its prediction."""
-    remember: str | None = None
+    remember: DurationOrZero | None = None
     """For how long after that duplicates and corrections are recognised; None is ``wait``."""
     hot: PositiveCount = 500_000
     """Most entries that are held in memory; the rest is on disk."""
@@ -120,7 +124,7 @@ class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When what was counted becomes durable and visible."""
 
-    every: str = "1s"
+    every: Duration = "1s"
     events: PositiveCount = 50_000
 
 
@@ -141,7 +145,7 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     max_slices_exposed: Count = 200
     """Most slices (by support) in ``/metrics``."""
     ready_lag: Count = 100_000
-    ready_checkpoint_age: str = "30s"
+    ready_checkpoint_age: Duration = "30s"
 
 
 class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -155,7 +159,7 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """None is the first window."""
     slice: dict[str, str | int] = {}
     min_support: PositiveCount = 1
-    for_: str = msgspec.field(default="0s", name="for")
+    for_: DurationOrZero = msgspec.field(default="0s", name="for")
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -163,7 +167,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     url: str
     token: str | None = None
-    timeout: str = "5s"
+    timeout: Duration = "5s"
     retries: Count = 5
 
 

@@ -88,6 +88,8 @@ class FollowedFile:
         self._refused: tuple[Inode, tuple[int, ...]] | None = None
         """A file under the path that is not read, and its state then."""
         self._problem = ""
+        self._unopened = False
+        """Whether the problem is that the next file cannot be opened: opening it ends that."""
         self.missed = ""
         self.opened = False
         """Whether the position of a file that was opened is still to be stored."""
@@ -222,6 +224,7 @@ class FollowedFile:
 
     def _lost(self, what: str) -> None:
         self._problem = f"{what}; what it held beyond that is not counted"
+        self._unopened = False
         _log.warning("%a: %s", str(self.path), self._problem)
 
     def refresh(self) -> None:
@@ -417,7 +420,7 @@ class FollowedFile:
                     passed.add(younger[0].inode)
                     continue
                 said = error.strerror if isinstance(error, OSError) else error
-                self._problem = f"cannot be opened: {said}"
+                self._cannot_open(said)
                 return False
             # A rotation in the meantime gave the name to a later file. A rotated file is the
             # one that was seen under it; what is live comes next while nothing is in between.
@@ -451,8 +454,8 @@ class FollowedFile:
             known.current = True
         self._hold(log, min(known.mark.offset, log.size))
         self._unjudged = False
-        if self._problem.startswith("cannot"):
-            self._problem = ""
+        if self._unopened:
+            self._problem, self._unopened = "", False
         return True
 
     def _next_known(self, log: LogFile, *, live: bool) -> Known | None:
@@ -502,9 +505,12 @@ class FollowedFile:
 
     def _refuse(self, log: LogFile, why: str, *, live: bool) -> None:
         if live:
-            self._problem = f"cannot be opened: {why}"
+            self._cannot_open(why)
         else:
             self._miss(log.path, why)
+
+    def _cannot_open(self, why: object) -> None:
+        self._problem, self._unopened = f"cannot be opened: {why}", True
 
     def _miss(self, path: Path, why: str) -> None:
         missed = f"{path.name!a} is not read: {why}"
