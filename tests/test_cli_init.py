@@ -10,7 +10,7 @@ from command_runs import Command, in_process
 from msgspec import inspect
 from test_run_config import keys
 
-from streameval.command_line.config_template import template
+from streameval.command_line.init import template
 from streameval.stream.config.evaluators import evaluator_of
 from streameval.stream.config.load import load_settings, settings_from_text
 from streameval.stream.config.settings import RunSettings

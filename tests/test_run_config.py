@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from streameval.command_line.check import check_text
+from streameval.command_line.run import check_text
 from streameval.errors import ConfigError, InputError
 from streameval.stream.config.address import parse_address
 from streameval.stream.config.evaluators import evaluator_of, main_metrics, window_spec_of

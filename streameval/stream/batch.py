@@ -12,6 +12,7 @@ from streameval.files.chunk import Column
 from streameval.stream.config.errors import ConfigErrors
 
 __all__ = [
+    "KINDS",
     "BadEvent",
     "Batch",
     "Decoded",
@@ -26,6 +27,8 @@ __all__ = [
 
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
 """What a batch holds; in ``records`` each record's fields tell what it is."""
+
+KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 import msgspec
 
 from streameval.errors import ConfigError
-from streameval.stream.batch import Batch, Kind, Opening, PartitionStatus, Position, Source
+from streameval.stream.batch import KINDS, Batch, Kind, Opening, PartitionStatus, Position, Source
 from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.sources.file_marks import (
     Inode,
@@ -66,12 +66,7 @@ class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     def names(self) -> Mapping[Kind, Sequence[str]]:
         """The patterns, by what their files hold."""
-        found: dict[Kind, list[str]] = {
-            "records": self.records,
-            "predictions": self.predictions,
-            "labels": self.labels,
-        }
-        return {kind: patterns for kind, patterns in found.items() if patterns}
+        return {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind)}
 
     def check(self, table: str, errors: ConfigErrors) -> None:
         """Every value is accepted."""

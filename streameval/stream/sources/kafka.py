@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 
 from streameval.errors import shown
-from streameval.stream.batch import Kind, Opening, Source
+from streameval.stream.batch import KINDS, Kind, Opening, Source
 from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.config.secrets import HIDDEN, is_reference, is_secret
 from streameval.stream.sources.turns import PredictionsFirst
@@ -83,12 +83,8 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     def names(self) -> Mapping[Kind, Sequence[str]]:
         """The topics, by what they hold."""
-        found: dict[Kind, str | None] = {
-            "records": self.records,
-            "predictions": self.predictions,
-            "labels": self.labels,
-        }
-        return {kind: [topic] for kind, topic in found.items() if topic}
+        topics = {kind: getattr(self, kind) for kind in KINDS}
+        return {kind: [topic] for kind, topic in topics.items() if topic}
 
     def check(self, table: str, errors: ConfigErrors) -> None:
         """Partitions are numbers, each once, and brokers are named."""
