@@ -179,7 +179,7 @@ REFUSED = [
     # Sources and the join.
     (
         "[fields]\nscore = 's'\n[join]",
-        "fields.id: expected where a record has its id, which the jo",
+        "fields.id: expected the field of the id by which records are",
     ),
     (JOINED + "wait = '0s'", "join.wait: expected a duration such as 90s, 5m, 1h or 7d, got '0s'"),
     (JOINED + "hot = 0", "join.hot: expected a whole number of at least 1, got 0"),
@@ -219,7 +219,7 @@ REFUSED = [
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5",
-        "alert[0].metric requires [join]; without it every record brings its label",
+        "alert[0].metric requires [join]; without it every record holds its label",
     ),
     (
         JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nwindow = 'all'",

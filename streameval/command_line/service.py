@@ -55,7 +55,7 @@ def run_service(
     Args:
         settings: The run's.
         until_end: End as soon as nothing is left to read.
-        reread: Reads the settings anew when SIGHUP comes; what may change while it runs does.
+        reread: Reads the settings again on SIGHUP; those that may change during a run are applied.
         drop: From what the settings no longer have (name -> what would be lost) to the names
             that may be dropped.
         started: Called once with the runner and the server's address, when both are ready.
@@ -86,7 +86,7 @@ def run_service(
         decoder = RecordDecoder(
             settings.fields, settings.evaluator, settings.join is not None, longest
         )
-        # Nobody looks where nothing is served and no alert is judged: nothing is made for them.
+        # Without a server and alerts no snapshot is read, so none is built.
         publisher = Publisher() if settings.serve.enabled or settings.alert else None
         webhook = None
         if settings.webhook is not None:
@@ -156,7 +156,7 @@ def drops_text(path: str, drops: Mapping[str, str]) -> str:
 
 
 class _Parts:
-    """What of a run takes over other settings while it goes on."""
+    """The parts of a run whose settings may change while it runs."""
 
     def __init__(self, settings: RunSettings, runner: Runner, webhook: Webhook | None) -> None:
         self._settings = settings
@@ -171,7 +171,7 @@ class _Parts:
             self._webhook.close()
 
     def reread(self, read: Callable[[], RunSettings]) -> None:
-        """Take over what may change while the run goes on, and log the rest."""
+        """Apply the settings that may change during a run, and log the others."""
         try:
             wanted = read()
             resolve = resolved_secrets(wanted)
@@ -200,7 +200,7 @@ class _Parts:
 
 
 class _Signalled:
-    """Calls a method of a runner when a signal comes, even before there is one."""
+    """Calls a method of the runner on a signal, also on one that arrived before the runner."""
 
     def __init__(self, tell: Callable[[Runner], None]) -> None:
         self._tell = tell
@@ -213,7 +213,7 @@ class _Signalled:
             self._tell(self._runner)
 
     def reaches(self, runner: Runner) -> None:
-        """From now on it is this runner that is asked."""
+        """Set the runner."""
         self._runner = runner
         if self._asked:
             self._tell(runner)
