@@ -59,7 +59,7 @@ REFUSED = [
         "[join]\nwiat = '1h'",
         "join.wiat: expected a key of join (wait, remember, hot), got the unkn",
     ),
-    ("[join]\nwiat = '1h'", "'wiat'; did you mean wait?"),
+    ("[join]\nwiat = '1h'", "'wiat'; did you mean 'wait'?"),
     ("[sorce]", "sorce: expected a table or key of a run (store, evaluator, "),
     ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
     ("[[window]]\nlast = 5", "window[0].last: expected a key of window[0] (name, length, "),
@@ -231,7 +231,7 @@ REFUSED = [
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nwindow = 'al'",
-        "alert[0].window: expected one of all, got 'al'; did you mean all?",
+        "alert[0].window: expected one of all, got 'al'; did you mean 'all'?",
     ),
     (
         SCORE + "[evaluator]\nslices = ['a', ['a', 'b']]\n"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from streameval.command_line.service import open_sources
 from streameval.event_time import wall_time
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
 from streameval.stream.config.evaluators import fingerprint
@@ -26,7 +27,6 @@ from streameval.stream.config.settings import (
     WindowSettings,
 )
 from streameval.stream.join.open_join import open_join
-from streameval.stream.open_sources import open_sources
 from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner

@@ -13,26 +13,28 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from streameval.errors import ConfigError, StreamevalError
 from streameval.event_time import wall_time
+from streameval.stream.batch import Opening, Position, Source
 from streameval.stream.config.evaluators import fingerprint
-from streameval.stream.config.secrets import resolved_secrets
+from streameval.stream.config.secrets import resolved_secrets, secret
 from streameval.stream.config.settings import RunSettings
 from streameval.stream.evolution import differences, evolution_of, while_running
 from streameval.stream.join.open_join import open_join
-from streameval.stream.open_sources import ending, open_sources
 from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.sources.inbox import Inbox, InboxSource
-from streameval.stream.store import Store, open_store
+from streameval.stream.store import Store, inbox_of, open_store
 from streameval.stream.webhook import Webhook
 from streameval.stream.window_order import keep_window_order
 
 if TYPE_CHECKING:
     from streameval.serve.server import Server
 
-__all__ = ["drops_text", "run_service"]
+__all__ = ["drops_text", "open_sources", "run_service"]
 
 log = logging.getLogger("streameval.run")
 
@@ -65,7 +67,7 @@ def run_service(
             run, or not any longer; what was checkpointed is safe.
     """
     if until_end:
-        settings = ending(settings)
+        settings = _ending(settings)
     resolve = resolved_secrets(settings)
     token = settings.serve.token
     if token is not None:
@@ -125,6 +127,45 @@ def run_service(
         started(runner, url)
         runner.run(sources, until_end=until_end)
         log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
+
+
+def open_sources(
+    settings: RunSettings,
+    positions: Mapping[str, Position],
+    resolve: Callable[[str, str], str] = secret,
+) -> list[Source]:
+    """Every source of a run; the caller closes them.
+
+    Args:
+        settings: The run's.
+        positions: Where each partition is to be read on.
+        resolve: From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret.
+
+    Raises:
+        ConfigError, SourceError, StoreError: One of them cannot be opened; none is open then.
+        MissingExtraError: The client of one is not installed.
+    """
+    timed = settings.join is not None or any(
+        window.length is not None or window.half_life is not None for window in settings.window
+    )
+    opening = Opening(
+        positions, resolve, settings.fields.time is None and timed, inbox_of(settings.store)
+    )
+    opened: list[Source] = []
+    try:
+        for source in settings.sources.values():
+            opened += source.open(opening)
+    except BaseException:
+        for one in opened:
+            one.close()
+        raise
+    return opened
+
+
+def _ending(settings: RunSettings) -> RunSettings:
+    """The settings with sources that end when all has been read."""
+    tables = {name: source.ending() for name, source in settings.sources.items()}
+    return msgspec.structs.replace(settings, **tables)
 
 
 def _evolve(

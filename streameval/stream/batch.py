@@ -17,6 +17,7 @@ __all__ = [
     "Batch",
     "Decoded",
     "Kind",
+    "LagUnit",
     "Opening",
     "PartitionStatus",
     "Position",
@@ -27,6 +28,8 @@ __all__ = [
 
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
 """What a batch holds; in ``records`` each record may be a prediction, a label or both."""
+
+LagUnit: TypeAlias = Literal["records", "bytes"]
 
 KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
@@ -79,7 +82,7 @@ class PartitionStatus(NamedTuple):
     partition: str
     position: Position | None
     lag: int | None
-    """Records (Kafka) or bytes (files, inbox) that are there and not yet read; None: unknown."""
+    """What is there and not yet read, in the source's ``lag_unit``; None: unknown."""
     problem: str = ""
     """In words, while something keeps it from being read."""
     missed: str = ""
@@ -91,7 +94,7 @@ class Source(Protocol):
     loses and repeats nothing."""
 
     @property
-    def lag_unit(self) -> Literal["records", "bytes"]:
+    def lag_unit(self) -> LagUnit:
         """What the lag of its partitions is counted in."""
 
     def read(self, most: int, timeout: float) -> list[Batch]:

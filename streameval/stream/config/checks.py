@@ -8,12 +8,12 @@ from typing import Any, get_args
 
 import msgspec
 
-from streameval.errors import InputError, MetricError, shown
+from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.event_time import duration, duration_text
 from streameval.files.json_record import split_path
 from streameval.metrics.registry import find
 from streameval.stream.config.address import parse_address
-from streameval.stream.config.errors import ConfigErrors, near
+from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.config.evaluators import (
     ahead_limit,
     evaluator_of,
@@ -133,7 +133,7 @@ def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
                 f"fields.slices.{name}",
                 expected="a key that evaluator.slices names",
                 got=f"{shown(name)}, which it does not",
-                remedy=near(name, sliced),
+                remedy=did_you_mean(name, sliced),
             )
     try:
         record_fields(fields, settings.evaluator, settings.join is not None)
@@ -289,7 +289,7 @@ def _check_alerts(settings: RunSettings, errors: ConfigErrors) -> None:
                 f"{key}.window",
                 expected=f"one of {', '.join(windows)}",
                 got=shown(alert.window),
-                remedy=near(alert.window, windows),
+                remedy=did_you_mean(alert.window, windows),
             )
         _check_alert_slice(settings, errors, f"{key}.slice", alert)
 

@@ -21,11 +21,13 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import IO, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, NamedTuple, cast
+
+import msgspec
 
 from streameval.stream.batch import Position
 
@@ -99,28 +101,13 @@ def mark_at(position: Position) -> Mark:
     >>> mark_at({"offset": 3, "head": "aa", "tail": "bb"})
     Mark(offset=3, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa', changed=0)
     """
-    return _mark(
-        position["offset"],
-        position["head"],
-        position["tail"],
-        *(position[name] for name in Mark._fields[3:] if name in position),
-    )
+    given: dict[str, Any] = {name: position[name] for name in Mark._fields if name in position}
+    return _with_first(Mark(**given))
 
 
-def _mark(offset: int | str, head: int | str, tail: int | str, *rest: int | str) -> Mark:
-    if not rest:
-        return Mark(int(offset), str(head), str(tail), first=str(head))
-    length, device, inode, first, changed = (*rest, 0)[:5]
-    return Mark(
-        int(offset),
-        str(head),
-        str(tail),
-        int(length),
-        int(device),
-        int(inode),
-        str(first),
-        int(changed),
-    )
+def _with_first(mark: Mark) -> Mark:
+    """Older releases had no digest but that of the first line."""
+    return mark._replace(first=mark.head) if mark.length == _FIRST_LINE else mark
 
 
 def position_of(mark: Mark) -> dict[str, int | str]:
@@ -146,9 +133,8 @@ def marks_of(text: str) -> Iterator[Mark]:
     >>> list(marks_of("7:aa:bb"))
     [Mark(offset=7, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa', changed=0)]
     """
-    for one in text.split(" "):
-        if one:
-            yield _mark(*one.split(":"))
+    for one in text.split():
+        yield _with_first(msgspec.convert(one.split(":"), Mark, strict=False))
 
 
 def mark_of(file: BinaryIO, offset: int, size: int, place: Inode = _NOWHERE) -> Mark:
@@ -430,15 +416,10 @@ class Listing:
 
 def _begin(path: Path) -> bytes:
     try:
-        log = LogFile(path)
+        with closing(LogFile(path)) as log:
+            return log.begin()
     except (OSError, UnreadableError):
         return b""
-    try:
-        return log.begin()
-    except UnreadableError:
-        return b""
-    finally:
-        log.close()
 
 
 @dataclass(slots=True, eq=False)
@@ -674,16 +655,15 @@ class KnownFiles:
 
     def open_if_same(self, path: Path, mark: Mark) -> LogFile | None:
         """Open a file if it has the content of a mark."""
+        log = None
         try:
             log = LogFile(path)
-        except (OSError, UnreadableError):
-            return None
-        try:
             if log.holds(mark):
                 return log
         except (OSError, UnreadableError):
             pass
-        log.close()
+        if log is not None:
+            log.close()
         return None
 
     def find(

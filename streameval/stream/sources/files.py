@@ -10,12 +10,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import msgspec
 
 from streameval.errors import ConfigError
-from streameval.stream.batch import KINDS, Batch, Kind, Opening, PartitionStatus, Position, Source
+from streameval.stream.batch import (
+    KINDS,
+    Batch,
+    Kind,
+    LagUnit,
+    Opening,
+    PartitionStatus,
+    Position,
+    Source,
+)
 from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.sources.file_marks import (
     Inode,
@@ -107,7 +116,7 @@ class FilesSource:
         A look is a listing and one ``stat`` a file. A file is opened when it has changed.
     """
 
-    lag_unit: Literal["records", "bytes"] = "bytes"
+    lag_unit: LagUnit = "bytes"
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ from typing import Annotated, BinaryIO, ClassVar, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.errors import StoreError, shown
-from streameval.stream.batch import Batch, Kind, Opening, PartitionStatus, Position, Source
+from streameval.stream.batch import Batch, Kind, LagUnit, Opening, PartitionStatus, Position, Source
 from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.private_files import private_directory, private_file
 from streameval.stream.store import sync
@@ -282,7 +282,7 @@ class InboxSource:
         positions: The positions to read from, by partition.
     """
 
-    lag_unit: Literal["records", "bytes"] = "bytes"
+    lag_unit: LagUnit = "bytes"
 
     def __init__(self, inbox: Inbox, positions: Mapping[str, Position]) -> None:
         self.inbox = inbox

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import compress, groupby
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from streameval.errors import ConfigError, MissingExtraError, SourceError
 from streameval.events import IntArray
-from streameval.stream.batch import BadEvent, Batch, Kind, PartitionStatus, Position
+from streameval.stream.batch import BadEvent, Batch, Kind, LagUnit, PartitionStatus, Position
 from streameval.stream.sources.kafka import KafkaProperties, KafkaSettings
 
 try:
@@ -89,7 +89,7 @@ class KafkaSource:
         ConfigError: librdkafka does not take a property.
     """
 
-    lag_unit: Literal["records", "bytes"] = "records"
+    lag_unit: LagUnit = "records"
 
     def __init__(
         self,

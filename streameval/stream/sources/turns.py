@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
-from streameval.stream.batch import Batch, PartitionStatus, Position, Source
+from streameval.stream.batch import Batch, LagUnit, PartitionStatus, Position, Source
 
 __all__ = ["LabelTurns", "PredictionsFirst"]
 
@@ -67,8 +66,8 @@ class PredictionsFirst:
         self._turns = LabelTurns()
 
     @property
-    def lag_unit(self) -> Literal["records", "bytes"]:
-        """That of the predictions."""
+    def lag_unit(self) -> LagUnit:
+        """That of the predictions' source; both are of one kind."""
         return self._predictions.lag_unit
 
     def read(self, most: int, timeout: float) -> list[Batch]:
