@@ -107,6 +107,8 @@ class InputError(StreamevalError, ValueError):
         got: The value, in words or as :func:`shown`.
         position: Index in the array, or None for a single event.
         remedy: What to do about it, a full clause; may be empty.
+        remedy_code: Names the remedy for the command line and the configuration, which word it
+            in their own options; empty where the words are everywhere the same.
 
     >>> print(InputError("score", expected="a finite number", got="nan", position=3))
     score[3]: expected a finite number, got nan
@@ -120,12 +122,14 @@ class InputError(StreamevalError, ValueError):
         got: str,
         position: int | None = None,
         remedy: str = "",
+        remedy_code: str = "",
     ) -> None:
         self.field = field
         self.expected = expected
         self.got = got
         self.position = position
         self.remedy = remedy
+        self.remedy_code = remedy_code
         where = field if position is None else f"{field}[{position}]"
         tail = f"; {remedy}" if remedy else ""
         super().__init__(f"{where}: expected {expected}, got {got}{tail}")
@@ -138,6 +142,7 @@ class InputError(StreamevalError, ValueError):
             self.got,
             self.position,
             self.remedy,
+            self.remedy_code,
         )
 
     def at(self, position: int | None) -> InputError:
@@ -148,13 +153,21 @@ class InputError(StreamevalError, ValueError):
             got=self.got,
             position=position,
             remedy=self.remedy,
+            remedy_code=self.remedy_code,
         )
 
 
 def _rebuild_input_error(
-    field: str, expected: str, got: str, position: int | None, remedy: str
+    field: str, expected: str, got: str, position: int | None, remedy: str, remedy_code: str = ""
 ) -> InputError:
-    return InputError(field, expected=expected, got=got, position=position, remedy=remedy)
+    return InputError(
+        field,
+        expected=expected,
+        got=got,
+        position=position,
+        remedy=remedy,
+        remedy_code=remedy_code,
+    )
 
 
 class OptionError(InputError):
@@ -216,7 +229,18 @@ class StateError(StreamevalError, ValueError):
 
 
 class MetricError(StreamevalError, LookupError):
-    """A metric that does not exist, or that this evaluator does not keep the states of."""
+    """A metric that does not exist, or that this evaluator does not keep the states of.
+
+    Args:
+        problem: What is wrong.
+        remedy: What to do about it, a full clause; may be empty.
+        remedy_code: As of :class:`InputError`.
+    """
+
+    def __init__(self, problem: str, *, remedy: str = "", remedy_code: str = "") -> None:
+        super().__init__(f"{problem}; {remedy}" if remedy else problem)
+        self.problem = problem
+        self.remedy_code = remedy_code
 
 
 class ConfigError(StreamevalError, ValueError):

@@ -32,6 +32,8 @@ from streameval.stream.sources.inbox import (
     sound_end,
 )
 
+pytestmark = pytest.mark.backend_independent
+
 OPENED: list[Inbox | InboxSource] = []
 
 

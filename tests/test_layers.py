@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 import streameval
+
+pytestmark = pytest.mark.backend_independent
 
 ROOT = Path(streameval.__file__).parent
 

@@ -29,7 +29,9 @@ from streameval.stream.config.settings import (
 from streameval.windows import Fading, Panes
 from streameval.windows.cumulative import Cumulative
 
-PAGE = Path(__file__).parent.parent / "docs" / "run.md"
+pytestmark = pytest.mark.backend_independent
+
+PAGE = Path(__file__).parents[1] / "docs" / "run.md"
 SCORE = '[fields]\nscore = "s"\n'
 JOINED = '[fields]\nscore = "s"\nid = "id"\n[join]\n'
 

@@ -17,6 +17,8 @@ from streameval.stream.config.settings import ServeSettings
 from tests.published_sample import SamplePublisher, published_data
 from tests.serve_runs import TOKEN, Running, raw, received, serving
 
+pytestmark = pytest.mark.backend_independent
+
 PATHS = [
     "/",
     "/metrics",

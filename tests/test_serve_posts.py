@@ -18,6 +18,8 @@ from streameval.stream.sources.inbox import Inbox, InboxSource
 from tests.published_sample import HOSTILE
 from tests.serve_runs import Box, raw, serving
 
+pytestmark = pytest.mark.backend_independent
+
 SMALL = HttpSettings(max_body_bytes=2000, max_line_bytes=200)
 NDJSON = {"content-type": "application/x-ndjson"}
 

@@ -22,14 +22,13 @@ from streameval.stream.config.evaluators import fingerprint
 from streameval.stream.config.secrets import resolved_secrets, secret
 from streameval.stream.config.settings import RunSettings
 from streameval.stream.evolution import differences, evolution_of, while_running
-from streameval.stream.join.open_join import open_join
-from streameval.stream.published import Publisher
+from streameval.stream.join.label_join import open_join
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
+from streameval.stream.snapshot import Publisher
 from streameval.stream.sources.inbox import Inbox, InboxSource
-from streameval.stream.store import Store, inbox_of, open_store
+from streameval.stream.store import Store, inbox_of, keep_window_order, open_store
 from streameval.stream.webhook import Webhook
-from streameval.stream.window_order import keep_window_order
 
 if TYPE_CHECKING:
     from streameval.serve.server import Server

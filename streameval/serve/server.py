@@ -26,9 +26,10 @@ from streameval.serve.asgi import App, Receive, Scope, Send
 from streameval.serve.guard import Guard
 from streameval.serve.limits import LIMITS, Limits
 from streameval.serve.live import Live
-from streameval.serve.seams import Postbox, Publisher
+from streameval.serve.posted import Postbox
 from streameval.stream.config.address import Address, client_of, parse_address
 from streameval.stream.config.settings import HttpSettings, ServeSettings
+from streameval.stream.snapshot import Publisher
 
 try:
     import uvicorn

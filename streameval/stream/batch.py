@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from streameval.events import IntArray
-from streameval.files.chunk import Column
+from streameval.files.event_columns import EventColumns
 from streameval.stream.config.errors import ConfigErrors
 
 __all__ = [
@@ -32,6 +32,8 @@ Kind: TypeAlias = Literal["predictions", "labels", "records"]
 LagUnit: TypeAlias = Literal["records", "bytes"]
 
 KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
+
+Records: TypeAlias = EventColumns
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
@@ -158,30 +160,16 @@ class SourceSettings(Protocol):
 
 
 @dataclass(slots=True)
-class Records:
-    """Decoded records of one kind, as columns.
+class Decoded:
+    """A batch after decoding: predictions, labels, records that are both, and bad ones.
 
-    ``columns`` has those of ``id`` (list of str), ``y_true``, ``y_pred``,
+    They have the columns that the settings name of ``id`` (list of str), ``y_true``, ``y_pred``,
     ``score``, ``proba`` (list of dicts), ``weight``, ``time`` (int64 microseconds) and, for each
-    slice key, ``slice:KEY``, that the settings name. Numbers are numpy
-    arrays; labels are a list, or an array of 0 and 1.
+    slice key, ``slice:KEY``. Numbers are numpy arrays; labels are a list, or an array of 0 and 1.
     """
 
-    columns: dict[str, Column]
-    places: IntArray
-
-    @property
-    def rows(self) -> int:
-        """How many."""
-        return len(self.places)
-
-
-@dataclass(slots=True)
-class Decoded:
-    """A batch after decoding: predictions, labels, records that are both, and bad ones."""
-
     partition: str
-    predictions: Records | None = None
-    labels: Records | None = None
-    complete: Records | None = None
+    predictions: EventColumns | None = None
+    labels: EventColumns | None = None
+    complete: EventColumns | None = None
     bad: list[BadEvent] = field(default_factory=list)

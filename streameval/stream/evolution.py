@@ -28,9 +28,9 @@ from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
 from streameval.stream.config.evaluators import evaluator_of, fingerprint, slice_fields
 from streameval.stream.config.settings import RunSettings, WindowSettings
-from streameval.stream.join.join_report import JOIN_SPANS, read_join, read_spans
-from streameval.stream.join.open_join import JOIN_LAYOUT, join_layout
-from streameval.stream.progress import read_progress
+from streameval.stream.join.counts import JOIN_SPANS, read_join, read_spans
+from streameval.stream.join.label_join import JOIN_LAYOUT, join_layout
+from streameval.stream.positions import read_positions
 from streameval.stream.state_rows import StateRows, merged_windows
 from streameval.stream.store import Store, refused_change
 from streameval.tally import Plan, Tally
@@ -265,7 +265,7 @@ class _Finder:
         self.evolution = Evolution(settings, begins, changed=was != got)
         self._begin: int | None = now
         if begins.joined:
-            times = [p.newest for p in read_progress(connection).values() if p.newest is not None]
+            times = [p.newest for p in read_positions(connection).values() if p.newest is not None]
             self._begin = max(times) + 1 if times else None
         self._merged: dict[str, Evaluator] = {}
         self._fresh: set[str] = set()

@@ -9,7 +9,7 @@ import msgspec
 from streameval.errors import ConfigError, StreamevalError
 from streameval.evaluator import Evaluator
 from streameval.event_time import duration
-from streameval.metrics.registry import find
+from streameval.metrics.registry import USUAL_METRICS, find
 from streameval.stream.config.settings import (
     LABEL_COVERAGE,
     FieldSettings,
@@ -36,12 +36,6 @@ __all__ = [
     "window_spec_of",
     "window_spec_text",
 ]
-
-_MAIN_LABELS = {
-    "binary": ["accuracy", "precision", "recall", "f1"],
-    "multiclass": ["accuracy", "balanced_accuracy", "f1_macro", "matthews_corrcoef"],
-}
-_MAIN_SCORES = {"binary": ["roc_auc", "average_precision"], "multiclass": ["log_loss"]}
 
 _MOST_MAIN = 6
 
@@ -178,7 +172,9 @@ def main_metrics(settings: RunSettings) -> list[str]:
     task = settings.evaluator.task
     names = settings.evaluator.metrics
     if names is None:
-        names = _MAIN_LABELS[task] + (_MAIN_SCORES[task] if has_scores(settings.fields) else [])
+        scores = has_scores(settings.fields)
+        usual = USUAL_METRICS["slices", task]
+        names = [name for name in usual if scores or not needs_scores(name, task)]
     watched = [alert.metric for alert in settings.alert if alert.slice]
     return list(dict.fromkeys([*names[:_MOST_MAIN], *watched]))
 

@@ -1,4 +1,4 @@
-"""How far each partition has been counted, kept in the store."""
+"""The position of each partition in the store: up to where its records are counted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from streameval.errors import StoreError, shown
 from streameval.stream.batch import Position
 
-__all__ = ["Progress", "read_progress"]
+__all__ = ["Positions", "read_positions"]
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class _Partition:
     newest: int | None
 
 
-class Progress:
+class Positions:
     """Positions, counts of records and newest times, by partition.
 
     Args:
@@ -29,16 +29,16 @@ class Progress:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self.partitions = read_progress(connection)
+        self.partitions = read_positions(connection)
         self._changed: set[str] = set()
 
     @property
-    def positions(self) -> dict[str, Position]:
+    def next_to_read(self) -> dict[str, Position]:
         """The position next to read of each partition."""
         return {name: partition.position for name, partition in self.partitions.items()}
 
     def advance(self, name: str, position: Position, records: int, newest: int | None) -> None:
-        """Note that so many more records were read, up to this position."""
+        """Add the number of records that were read, up to this position."""
         known = self.partitions.get(name)
         if known is None:
             known = self.partitions[name] = _Partition(position, 0, None)
@@ -56,11 +56,11 @@ class Progress:
 
     @property
     def changed(self) -> bool:
-        """Whether a position is not written yet; it may move though no record has come."""
+        """Whether a position is not written yet; it may advance without a record."""
         return bool(self._changed)
 
     def write(self) -> dict[str, Position]:
-        """Write what has changed, inside a transaction; the positions that did."""
+        """Write the changed positions, inside a transaction, and return them."""
         changed = {name: self.partitions[name] for name in sorted(self._changed)}
         self._connection.executemany(
             "INSERT INTO positions VALUES (?, ?, ?, ?) ON CONFLICT (partition) DO UPDATE SET "
@@ -74,8 +74,8 @@ class Progress:
         return {name: partition.position for name, partition in changed.items()}
 
 
-def read_progress(connection: sqlite3.Connection) -> dict[str, _Partition]:
-    """What the store knows of each partition; raises StoreError for a damaged position."""
+def read_positions(connection: sqlite3.Connection) -> dict[str, _Partition]:
+    """The rows of the store by partition; raises StoreError for a damaged position."""
     found = {}
     for name, text, records, newest in connection.execute(
         "SELECT partition, position, records, newest FROM positions ORDER BY partition"

@@ -1,20 +1,21 @@
-"""A store's label join without a run: counts, delays, cohorts, and its watermark."""
+"""The counts and the watermark of a label join in its store, read and written without a run."""
 
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from typing import Any
 
 import msgspec
 
 from streameval.errors import StoreError
-from streameval.stream.join.coverage import Coverage
-from streameval.stream.join.saved_join import SavedJoin
+from streameval.stream.join.coverage import Coverage, SavedCoverage
 from streameval.stream.join.watermark import SavedWatermark
 
 __all__ = [
     "JOIN_SPANS",
     "JoinSpans",
+    "SavedJoin",
     "read_join",
     "read_spans",
     "read_watermark",
@@ -23,6 +24,34 @@ __all__ = [
 
 JOIN_SPANS = "run.join"
 """The key in ``meta`` under which a run notes what its join's counts are read with."""
+
+
+class SavedJoin(msgspec.Struct):
+    """The content of ``join_counts``: JSON with a checksum beside it."""
+
+    coverage: SavedCoverage
+    watermark: SavedWatermark
+
+    def row(self) -> tuple[int, bytes]:
+        """The columns ``crc`` and ``data``."""
+        data = msgspec.json.encode(self)
+        return zlib.crc32(data), data
+
+    @staticmethod
+    def of(crc: object, data: object) -> SavedJoin:
+        """Decode what :meth:`row` returned.
+
+        Raises:
+            StoreError: The columns hold something else.
+        """
+        try:
+            if not isinstance(data, bytes) or zlib.crc32(data) != crc:
+                raise ValueError("their checksum is not the one they were written with")
+            return msgspec.json.decode(data, type=SavedJoin)
+        except ValueError as error:
+            raise StoreError(
+                f"the join's counts are damaged: {error}; restore the store from a copy of it"
+            ) from None
 
 
 class JoinSpans(msgspec.Struct):
