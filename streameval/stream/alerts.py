@@ -1,8 +1,8 @@
-"""Alerts: bounds on published metrics, and what becomes of them over time.
+"""Alerts: bounds on published metrics, and their states over time.
 
 Nothing here reads a clock or sends anything: values and the moment go in,
-states and transitions come out, and what is remembered is plain data that is
-kept with the checkpoint, so that a restart neither forgets an alert nor tells
+states and transitions are returned, and the memory is plain data that is
+kept with the checkpoint, so that a restart neither loses an alert nor sends
 it twice.
 """
 
@@ -123,8 +123,8 @@ class AlertBook:
 
     An alert is ``ok``; ``pending`` while its bound is crossed for less than its
     for-duration; ``firing`` after that; ``undefined`` while its metric has no value
-    or too little support. What fires goes on firing until a value within the
-    bound is seen, because no value is no good news.
+    or too little support. A firing alert fires until a value within the
+    bound is seen: a missing value does not resolve it.
 
     Transitions stay in :attr:`unsent`, and in the saved state, until they are
     settled; a run that posts them nowhere settles them at once.
@@ -183,7 +183,7 @@ class AlertBook:
 
     @property
     def unsent(self) -> list[Transition]:
-        """Transitions that nobody has been told of for certain, the oldest first."""
+        """Transitions that were neither delivered nor given up, the oldest first."""
         return list(self._unsent.values())
 
     def settle(self, numbers: Iterable[int]) -> None:
@@ -262,7 +262,7 @@ class AlertBook:
 
 
 def _reason(alert: AlertSettings, seen: Observed) -> str:
-    """Why the value says nothing; empty where it does."""
+    """Why the value is not judged; empty where it is."""
     if seen.value is None or math.isnan(seen.value):
         return seen.reason or "undefined"
     if seen.support < alert.min_support:
@@ -299,7 +299,7 @@ def _next_state(memory: _Memory, crossed: bool, wait: int, now: int) -> State:
 
 
 def restore_alerts(book: AlertBook, connection: sqlite3.Connection) -> str | None:
-    """Let a book go on from what a store holds.
+    """Restore a book from a store.
 
     Returns:
         The text in the store; None where there is none.

@@ -69,7 +69,7 @@ def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
     """An empty evaluator for each window, by the window's name, in their order.
 
     Raises:
-        ConfigError: A key has a value that no evaluator takes.
+        ConfigError: The evaluator refuses the value of a key.
     """
     try:
         return {window.name: evaluator_of(settings, window) for window in settings.window}
@@ -185,7 +185,7 @@ def slice_fields(part: str | list[str]) -> list[str]:
 
 
 def has_scores(fields: FieldSettings) -> bool:
-    """Whether predictions bring more than a label."""
+    """Whether predictions have scores or probabilities."""
     return fields.score is not None or fields.proba is not None
 
 
@@ -199,7 +199,7 @@ def needs_scores(metric: str, task: str) -> bool:
 
 
 def fingerprint(settings: RunSettings) -> dict[str, str]:
-    """Key -> value, as JSON, of all that the counts in a store rest on.
+    """The settings that a store's counts depend on: key -> value as JSON.
 
     >>> fingerprint(RunSettings())["evaluator.threshold"]
     '0.5'
@@ -208,7 +208,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
     values: dict[str, Any] = {
         "evaluator.task": given.task,
         "evaluator.labels": given.labels,
-        # With those of alerts: what is kept decides, not what is shown.
+        # With those of alerts: the states depend on what is kept, not on what is shown.
         "evaluator.metrics": kept_metrics(settings),
         "evaluator.bins": given.bins,
         "evaluator.slices": given.slices,
