@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from streameval import __version__
-from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
-from streameval.command_line.stdout import write
+from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say, write
 from streameval.errors import (
     MetricError,
     MissingExtraError,

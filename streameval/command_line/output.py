@@ -16,6 +16,7 @@ __all__ = [
     "BAD_INPUT",
     "FAILURE",
     "TOO_MANY_BAD",
+    "ClosedPipeError",
     "Format",
     "TargetError",
     "check_target",
@@ -23,11 +24,16 @@ __all__ = [
     "tell_bad_records",
     "tell_reasons",
     "to_json",
+    "write",
 ]
 
 FAILURE = 1
 BAD_INPUT = 2
 TOO_MANY_BAD = 3
+
+
+class ClosedPipeError(Exception):
+    """Whoever read the output has stopped reading (``| head -1``)."""
 
 
 class TargetError(StreamevalError):
@@ -40,6 +46,26 @@ class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
     MARKDOWN = "markdown"
+
+
+def write(text: str) -> None:
+    """Text and a newline to the standard output, as UTF-8 wherever it goes.
+
+    Raises:
+        ClosedPipeError: Nobody reads it.
+        OSError: It cannot be written, as on a full disk.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.buffer.write(text.encode(errors="backslashreplace") + b"\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # Python flushes again at exit, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise ClosedPipeError from None
+        raise
 
 
 def say(message: str) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streameval.command_line.details import Details
-from streameval.command_line.output import Format, say, to_json
-from streameval.command_line.stdout import write
+from streameval.command_line.output import Format, say, to_json, write
+from streameval.command_line.request import Details
 from streameval.errors import InputError
 from streameval.evaluator import Evaluator
 from streameval.files.chunk import BadRecords

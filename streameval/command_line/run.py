@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from streameval.command_line.check import check_text
-from streameval.command_line.stdout import write
+from streameval.command_line.output import write
 from streameval.stream.config import load_settings
 from streameval.stream.one_line_log import log_to_stderr
 

@@ -7,21 +7,19 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from streameval.command_line.details import Details
-from streameval.command_line.join_text import join_text, join_values
 from streameval.command_line.options import MetricsOption, metric_names
-from streameval.command_line.output import FAILURE, Format, TargetError, say, to_json
+from streameval.command_line.output import FAILURE, Format, TargetError, say, to_json, write
+from streameval.command_line.request import Details
 from streameval.command_line.result import result_of
-from streameval.command_line.stdout import write
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator import Evaluator
 from streameval.event_time import iso_time, wall_time
-from streameval.report import text_table
+from streameval.report import markdown_table, number, text_table
 from streameval.stream.backup import back_up
 from streameval.stream.backup import restore as restore_backup
 from streameval.stream.checksums import check_rows
@@ -155,7 +153,7 @@ def report(
     names = metric_names(metrics)
     results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
     if format is Format.JSON:
-        told = {} if join is None else {"labels": join_values(join)}
+        told = {} if join is None else {"labels": _join_values(join)}
         write(to_json({name: {**result.to_dict(), **told} for name, result in results.items()}))
         return
     if not results:
@@ -165,7 +163,48 @@ def report(
         write(("\n" if place else "") + (f"## {title}\n" if format is Format.MARKDOWN else title))
         result.write(format)
     if join is not None:
-        write("\n" + join_text(join, markdown=format is Format.MARKDOWN))
+        write("\n" + _join_text(join, markdown=format is Format.MARKDOWN))
+
+
+_JOIN_ROWS = {
+    "predictions": "predictions",
+    "joined": "with their label",
+    "waiting": "waiting for it",
+    "expired": "never labelled",
+    "labels": "labels read",
+    "corrected": "that corrected another",
+    "duplicate_labels": "that came again",
+    "too_late": "that came too late",
+    "labels_waiting": "waiting for their prediction",
+    "orphans": "that found no prediction",
+    "duplicate_predictions": "predictions that came again",
+}
+
+
+def _join_values(join: dict[str, Any]) -> dict[str, Any]:
+    """Plain data for JSON: without the cohorts, and whether the report will change."""
+    told = {name: value for name, value in join.items() if name != "cohorts"}
+    return {**told, "immature": join["waiting"] > 0}
+
+
+def _join_text(join: dict[str, Any], *, markdown: bool) -> str:
+    """The same as a table."""
+    coverage = join["coverage"]
+    rows = [["coverage", "-" if coverage is None else number(coverage)]]
+    for name in ("p50", "p95", "p99"):
+        delay = join["delay"][name]
+        rows.append([f"delay {name}, s", "-" if delay is None else number(delay)])
+    rows += [[words, f"{join[name]:,}"] for name, words in _JOIN_ROWS.items()]
+    table = markdown_table if markdown else text_table
+    body = table(["labels", "value"], rows, right=frozenset({1}))
+    if join["coverage_reason"]:
+        body += f"\n\ncoverage: {join['coverage_reason']}"
+    if not join["waiting"]:
+        return body
+    number_of = join["waiting"]
+    wait = "prediction waits for its" if number_of == 1 else "predictions wait for their"
+    young = f"immature: {number_of:,} {wait} label; numbers will change"
+    return f"{body}\n\n{young}" if markdown else f"{body}\n{young}"
 
 
 @store_app.command()

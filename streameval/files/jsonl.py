@@ -14,8 +14,7 @@ from streameval.events import MAX_CLASSES
 from streameval.files.blocks import Block, Readable, line_blocks
 from streameval.files.chunk import BadRecord, BadRecords, Chunk, Wanted, checked_chunk, remedy_text
 from streameval.files.event_columns import Column, EventColumns, Places, probability_columns
-from streameval.files.json_faults import find_fault, sound_object
-from streameval.files.json_record import record_shape
+from streameval.files.json_record import find_fault, record_shape, sound_object
 
 __all__ = ["read_jsonl"]
 

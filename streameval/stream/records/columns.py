@@ -11,7 +11,7 @@ from streameval.event_time import EARLY_1970, iso_time, unit_remedy
 from streameval.events import MAX_WEIGHT, BoolArray, IntArray, Label
 from streameval.files.chunk import EXPECTED
 from streameval.files.event_columns import Column, probability_columns
-from streameval.files.json_faults import Fault
+from streameval.files.json_record import Fault
 from streameval.files.times import time_column, time_error
 from streameval.states.class_proba_input import check_probabilities
 from streameval.stream.records.labels import LONGEST_NAME, RecordLabels

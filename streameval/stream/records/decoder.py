@@ -14,7 +14,7 @@ from streameval.event_time import EARLIEST, LATEST, duration
 from streameval.events import BoolArray, IntArray
 from streameval.files.chunk import EXPECTED, Wanted
 from streameval.files.event_columns import Column, EventColumns
-from streameval.files.json_faults import Fault, read_object
+from streameval.files.json_record import Fault, read_object
 from streameval.stream.batch import BadEvent, Batch, Decoded, Kind
 from streameval.stream.records import columns as checks
 from streameval.stream.records.fields import (

@@ -9,8 +9,13 @@ from typing import Any
 import msgspec
 
 from streameval.files.chunk import Kind, Wanted
-from streameval.files.json_faults import Fault, fault_in_field, plain_fields, read_object
-from streameval.files.json_record import record_shape
+from streameval.files.json_record import (
+    Fault,
+    fault_in_field,
+    plain_fields,
+    read_object,
+    record_shape,
+)
 from streameval.stream.batch import Kind as BatchKind
 from streameval.stream.settings import EvaluatorSettings, FieldSettings
 

@@ -12,7 +12,7 @@ import numpy as np
 from streameval.errors import InputError, shown
 from streameval.events import MAX_CLASSES, Label, canonical_label, is_missing
 from streameval.files.event_columns import Column
-from streameval.files.json_faults import Fault
+from streameval.files.json_record import Fault
 from streameval.slices import MISSING
 from streameval.stream.settings import EvaluatorSettings
 
