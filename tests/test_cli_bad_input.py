@@ -232,7 +232,7 @@ USAGE = [
     (("--score", "score", "--metrics", "acuracy"), "did you mean accuracy"),
     (
         ("--score", "score", "--metrics", "zzz"),
-        "no metric is called 'zzz'; `streameval metrics` lists them",
+        "no metric is called 'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
     ),
     (("--y-pred", "label", "--positive", "1", "--metrics", "roc_auc"), "roc_auc needs scores"),
     (("--y-pred", "label", "--positive", "yes"), "--positive: expected a number like the label 1"),

@@ -75,7 +75,10 @@ COUNTS = states_of("binary", [(1, 1, 0.5, 2), (0, 1, 0.5, 1)])["confusion"]
         (lambda: find("f1_marco"), "no metric is called 'f1_marco'; did you mean f1_macro"),
         (lambda: find("MCC"), "did you mean matthews_corrcoef?"),
         (lambda: find("recall_score"), "did you mean recall"),
-        (lambda: find("zzz"), "no metric is called 'zzz'; streameval.metrics.METRICS lists them"),
+        (
+            lambda: find("zzz"),
+            "no metric is called 'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
+        ),
         (lambda: find(3), "no metric is called 3; a name is a str"),
         (
             lambda: find("precision", "multiclass"),

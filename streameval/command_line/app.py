@@ -10,13 +10,7 @@ import typer
 
 from streameval import __version__
 from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say, write
-from streameval.errors import (
-    MetricError,
-    MissingExtraError,
-    SourceError,
-    StoreError,
-    StreamevalError,
-)
+from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
 from streameval.states.score_index import backend
 
 __all__ = ["COMMANDS", "app_of", "run"]
@@ -108,8 +102,5 @@ def run(arguments: list[str]) -> int:
         say(str(error) or "out of memory")
         return FAILURE
     except StreamevalError as error:
-        if isinstance(error, MetricError) and error.remedy_code == "metrics":
-            say(f"{error.problem}; `streameval metrics` lists them")
-        else:
-            say(str(error))
+        say(str(error))
         return BAD_INPUT

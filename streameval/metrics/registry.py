@@ -29,7 +29,6 @@ from streameval.states.score_index import ScoreIndex
 from streameval.states.succession import Succession
 
 __all__ = [
-    "LISTED",
     "METRICS",
     "ROWS",
     "compute",
@@ -66,9 +65,6 @@ _STATE_TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
 }
 
 # Other names in use, for the hint of an error only: a value has one name.
-LISTED = "streameval.metrics.METRICS lists them"
-"""Where names are found, in errors; the command line names its own command instead."""
-
 _ALSO_CALLED: Mapping[str, str] = {
     "acc": "accuracy",
     "auc": "roc_auc",
@@ -126,7 +122,7 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
     streameval.errors.MetricError: no metric is called 'mcc'; did you mean matthews_corrcoef?
     """
     if not isinstance(name, str) or name not in METRICS:
-        raise _unknown(name)
+        raise MetricError(_unknown(name))
     if average is not ...:
         if not (average is None or isinstance(average, str)):
             raise MetricError(f"{name} has no average {shown(average)}; it is a name or None")
@@ -169,16 +165,16 @@ def _less_average(row: Metric) -> tuple[str, ...]:
     return tuple(name for name in row.params if name != "average")
 
 
-def _unknown(name: object) -> MetricError:
+def _unknown(name: object) -> str:
     text = f"no metric is called {shown(name)}"
     if not isinstance(name, str):
-        return MetricError(f"{text}; a name is a str")
+        return f"{text}; a name is a str"
     plain = name.lower().replace("-", "_").replace(" ", "_").removesuffix("_score")
     also = _ALSO_CALLED.get(plain)
     near = [also] if also else difflib.get_close_matches(plain, METRICS, n=3)
     if near:
-        return MetricError(f"{text}; did you mean {' or '.join(near)}?")
-    return MetricError(text, remedy=LISTED, remedy_code="metrics")
+        return f"{text}; did you mean {' or '.join(near)}?"
+    return f"{text}; streameval.metrics.METRICS and `streameval metrics` list them"
 
 
 def _elsewhere(name: str, task: str) -> str:

@@ -53,9 +53,7 @@ def _check_metric(settings: RunSettings, places: Places, key: str, name: str) ->
     try:
         row = find(name, task)
     except MetricError as error:
-        unknown = error.remedy_code == "metrics"
-        remedy = f"{error.problem}; `streameval metrics` lists them" if unknown else str(error)
-        raise places.error(key, expected=expected, got=shown(name), remedy=remedy) from None
+        raise places.error(key, expected=expected, got=shown(name), remedy=str(error)) from None
     if "succession" in row.states:
         remedy = "it is about the order of events, which partitions do not keep"
         raise places.error(key, expected="a metric of counts", got=shown(name), remedy=remedy)
