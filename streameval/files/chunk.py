@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -133,16 +133,8 @@ class BadRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: source, line, field, expected, got and, if any, remedy."""
-        values: dict[str, Any] = {
-            "source": self.source,
-            "line": self.line,
-            "field": self.field,
-            "expected": self.expected,
-            "got": self.got,
-        }
-        if self.remedy:
-            values["remedy"] = self.remedy
-        return values
+        values = asdict(self)
+        return values if self.remedy else {k: v for k, v in values.items() if k != "remedy"}
 
 
 @dataclass(slots=True)

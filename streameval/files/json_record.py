@@ -21,16 +21,21 @@ from streameval.events import is_missing
 from streameval.files.chunk import EXPECTED, MISSING, Kind, Wanted
 
 __all__ = [
+    "CANNOT_DECODE",
     "Fault",
     "RecordShape",
     "fault_in_field",
     "find_fault",
+    "is_utf8",
     "plain_fields",
     "read_object",
     "record_shape",
     "sound_object",
     "split_path",
 ]
+
+CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Errors of a decoder at a record that is not of its shape."""
 
 _TYPES: dict[Kind, Any] = {
     "label": int | str | bool | float,
@@ -62,6 +67,17 @@ def split_path(path: str) -> tuple[str, ...]:
     if not all(names):
         raise InputError("path", expected="names joined by dots", got=repr(path))
     return tuple(name.replace("\\.", ".") for name in names)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are text in UTF-8; decoders skip unwanted text without looking."""
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def record_shape(wanted: Sequence[Wanted], *, optional: bool = False) -> RecordShape:

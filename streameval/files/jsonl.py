@@ -14,11 +14,15 @@ from streameval.events import MAX_CLASSES
 from streameval.files.blocks import Block, Readable, line_blocks
 from streameval.files.chunk import BadRecord, BadRecords, Chunk, Wanted, checked_chunk, remedy_text
 from streameval.files.event_columns import Column, EventColumns, Places, probability_columns
-from streameval.files.json_record import find_fault, record_shape, sound_object
+from streameval.files.json_record import (
+    CANNOT_DECODE,
+    find_fault,
+    is_utf8,
+    record_shape,
+    sound_object,
+)
 
 __all__ = ["read_jsonl"]
-
-_CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_jsonl(stream: Readable, source: str, wanted: Sequence[Wanted]) -> Iterator[Chunk]:
@@ -104,10 +108,10 @@ def _records(
         bad.add(BadRecord(source, first, "record", "a line of at most 4 MiB", got))
         return [], range(0)
     # The decoder skips unwanted text without looking at its encoding.
-    if block.data.isascii() or _is_utf8(block.data):
+    if is_utf8(block.data):
         try:
             records = decoder.decode_lines(block.data)
-        except _CANNOT_DECODE:
+        except CANNOT_DECODE:
             pass
         else:
             # As many records as lines: none is blank, none holds two.
@@ -126,15 +130,15 @@ def _records_line_by_line(
 ) -> tuple[list[Any], Places]:
     records: list[Any] = []
     lines: list[int] = []
-    all_utf8 = _is_utf8(block.data)
+    all_utf8 = is_utf8(block.data)
     for number, line in enumerate(block.data.split(b"\n"), block.first_line):
         if not line or line.isspace():
             continue
         record = None
-        if all_utf8 or _is_utf8(line):
+        if all_utf8 or is_utf8(line):
             try:
                 record = decoder.decode(line)
-            except _CANNOT_DECODE:
+            except CANNOT_DECODE:
                 sound = sound_object(line, wanted)
                 if sound is not None:
                     with suppress(msgspec.ValidationError):
@@ -147,11 +151,3 @@ def _records_line_by_line(
             records.append(record)
             lines.append(number)
     return records, np.asarray(lines, dtype=np.int64)
-
-
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -10,8 +10,10 @@ import msgspec
 
 from streameval.files.chunk import Kind, Wanted
 from streameval.files.json_record import (
+    CANNOT_DECODE,
     Fault,
     fault_in_field,
+    is_utf8,
     plain_fields,
     read_object,
     record_shape,
@@ -20,8 +22,6 @@ from streameval.stream.batch import Kind as BatchKind
 from streameval.stream.settings import EvaluatorSettings, FieldSettings
 
 __all__ = ["Field", "RecordFields", "RecordReader", "fault_text", "record_fields"]
-
-_CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 _LONGEST_DETAIL = 500
 
@@ -132,18 +132,18 @@ class RecordReader:
     def read_all(self, messages: list[bytes]) -> list[Any] | None:
         """Every record, or None where any is bad and they have to be read one by one."""
         try:
-            if b"".join(messages).isascii() or all(map(_is_utf8, messages)):
+            if b"".join(messages).isascii() or all(map(is_utf8, messages)):
                 return list(map(self._decode, messages))
-        except _CANNOT_DECODE:
+        except CANNOT_DECODE:
             pass
         return None
 
     def read(self, message: bytes) -> Any | Fault:
         """One record, or what is wrong with it."""
-        if _is_utf8(message):
+        if is_utf8(message):
             try:
                 return self._decode(message)
-            except _CANNOT_DECODE:
+            except CANNOT_DECODE:
                 pass
         # What one parser refuses in fields that nobody wants (Python's NaN, half
         # of a surrogate pair), the other may still read.
@@ -189,13 +189,3 @@ def fault_text(fault: Fault, path: str) -> str:
 
 def _is_slice(field: Field) -> bool:
     return field.want.kind == "slice"
-
-
-def _is_utf8(data: bytes) -> bool:
-    if data.isascii():
-        return True
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
