@@ -394,7 +394,7 @@ def test_a_typo_that_becomes_the_negative_label_is_not_passed_over(
         "streameval: of 201 records were skipped:",
         "streameval: 100 (49.75%) for t: expected 'hma' or the positive label 'spam'",
         f"streameval: more than 1 % of the records for one reason: {state} was not written; "
-        "mend the records or the options, or raise --max-bad",
+        "correct the records or the options, or raise --max-bad",
     ]
     assert not state.exists()
     bad = json.loads(result.out)["bad_records"]

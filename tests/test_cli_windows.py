@@ -472,7 +472,7 @@ def test_markdown(run: Command, tmp_path: Path) -> None:
     assert "| country=a\\|b | 1 | 1 |\n" in out
     options = ("--slice", "country", "--max-slices", "2", "--format", "markdown")
     assert (
-        " times an event went into a slice (other), for want of room"
+        " times an event went into a slice (other), as the limit was reached"
         in run("evaluate", path, *PANES, *options).out
     )
 
@@ -489,7 +489,7 @@ def test_a_table_of_very_many_slices_is_cut_and_says_so(run: Command, tmp_path: 
     assert len(every["slices"]["slices"]) == 50
     full = run("evaluate", path, *options, "--max-slices", "10").out
     assert full.endswith(
-        "\n400 times an event went into a slice (other), for want of room: --max-slices\n"
+        "\n400 times an event went into a slice (other), as the limit was reached: --max-slices\n"
     )
 
 
@@ -522,7 +522,7 @@ def test_fading_shows_slices_of_any_support_and_what_came_too_late(
     path = write_jsonl(tmp_path / "a.jsonl", [*events, old])
     options = (*FIELDS, *TIME, "--window", "fading:10m", "--slice", "country")
     result = run("evaluate", path, *options)
-    assert "\n\narrivals: 1 so late that they weigh nothing\n\n" in result.out
+    assert "\n\narrivals: 1 too late to have any weight\n\n" in result.out
     assert "\ncountry=DE" in result.out
     assert "country=DE" not in run("evaluate", path, *options, "--min-support", "1").out
 
@@ -603,7 +603,7 @@ def test_a_metric_of_the_order_of_events(run: Command, tmp_path: Path) -> None:
 USAGE = [
     (
         ("--window", "panes:1h"),
-        "--window requires --time; a window of event time goes by it: add --",
+        "--window requires --time; add --time FIELD, the field of the event",
     ),
     (("--window", "fading:1h"), "--window requires --time"),
     (("--window", "hour"), "--window: expected last:10000, panes:1h, panes:1h/5m,lateness=10m,ret"),

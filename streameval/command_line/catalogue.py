@@ -1,4 +1,4 @@
-"""``streameval metrics``: what can be asked."""
+"""``streameval metrics``: the list of metrics."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ __all__ = ["evaluate", "saved"]
 _MAX_SLICES = 10_000
 
 _MAX_BAD = 0.01
-"""Share of the records that may be skipped for one reason unless ``--max-bad`` says otherwise."""
+"""Share of the records that may be skipped for one reason without ``--max-bad``."""
 
 
 def evaluate(
@@ -112,7 +112,7 @@ def evaluate(
     try:
         evaluator = _read(sources, request, feed, types, progress=not no_progress)
     except BadRecordError as error:
-        say(f"{error}; nothing was reported (--on-bad skip leaves bad records out)")
+        say(f"{error}; nothing was reported (--on-bad skip skips bad records)")
         raise typer.Exit(BAD_INPUT) from None
     bad = feed.bad
     records = feed.rows + bad.count
@@ -134,7 +134,7 @@ def evaluate(
         tell_reasons(bad, records)
         unsaved = "" if save is None else f"{save} was not written; "
         say(
-            f"more than {most * 100:g} % of the records for one reason: {unsaved}mend the "
+            f"more than {most * 100:g} % of the records for one reason: {unsaved}correct the "
             "records or the options, or raise --max-bad"
         )
         raise typer.Exit(TOO_MANY_BAD)
@@ -155,7 +155,7 @@ def _read(
 
 
 def saved(evaluator: Evaluator, path: str) -> bool:
-    """Save a state; a failure is told, and the result is printed all the same."""
+    """Save a state; a failure is printed and returned, so that the result is printed too."""
     try:
         evaluator.save(path)
     except StateError as error:

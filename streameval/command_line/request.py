@@ -1,4 +1,4 @@
-"""What a user asked ``evaluate`` for, checked before any file is read."""
+"""The options of ``evaluate``, checked before any file is read."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Details:
 
     Args:
         by: The metric that slices are compared by; None for the main one.
-        worst: How many slices are shown.
-        min_support: Slices of less are left out.
+        worst: Number of slices shown.
+        min_support: Slices of less support are left out.
         dimensions: The kinds of slices that are shown; None for all.
         series: The metric of the series.
         plot: File of the picture.
@@ -50,12 +50,12 @@ class Details:
         return tuple(name for name in (self.by, self.series) if name is not None)
 
     def slice_options(self) -> list[str]:
-        """Those options given that make no sense without slices."""
+        """The given options that require slices."""
         options = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
         return [name for name, value in options.items() if value is not None]
 
     def check_plot(self) -> None:
-        """Fail before an hour of reading, not after it, where no picture can be made.
+        """Check that the picture can be made, before the input is read.
 
         Raises:
             MissingExtraError: The extra ``plots`` is not installed.
@@ -67,7 +67,7 @@ class Details:
             check_target(self.plot)
 
     def draw(self, rows: Sequence[SeriesRow] | None) -> bool:
-        """Draw the series if that was asked; a failure is told, and False returned."""
+        """Draw the series where ``--plot`` is given; a failure is printed, and False returned."""
         if self.plot is None or self.series is None or rows is None:
             return True
         plots = _plots()
@@ -81,7 +81,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The fields to read and how to judge them; the options of ``evaluate``."""
+    """The fields to read, and how to evaluate them."""
 
     y_true: str = "y_true"
     y_pred: str | None = None
@@ -126,7 +126,7 @@ class Request:
     def _check_window(self) -> None:
         needs_time = self.window is not None and self.window.needs_time
         if needs_time and self.time is None:
-            remedy = "a window of event time goes by it: add --time FIELD"
+            remedy = "add --time FIELD, the field of the event's time"
             raise OptionError.requires("--window", "--time", remedy=remedy)
         if self.time is not None and not needs_time:
             remedy = "add --window panes:1h or --window fading:6h, or leave --time out"
@@ -138,7 +138,7 @@ class Request:
             raise OptionError.requires("--series", "a --window of panes", remedy=remedy)
 
     def _check_metrics(self) -> None:
-        """Raise now, not after an hour, for a metric that these fields cannot give."""
+        """Raise MetricError for a metric that cannot be computed from these fields."""
         scores = self.score is not None or self.proba is not None
         for name in (*(self.metrics or ()), *self.details.metrics):
             states = set(find(name, self.kind).states)
@@ -174,7 +174,7 @@ class Request:
 
     @property
     def temporal(self) -> bool:
-        """Whether a metric is asked for that the usual ones do without."""
+        """Whether a metric requires the order of events."""
         return any("succession" in find(name, self.kind).states for name in self.details.metrics)
 
     @property
@@ -209,7 +209,7 @@ class Request:
             fields.append(Wanted(self.weight, "weight"))
         if self.time is not None:
             fields.append(Wanted(self.time, "time", self.time_unit))
-        # To slice by a label is no second reading of it.
+        # A label that is sliced by is read once.
         labels = {field.path for field in fields if field.kind == "label"}
         fields.extend(Wanted(path, "slice") for path in self.slice_fields if path not in labels)
         return _each_once(fields)
@@ -228,7 +228,7 @@ def _each_once(fields: Sequence[Wanted]) -> list[Wanted]:
 
 
 def probability_pairs(proba: str | None) -> list[tuple[str, str]]:
-    """The ``label=column`` pairs of ``--proba``; none where it names one field.
+    """The ``label=column`` pairs of ``--proba``; empty where it names one field.
 
     >>> probability_pairs("cat=p_cat,dog=p_dog"), probability_pairs("proba")
     ([('cat', 'p_cat'), ('dog', 'p_dog')], [])

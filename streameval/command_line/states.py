@@ -35,7 +35,7 @@ def merge(
         check_target(save)
     total: Evaluator | None = None
     for path in find_paths(states):
-        # One state after another: many shards need the room of two.
+        # One state after another: many shards take the memory of two.
         evaluator = load(path)
         if total is None:
             total = evaluator

@@ -1,4 +1,4 @@
-"""``streameval store``: verify, back up and look into a store, take states out, replay records."""
+"""``streameval store``: verify, back up and report on a store, export states, replay records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from streameval.stream.window_order import in_window_order
 __all__ = ["store_app"]
 
 store_app = typer.Typer(
-    help="Verify, back up and look into the store of a run, replay refused records.",
+    help="Verify, back up and report on the store of a run, replay refused records.",
     no_args_is_help=True,
 )
 
@@ -43,7 +43,7 @@ StoreArgument = Annotated[
     str, typer.Argument(metavar="STORE", help="The SQLite file that a run keeps.")
 ]
 PartitionOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Only what this partition's events gave.")
+    str | None, typer.Option(metavar="NAME", help="Only events of this partition.")
 ]
 WindowOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only this window.")]
 
@@ -58,7 +58,7 @@ class _ListFormat(StrEnum):
 
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[Store, sqlite3.Connection]]:
-    """One unchanging view of a store, with the rows verified that it is looked at for."""
+    """A consistent view of a store, with the rows verified that are read."""
     store = read_store(path)
     try:
         with store.reading() as connection:
@@ -91,7 +91,7 @@ def _one_of(names: list[str]) -> str:
 
 @store_app.command()
 def check(store: StoreArgument) -> None:
-    """Verify the file, every row and post, and that the books balance; also while a run goes on."""
+    """Verify the file, every row and post, and that counts agree; also while a run is active."""
     _say_checked(store, "sound", check_store(store))
 
 
@@ -120,7 +120,7 @@ def backup(
     to: Annotated[str, typer.Argument(metavar="DEST", help="The directory to make.")],
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Copy a store and its inbox into a directory, verified; also while a run goes on."""
+    """Copy a store and its inbox into a directory, verified; also while a run is active."""
     _say_checked(to, f"a sound copy of {store}", back_up(store, to, overwrite=overwrite))
 
 
@@ -132,7 +132,7 @@ def restore(
     store: StoreArgument,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Verify a backup, and put it in the place of a store that no run has open, with its inbox."""
+    """Verify a backup, and replace a store that no run has open with it, and its inbox."""
     found = restore_backup(source, store, overwrite=overwrite)
     _say_checked(store, f"restored from {source}", found)
 
@@ -143,18 +143,18 @@ def report(
     window: WindowOption = None,
     partition: PartitionOption = None,
     metrics: MetricsOption = None,
-    format: Annotated[Format, typer.Option(help="How it is written.")] = Format.TABLE,
+    format: Annotated[Format, typer.Option(help="Format of the result.")] = Format.TABLE,
 ) -> None:
-    """Report on everything counted, for each window; also while a run goes on."""
+    """Report on everything counted, for each window; also while a run is active."""
     with _opened(store) as (opened, connection):
         found = _windows(opened, connection, partition, window)
-        # Labels and predictions meet over partitions: of one alone there is nothing to tell.
+        # Labels and predictions of different partitions are joined: one alone has no counts.
         join = read_join(connection) if partition is None else None
     names = metric_names(metrics)
     results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
     if format is Format.JSON:
-        told = {} if join is None else {"labels": _join_values(join)}
-        write(to_json({name: {**result.to_dict(), **told} for name, result in results.items()}))
+        labels = {} if join is None else {"labels": _join_values(join)}
+        write(to_json({name: {**result.to_dict(), **labels} for name, result in results.items()}))
         return
     if not results:
         write("nothing was counted yet")
@@ -183,8 +183,8 @@ _JOIN_ROWS = {
 
 def _join_values(join: dict[str, Any]) -> dict[str, Any]:
     """Plain data for JSON: without the cohorts, and whether the report will change."""
-    told = {name: value for name, value in join.items() if name != "cohorts"}
-    return {**told, "immature": join["waiting"] > 0}
+    counts = {name: value for name, value in join.items() if name != "cohorts"}
+    return {**counts, "immature": join["waiting"] > 0}
 
 
 def _join_text(join: dict[str, Any], *, markdown: bool) -> str:
@@ -212,7 +212,7 @@ def export(
     store: StoreArgument,
     to: Annotated[
         str,
-        typer.Option(metavar="DIRECTORY", help="Where the files go; the current one unless given."),
+        typer.Option(metavar="DIRECTORY", help="Directory of the files; current by default."),
     ] = ".",
     window: WindowOption = None,
     partition: PartitionOption = None,
@@ -239,15 +239,15 @@ def quarantine(
     reason: Annotated[
         str | None, typer.Option(metavar="REASON", help="Only records refused for this reason.")
     ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many are listed.")] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Number of records listed.")] = 20,
     replay: Annotated[
         bool,
         typer.Option(
             "--replay",
-            help="Mark them, so that the next run reads them first, as if they came now.",
+            help="Mark them, so that the next run reads them first, as new records.",
         ),
     ] = False,
-    format: Annotated[_ListFormat, typer.Option(help="How it is written.")] = _ListFormat.TABLE,
+    format: Annotated[_ListFormat, typer.Option(help="Format of the result.")] = _ListFormat.TABLE,
 ) -> None:
     """List the records that could not be counted, the newest first."""
     if replay:
@@ -286,7 +286,7 @@ def watermark(
         ),
     ] = False,
 ) -> None:
-    """Show how far event time has come in the label join, for each partition."""
+    """Show the watermark of the label join, and the newest event time of each partition."""
     if reset:
         opened = open_store(store)
         try:
@@ -319,7 +319,7 @@ def _join_watermark(path: str, connection: sqlite3.Connection) -> SavedWatermark
 
 
 def _plain(text: str) -> str:
-    """Text of the stream as a terminal can take it."""
+    """Text of the stream with its unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

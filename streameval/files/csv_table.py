@@ -31,20 +31,20 @@ __all__ = ["LabelTypes", "read_csv"]
 _ROWS = 8192
 """Rows converted at once: the rows of text are ten times the size of their columns."""
 
-# Neither can come out of decoding UTF-8. The first stands for a line that was
+# Decoding UTF-8 yields neither. The first stands for a line that was
 # not read; the second is how "surrogateescape" keeps a byte that is not UTF-8.
 _OVERLONG = "\ud800"
 _FIRST_ESCAPED, _LAST_ESCAPED = "\udc80", "\udcff"
 
 
 class LabelTypes:
-    """What type the label columns of a run's CSV files have.
+    """Type of the label columns in the CSV files of one command.
 
     A CSV cell is text: whether ``1`` is a number is decided once, from the
     first rows that hold labels, and holds for every later file.
 
     Args:
-        chosen: The type, or None to find it out.
+        chosen: The type, or None to infer it.
     """
 
     def __init__(self, chosen: LabelType | None = None) -> None:
@@ -52,7 +52,7 @@ class LabelTypes:
         self._found: dict[str, LabelType] = {}
 
     def settle(self, source: str, columns: dict[str, Sequence[str]]) -> None:
-        """Decide for columns that are still open.
+        """Infer the types of columns that have none yet.
 
         Raises:
             InputError: One column looks like text and another like numbers.
@@ -166,7 +166,7 @@ def _chunk(
 
 
 def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]:
-    """The labels, and the positions of cells that are none."""
+    """The labels, and the positions of cells that are not labels."""
     kept: dict[str, Any] = {}
     unreadable: set[str] = set()
     for text in set(cells):
@@ -187,8 +187,8 @@ def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]
 
 
 def _numbers(cells: list[str]) -> tuple[FloatArray, list[int]]:
-    """The numbers, and the positions of cells that are none (they become 0)."""
-    # float() takes 1_000 as 1000, for literals in programs.
+    """The numbers, and the positions of cells that are not numbers (they become 1)."""
+    # float() reads 1_000 as 1000.
     if "_" not in "".join(cells):
         try:
             return np.fromiter(map(float, cells), np.float64, len(cells)), []
@@ -220,7 +220,7 @@ def _bad_cell(
 
 
 class _Lines:
-    """Decoded text, for ``csv.reader`` line by line, for :class:`_CsvRows` block by block."""
+    """Decoded text: by line for ``csv.reader``, by block for :class:`_CsvRows`."""
 
     def __init__(self, stream: Readable) -> None:
         self._blocks = line_blocks(stream)
@@ -233,7 +233,7 @@ class _Lines:
 
     def _texts(self) -> Iterator[io.StringIO]:
         while text := self._put_back.pop() if self._put_back else self._next_text():
-            # newline="\n": the carriage return stays for csv to judge.
+            # newline="\n": csv sees the carriage return.
             self._current = io.StringIO(text, newline="\n")
             yield self._current
 
@@ -250,11 +250,11 @@ class _Lines:
         return ""
 
     def take(self) -> str:
-        """All lines of the current block that were not read, or the next block; none at the end."""
+        """The unread lines of the current block, or the next block; empty at the end."""
         return self._current.read() or self._next_text()
 
     def put_back(self, text: str) -> None:
-        """Let the next reader have what was taken."""
+        """Return text to be read next."""
         self._put_back.append(text)
 
 
@@ -262,7 +262,7 @@ class _Rows(NamedTuple):
     """Some rows, column by column."""
 
     column: Callable[[int], list[str]]
-    """The cells of the column at a place in the header."""
+    """The cells of the column at an index of the header."""
     lines: Places
 
 
@@ -271,7 +271,7 @@ class _CsvRows:
 
     Blocks without quotes are cut at their commas, three times faster than
     ``csv`` does it. From the first block that has a quote, or a row of another
-    width, or anything else out of the ordinary, ``csv`` takes over for good.
+    width, or any other exception, ``csv`` reads the rest.
 
     Raises:
         InputError: There is no header.
@@ -368,7 +368,7 @@ class _CsvRows:
 
 
 def _plain_cells(text: str, width: int) -> list[str] | None:
-    """The cells of all lines in one list, a newline after each line's; None if ``csv`` should look.
+    """The cells of all lines, a newline after each line's; None if ``csv`` must parse them.
 
     >>> _plain_cells("1,a\\n2,b\\n", 2)
     ['1', 'a', '\\n', '2', 'b', '\\n', '']
@@ -384,11 +384,11 @@ def _plain_cells(text: str, width: int) -> list[str] | None:
     if max(map(len, text.split("\n"))) > csv.field_size_limit():
         return None
     cells = text.replace("\n", ",\n,").split(",")
-    # Only a newline became a cell that is one, so this counts every row's cells.
+    # Only newlines became cells of a newline, so this counts the cells of every row.
     ends = cells[width :: width + 1]
     if len(ends) * (width + 1) + 1 != len(cells) or ends.count("\n") != len(ends):
         return None
-    # Under one column a blank line cannot be told from an empty cell.
+    # Under one column a blank line looks like an empty cell.
     return None if width == 1 and "" in cells[:-1] else cells
 
 
@@ -397,7 +397,7 @@ def _physical_lines(row: list[str]) -> int:
 
 
 def _why(error: csv.Error) -> tuple[str, str, str]:
-    """Expected, got and remedy for what ``csv`` tells in passing."""
+    """Expected, got and remedy of an error of ``csv``."""
     text = str(error)
     if "field limit" in text:
         limit = f"a field of at most {csv.field_size_limit():,} characters"
@@ -412,7 +412,7 @@ def _why(error: csv.Error) -> tuple[str, str, str]:
 
 
 def _mark(row: list[str]) -> tuple[str, str] | None:
-    """Expected and got if a row holds one of the marks that decoding left."""
+    """Expected and got if a row holds a marker of a line that could not be decoded."""
     text = "".join(row)
     if _OVERLONG in text:
         return "a line of at most 4 MiB", "a longer one"

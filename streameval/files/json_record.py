@@ -50,15 +50,15 @@ _TYPES: dict[Kind, Any] = {
 
 
 class RecordShape(NamedTuple):
-    """A decoder's type, and where each wanted path is found in what it decodes."""
+    """A decoder's type, and a getter of each wanted path on its instances."""
 
     type: Any
     getters: dict[str, Callable[[Any], Any]]
 
 
-@lru_cache(256)  # asked of every field of a bad record
+@lru_cache(256)  # called for every field of a bad record
 def split_path(path: str) -> tuple[str, ...]:
-    """The names on the way to a field.
+    """The names along the path of a field.
 
     >>> split_path("meta.label"), split_path(r"meta\\.label")
     (('meta', 'label'), ('meta.label',))
@@ -81,14 +81,14 @@ def is_utf8(data: bytes) -> bool:
 
 
 def record_shape(wanted: Sequence[Wanted], *, optional: bool = False) -> RecordShape:
-    """A type that holds the wanted fields only, so that the rest is skipped undecoded.
+    """A type with the wanted fields only: other fields are skipped undecoded.
 
     Args:
         wanted: The fields.
         optional: Every field may be missing or null, and is None then; a slice's may always.
 
     Raises:
-        InputError: One path lies inside another, or is wanted as two kinds.
+        InputError: One path lies inside another, or has two kinds.
     """
     tree: dict[str, Any] = {}
     places: dict[str, str] = {}
@@ -113,7 +113,7 @@ def _clash(want: Wanted) -> InputError:
     return InputError(
         want.path,
         expected="a field of its own",
-        got=f"one that is also wanted as something else than a {want.kind}",
+        got=f"one that is also read as another kind than {want.kind}",
     )
 
 
@@ -132,7 +132,7 @@ def _struct(tree: dict[str, Any], optional: bool) -> Any:
         default: dict[str, Any] = {}
         if isinstance(inner, dict):
             kind = _struct(inner, optional)
-            # An empty object in place of none, so that a getter finds its way.
+            # An empty object in place of a missing one, so that getters do not fail.
             if optional or _only_slices(inner):
                 default = {"default_factory": kind}
         else:
@@ -151,7 +151,7 @@ def _only_slices(tree: dict[str, Any]) -> bool:
 
 
 class Fault(NamedTuple):
-    """What is wrong with a record, wherever it stands."""
+    """The fault of a record, without its source and line."""
 
     field: str
     expected: str
@@ -161,11 +161,11 @@ class Fault(NamedTuple):
 
 
 def sound_object(line: bytes, wanted: Sequence[Wanted]) -> dict[str, Any] | None:
-    """The wanted fields of a line that the decoder refuses without need, or None.
+    """The wanted fields of a line that only the decoder rejects, or None.
 
-    Python writes NaN and Infinity where JSON has no such words. Features that
-    are missing should not cost the label and the score beside them, nor should
-    a null in place of the object that a slice's value is looked for in.
+    Python writes NaN and Infinity, which JSON does not have. Such a value in
+    another field does not make the record bad, nor does null in place of the object
+    that holds a slice's value.
     """
     record = read_object(line)
     if isinstance(record, dict) and all(fault_in_field(record, w) is None for w in wanted):
@@ -190,7 +190,7 @@ def plain_fields(record: dict[str, Any], wanted: Sequence[Wanted]) -> dict[str, 
 
 
 def find_fault(line: bytes, wanted: Sequence[Wanted]) -> Fault:
-    """The first thing that keeps this line from being counted."""
+    """The first fault of a line that cannot be counted."""
     record = read_object(line)
     if isinstance(record, Fault):
         return record
@@ -202,7 +202,7 @@ def find_fault(line: bytes, wanted: Sequence[Wanted]) -> Fault:
 
 
 def read_object(line: bytes) -> dict[str, Any] | Fault:
-    """The object in a line as Python's own parser reads it, or why there is none.
+    """The object in a line as the standard library parses it, or the fault.
 
     Never raises, whatever the bytes are.
     """
@@ -239,7 +239,7 @@ def _not_json(line: bytes, error: json.JSONDecodeError) -> Fault:
 
 
 def fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
-    """What is wrong with a wanted field of an object, if anything; a slice's may be absent."""
+    """The fault of a wanted field of an object, or None; a slice's field may be absent."""
     value: Any = record
     seen: list[str] = []
     for name in split_path(want.path):
@@ -292,7 +292,7 @@ def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
                 return fault
         return None
     if kind == "time" and isinstance(value, str):
-        return None  # whether it reads is looked at later, a column at a time
+        return None  # parsed later, a column at a time
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         remedy = "write numbers without quotes" if isinstance(value, str) else ""
         return Fault(path, expected, _shown_json(value), remedy)
@@ -304,7 +304,7 @@ def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
 
 
 def _shown_json(value: Any) -> str:
-    """A value as its file has it, cut to a length that fits a message."""
+    """A value as JSON, cut to a length that fits a message."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):

@@ -29,13 +29,13 @@ def read_jsonl(stream: Readable, source: str, wanted: Sequence[Wanted]) -> Itera
     """Chunks of about a megabyte of lines each.
 
     Only the wanted fields are decoded. A block with anything wrong in it is
-    read again line by line; its good lines count. Blank lines are no records.
+    read again line by line; its good lines count. Blank lines are ignored.
 
     Cost:
         About 0.25 µs for a record of two fields in 70 bytes.
 
     Raises:
-        InputError: A path is not a path, or two of them clash.
+        InputError: A path is malformed, or two paths clash.
 
     >>> import io
     >>> lines = io.BytesIO(b'{"label": 1, "meta": {"score": 0.5}}\\n')
@@ -67,10 +67,9 @@ def read_jsonl(stream: Readable, source: str, wanted: Sequence[Wanted]) -> Itera
 
 
 class _LabelPool:
-    """One object for each distinct text, so that a column of it is a column of pointers.
+    """One object for each distinct text: a column of labels is a column of pointers.
 
-    A decoder makes a new str for every record: 60 bytes a label, where this
-    leaves 8.
+    A decoder makes a new str for every record: 60 bytes a label instead of 8.
     """
 
     def __init__(self) -> None:
@@ -88,7 +87,7 @@ class _LabelPool:
                 return values
         if str in kinds and kinds <= {str, NoneType}:
             kept = self._kept
-            if len(kept) > MAX_CLASSES:  # ids, not labels: they will be refused further on
+            if len(kept) > MAX_CLASSES:  # ids, not labels: the evaluator rejects them
                 kept.clear()
             return [None if value is None else kept.setdefault(value, value) for value in values]
         return values
@@ -107,7 +106,6 @@ def _records(
         got = f"one of {block.overlong:,} bytes"
         bad.add(BadRecord(source, first, "record", "a line of at most 4 MiB", got))
         return [], range(0)
-    # The decoder skips unwanted text without looking at its encoding.
     if is_utf8(block.data):
         try:
             records = decoder.decode_lines(block.data)

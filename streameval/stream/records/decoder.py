@@ -1,4 +1,4 @@
-"""Raw messages become columns of predictions, labels and complete records; the bad stay apart."""
+"""Raw messages to columns of predictions, labels and complete records, and the bad messages."""
 
 from __future__ import annotations
 
@@ -46,41 +46,40 @@ _KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
 
 _Checked: TypeAlias = tuple[Column, dict[int, Fault]]
-"""A column, and what is wrong with some of its values, by their place in it."""
+"""A column, and the faults of some of its values by their index."""
 
 _NEARLY = 9e-4
-"""Sums that are nearer to 1 need no closer look; the rule itself is check_probabilities'."""
+"""Sums nearer to 1 pass without check_probabilities, which has the rule itself."""
 
 
 class RecordDecoder:
     """Decodes the batches of a run.
 
-    What a record is, its fields tell: with one of ``y_pred``, ``score`` or
+    The fields of a record determine its kind: with one of ``y_pred``, ``score`` or
     ``proba`` it is a prediction, with the true label as well it is complete, with
-    the true label alone it is a label. A null is as good as a missing field.
-    Without a join only complete records count; with one, every record needs its id,
-    or nobody could tell when it comes twice. In a batch of ``labels`` only the
-    label's own fields are looked at.
+    the true label alone it is a label. null is treated as a missing field.
+    Without a join only complete records are accepted; with one, every record needs its
+    id, so that duplicates are found. In a batch of ``labels`` only the fields of a label
+    are read.
 
-    Whatever the bytes are, nothing is raised: each message ends up in exactly one
-    of the predictions, labels, complete and bad ones of the result. A record is
-    taken or refused for what is in it, whatever comes beside it; but the first
-    label of a multi-class run that does not list its labels decides whether
-    labels are text or numbers (:attr:`label_kind`, to be kept with the run).
+    No message raises an error: each is in exactly one of the predictions, labels,
+    complete and bad records of the result. Records are accepted or rejected independently
+    of each other; but the first label of a multi-class run that does not list its labels
+    decides whether labels are text or numbers (:attr:`label_kind`, stored with the run).
 
     Args:
-        fields: Where records have what is wanted.
-        evaluator: What is evaluated: its labels and slices.
-        join: Whether labels may come apart.
+        fields: Paths of the fields in a record.
+        evaluator: The labels and slices to evaluate.
+        join: Whether labels may be records of their own.
         max_record_bytes: A longer message is bad.
-        clock: Seconds since 1970: the time of a record that nobody else knows a
-            time of, and the moment that a time may not be far ahead of.
+        clock: Seconds since 1970: the time of a record without any other time, and
+            the reference for times in the future.
 
     Cost:
         About 0.6 µs for a record of two fields in 66 bytes; about 10 µs for a bad one.
 
     Raises:
-        InputError: A field's path is none, or two of them clash.
+        InputError: A field's path is malformed, or two paths clash.
 
     >>> fields = FieldSettings(id="id", score="score")
     >>> decoder = RecordDecoder(fields, EvaluatorSettings(), join=True)
@@ -111,7 +110,7 @@ class RecordDecoder:
 
     @property
     def label_kind(self) -> LabelKind | None:
-        """Whether labels are ``"text"`` or ``"number"``; None while nobody knows."""
+        """Whether labels are ``"text"`` or ``"number"``; None before the first label."""
         return self._labels.kind
 
     @label_kind.setter
@@ -120,9 +119,9 @@ class RecordDecoder:
             self._labels.kind = kind
 
     def decode(self, batch: Batch) -> Decoded:
-        """The records of a batch as columns; what is bad in words.
+        """The records of a batch as columns, and the bad ones with their faults.
 
-        The bad events that the batch brings are among those of the result.
+        The result includes the bad events of the batch itself.
         """
         reading = self._open(batch)
         everything = reading.read(self._most)
@@ -158,11 +157,11 @@ class RecordDecoder:
 
 
 class _Group(NamedTuple):
-    """Records of one batch that are the same thing."""
+    """Records of one batch that are of one kind."""
 
     records: list[Any]
     rows: IntArray
-    """Their places among the batch's messages."""
+    """Their indices among the batch's messages."""
 
     def where(self, mask: BoolArray) -> _Group:
         if mask.all():
@@ -171,7 +170,7 @@ class _Group(NamedTuple):
 
 
 class _Reading:
-    """One batch on its way."""
+    """One batch while it is decoded."""
 
     __slots__ = ("_batch", "_labels", "_latest", "_now", "_places", "_reader", "_short", "bad")
 
@@ -192,10 +191,10 @@ class _Reading:
         self.bad = list(batch.bad)
 
     def read(self, most: int) -> _Group:
-        """All messages that are records."""
+        """The messages that can be decoded."""
         messages = self._batch.messages
         longest = max(map(len, messages), default=0)
-        # What JSON text stands for is never longer than the text.
+        # A decoded JSON text is never longer than its source.
         self._short = longest <= LONGEST_NAME
         if longest <= most:
             records = self._reader.read_all(messages)
@@ -228,7 +227,7 @@ class _Reading:
         return found
 
     def columns(self, group: _Group, fields: tuple[Field, ...]) -> EventColumns | None:
-        """The columns of records that need all of these fields; None where no record is good."""
+        """The columns of records that require these fields; None where no record is good."""
         if not group.records:
             return None
         columns: dict[str, Column] = {}
@@ -274,7 +273,7 @@ class _Reading:
         return _weights(values) if kind == "weight" else _numbers(values)
 
     def _times(self, rows: IntArray) -> IntArray:
-        """The times that the broker or the inbox gives, or the time of reading."""
+        """The times of the broker or the inbox, or the time of reading."""
         given = self._batch.times
         if given is None:
             return np.full(len(rows), self._now, dtype=np.int64)
@@ -384,7 +383,7 @@ def _moments(values: list[Any], unit: str | None) -> _Checked:
 
 
 def _outside(times: IntArray, earliest: int, latest: int) -> dict[int, Fault]:
-    """The times that lie outside; one far ahead would make all others late."""
+    """The faults of times outside a range; one far ahead would make all others late."""
     if not len(times) or (int(times.min()) >= earliest and int(times.max()) <= latest):
         return {}
     return {
@@ -424,7 +423,7 @@ def _probabilities(values: list[Any], labels: RecordLabels) -> _Checked:
 
 def _one(value: dict[str, float], labels: RecordLabels) -> dict[Label, float] | Fault:
     try:
-        # Before its labels are learnt: a bad one should teach nothing.
+        # Before its labels are registered: a bad mapping must not register any.
         check_probabilities(value)
     except InputError as error:
         inside = error.field.removeprefix("proba")
