@@ -229,18 +229,7 @@ class StateError(StreamevalError, ValueError):
 
 
 class MetricError(StreamevalError, LookupError):
-    """A metric that does not exist, or that this evaluator does not keep the states of.
-
-    Args:
-        problem: What is wrong.
-        remedy: What to do about it, a full clause; may be empty.
-        remedy_code: As of :class:`InputError`.
-    """
-
-    def __init__(self, problem: str, *, remedy: str = "", remedy_code: str = "") -> None:
-        super().__init__(f"{problem}; {remedy}" if remedy else problem)
-        self.problem = problem
-        self.remedy_code = remedy_code
+    """A metric that does not exist, or that this evaluator does not keep the states of."""
 
 
 class ConfigError(StreamevalError, ValueError):

@@ -1,4 +1,4 @@
-"""The edge: raw labels, scores and weights become canonical ones, once.
+"""Validation of labels, scores and weights: each is made canonical once.
 
 Behind this module nothing is validated again. A *label* is a ``str`` or an
 ``int`` (``True`` is ``1``, as Python compares them), a *score* is a finite
@@ -56,7 +56,7 @@ MAX_CLASSES = 100_000
 """Most distinct labels one confusion may hold: a guard against ids fed as labels."""
 
 MAX_WEIGHT = 2**53
-"""Largest weight of one event: beyond it a float no longer tells integers apart."""
+"""Largest weight of one event: beyond it floats no longer represent every integer."""
 
 _LABEL = "a str, int or bool label"
 
@@ -213,7 +213,7 @@ def column_array(column: Any, field: str) -> npt.NDArray[Any]:
         try:
             array = np.asarray(column.to_numpy())
         except (TypeError, ValueError):
-            # Arrow refuses a copy unless it is asked for one.
+            # Arrow copies only where zero_copy_only is False.
             array = np.asarray(column.to_numpy(zero_copy_only=False))
     else:
         try:
@@ -251,8 +251,8 @@ def _list_array(values: Sequence[object]) -> npt.NDArray[Any]:
 def label_column(column: object, field: str) -> LabelColumn:
     """Canonical labels of a column, each distinct one handled once.
 
-    One that has been through here is given back as it is, so that several
-    evaluators may share the work.
+    A LabelColumn is returned as it is, so that several evaluators may share
+    the work.
 
     Cost: about 5 ns an event for integers and booleans, 50 ns for strings.
 

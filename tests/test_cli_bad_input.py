@@ -213,20 +213,23 @@ def test_nothing_but_bad_records_is_bad_input(run: Command, tmp_path: Path) -> N
 
 
 USAGE = [
-    (("--score", "score", "--max-bad", "0.1"), "--max-bad: expected --on-bad skip, which it requi"),
+    (("--score", "score", "--max-bad", "0.1"), "--max-bad requires --on-bad skip"),
     (("--y-pred", "label", "--labels", "0,,1"), "--labels: expected labels joined by commas"),
     (("--score", "score", "--labels", "0,1,2"), "--labels: expected two labels in a binary task"),
     (("--score", "score", "--labels", "no,yes"), "--labels: expected a number like the label 1"),
     (("--score", "score", "--labels", "0,2"), "--positive: expected the label that counts as"),
-    (("--proba", "p", "--threshold", "0.5"), "--threshold: expected it beside --score, or beside"),
+    (
+        ("--proba", "p", "--threshold", "0.5"),
+        "--threshold requires --score, or --proba in a binary",
+    ),
     (
         ("--proba", "2=score,3=score", "--positive", "1"),
         "--proba: expected a column for the positive label 1, got 2, 3",
     ),
     ((), "evaluate: expected --y-pred, --score or --proba, got none of them"),
-    (("--score", "s", "--proba", "p"), "--proba: expected --score or --proba, got both"),
-    (("--y-pred", "p", "--threshold", "0.3"), "--threshold: expected it beside --score"),
-    (("--score", "s", "--task", "multiclass"), "--score: expected it in a binary task only"),
+    (("--score", "s", "--proba", "p"), "--proba conflicts with --score"),
+    (("--y-pred", "p", "--threshold", "0.3"), "--threshold requires --score"),
+    (("--score", "s", "--task", "multiclass"), "--score conflicts with --task multiclass"),
     (("--score", "label", "--y-true", "label"), "label: expected one use of the field"),
     (("--score", "score", "--metrics", "acuracy"), "did you mean accuracy"),
     (
@@ -393,7 +396,7 @@ def test_a_typo_that_becomes_the_negative_label_is_not_passed_over(
         "streameval: of 201 records were skipped:",
         "streameval: 100 (49.75%) for t: expected 'hma' or the positive label 'spam'",
         f"streameval: more than 1 % of the records for one reason: {state} was not written; "
-        "mend the records or the options, or raise --max-bad",
+        "correct the records or the options, or raise --max-bad",
     ]
     assert not state.exists()
     bad = json.loads(result.out)["bad_records"]

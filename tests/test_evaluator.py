@@ -418,9 +418,6 @@ def test_errors_and_undefined_values_survive_pickling() -> None:
     error = se.InputError("score", expected="a", got="b", remedy="c", remedy_code="d").at(3)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.remedy_code) == (str(error), "d")
-    unknown = se.MetricError("a", remedy="b", remedy_code="c")
-    same = pickle.loads(pickle.dumps(unknown))
-    assert (str(same), same.problem, same.remedy_code) == ("a; b", "a", "c")
     for option in (
         OptionError.requires("--worst", "--slice", remedy="add --slice FIELD"),
         OptionError.conflicts("--proba", "--score"),

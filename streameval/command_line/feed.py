@@ -38,9 +38,9 @@ class Feed:
     """Counts the records of chunks with one evaluator.
 
     Args:
-        request: What to evaluate.
-        skip: Leave bad records out and count them; otherwise the first one
-            raises BadRecordError.
+        request: The options of the command.
+        skip: Skip and count bad records; otherwise the first one raises
+            BadRecordError.
     """
 
     def __init__(self, request: Request, *, skip: bool) -> None:
@@ -53,7 +53,7 @@ class Feed:
         self._read_label: Any = None
         self._apart: tuple[set[Any], set[Any]] | None = (set(), set())
         self.slices_without_value = list(request.slice_fields)
-        """Fields to slice by of which no record so far had a value."""
+        """Slice fields without a value in any record so far."""
         self.rows = 0
         self.bad = BadRecords()
 
@@ -85,7 +85,7 @@ class Feed:
         for number, chunk in enumerate(self._chunks):
             self.bad.count_only(chunk.bad.reasons)
             found += [(number, record) for record in chunk.bad.first]
-        self._chunks, self._waiting = [], 0  # joined: they are not held twice
+        self._chunks, self._waiting = [], 0  # joined: not kept twice
         if events.rows:
             found += self._count(events, sources, ends)
         found.sort(key=lambda pair: (pair[0], pair[1].line))
@@ -125,13 +125,13 @@ class Feed:
         if self._apart is None or request.y_pred is None or request.labels is not None:
             return
         for labels, path in zip(self._apart, (request.y_true, request.y_pred), strict=True):
-            if len(labels) <= MAX_CLASSES:  # else they are ids, and will be refused
+            if len(labels) <= MAX_CLASSES:  # else they are ids, which the evaluator rejects
                 labels.update(_distinct(columns[path]))
         if self._apart[0] & self._apart[1]:
             self._apart = None
 
     def _check_overlap(self) -> None:
-        """Raises InputError where no predicted label is ever a true one, or the reverse."""
+        """Raise InputError where true and predicted labels have none in common."""
         if self._apart is None or len(self._apart[0]) < 2 or not self._apart[1]:
             return
         true, predicted = (sorted(labels, key=str)[:3] for labels in self._apart)
@@ -155,7 +155,7 @@ class Feed:
         self._read_label = _label_reader(_first(first))
 
     def _named(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """The columns under the names that an evaluator has for them."""
+        """The columns under the names of an evaluator's columns."""
         request = self._request
         named = {name: columns[path] for name, path in request.fields.items()}
         if request.time is not None:
@@ -177,7 +177,7 @@ class Feed:
                         got=", ".join(map(shown, shares)),
                     )
                 if len(shares) == 1:
-                    # A column of numbers: its records need no other label's.
+                    # A column of numbers: records need no probability of the other label.
                     named["proba"] = shares[positive]
         elif request.proba is not None:
             named["proba"] = self._relabelled(columns[request.proba])
@@ -200,7 +200,7 @@ class Feed:
         try:
             return self._read_label(text)
         except InputError:
-            return text  # the evaluator refuses it beside numbers, with its position
+            return text  # the evaluator rejects it beside numbers, with its position
 
     def _label(self, option: str, text: str) -> Any:
         try:
@@ -246,7 +246,7 @@ def _width(column: Column) -> int:
 
 
 def _label_reader(sample: object) -> Callable[[str], Label]:
-    """How text from the command line, or a JSON key, becomes a label like ``sample``.
+    """Reads text of the command line, or a JSON key, as a label of the type of ``sample``.
 
     >>> _label_reader(0)("1"), _label_reader("ham")("1")
     (1, '1')
@@ -263,10 +263,10 @@ def _label_reader(sample: object) -> Callable[[str], Label]:
 
 
 def _check_time_unit(request: Request, times: Any) -> None:
-    """Refuse ``--time-unit`` where it puts half of the first records into early 1970.
+    """Reject a ``--time-unit`` by which half of the first records are in early 1970.
 
     Raises:
-        InputError: Another unit puts them between 1990 and 2100.
+        InputError: By another unit they are between 1990 and 2100.
     """
     if request.time_unit is None:
         return
@@ -286,12 +286,12 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator:
     """The evaluator for a request.
 
     Args:
-        request: What was asked.
+        request: The options of the command.
         first: True labels of the first records; None where there are none.
 
     Raises:
-        InputError: It cannot be told which label is positive.
-        MetricError: ``--metrics`` names one that the task does not have.
+        InputError: The positive label is not known.
+        MetricError: ``--metrics`` names a metric that the task does not have.
     """
     options: dict[str, Any] = {
         "metrics": request.kept_metrics,
@@ -311,10 +311,10 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator:
 
 
 def _labels(texts: tuple[str, ...], first: Column | None, request: Request) -> list[Label]:
-    """The labels that ``--labels`` lists, or that ``--positive`` names, of the records' type."""
+    """The labels of ``--labels`` or ``--positive``, of the records' type."""
     option = "--labels" if texts is request.labels else "--positive"
     if first is None:
-        # Nothing to compare with; a number is what 0 and 1 would have been.
+        # No record has a label: numbers are assumed to be of 0 and 1.
         sample: Any = "" if likely_type(texts) == "str" else 0
     else:
         sample = _first(first)
@@ -339,7 +339,7 @@ def _positive(request: Request, first: Column | None) -> Label:
         labels = sorted(_distinct(first), key=lambda label: (str(type(label)), label))
     else:
         return 1
-    # Beside 0 and 1 a stray label is a bad record: the evaluator refuses it where it stands.
+    # Beside 0 and 1 another label is a bad record, which the evaluator rejects.
     if all(label in (0, 1) for label in labels) or {0, 1} <= set(labels):
         return 1
     listed = ", ".join(shown(label) for label in labels[:_LISTED])
@@ -353,7 +353,7 @@ def _positive(request: Request, first: Column | None) -> Label:
 
 
 def _first(column: Any) -> Any:
-    """The label of the first record, whose type the others should have."""
+    """The label of the first record."""
     return column[0].item() if isinstance(column, np.ndarray) else column[0]
 
 

@@ -8,8 +8,7 @@ from typing import Annotated, get_args
 import msgspec
 import typer
 
-from streameval.command_line.output import TargetError, check_target
-from streameval.command_line.stdout import write
+from streameval.command_line.output import TargetError, check_target, write
 
 __all__ = ["init", "template"]
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from streameval.command_line.stdout import write
+from streameval.command_line.output import write
 from streameval.event_time import duration_text
 from streameval.stream.config.evaluators import main_metrics, window_spec_of
 from streameval.stream.config.load import load_settings, resolved

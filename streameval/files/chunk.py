@@ -1,10 +1,10 @@
-"""What every reader gives: columns of good records, and the bad ones beside them."""
+"""The result of every reader: columns of the good records, and the bad records."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -30,7 +30,7 @@ __all__ = [
 Kind: TypeAlias = Literal[
     "label", "number", "weight", "probability", "probabilities", "time", "slice", "id"
 ]
-"""What a field is read as.
+"""Type that a field is read as.
 
 ``label``: text, an integer or true/false. ``number``: finite. ``weight``: a
 number above 0. ``probabilities``: an object label -> number. ``probability``: the
@@ -53,7 +53,7 @@ EXPECTED: Mapping[Kind, str] = {
 MISSING: Mapping[Kind, str] = {
     "label": "this event has no label yet: leave it out",
 }
-"""What to do about a field that is empty."""
+"""Remedies for an empty field."""
 
 _REMEDIES: Mapping[str, str] = {
     "labels": "name both with --labels, or give --task multiclass for more than two labels",
@@ -71,10 +71,10 @@ KEPT = 10
 """How many bad records are kept in full; the others are counted."""
 
 Reason: TypeAlias = tuple[str, str]
-"""Why records are bad: the field at fault, and what was expected of it."""
+"""Reason that records are bad: the field, and the value expected of it."""
 
 _REASONS = 100
-"""Most reasons that are counted apart: a field's name may come from the data."""
+"""Most reasons with a count of their own: a field's name may be part of the data."""
 
 
 def remedy_text(remedy: str, code: str) -> str:
@@ -88,12 +88,12 @@ def remedy_text(remedy: str, code: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A field to read, and as what.
+    """A field to read, and its type.
 
     Args:
-        path: A column's name; in JSONL and Parquet a dot goes one level down
+        path: A column's name; in JSONL and Parquet a dot separates levels
             (``meta.label``), and ``\\.`` is a dot that belongs to the name.
-        kind: What its values are.
+        kind: Type of its values.
         unit: Of a time that is a number: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
     """
 
@@ -114,14 +114,14 @@ class BadRecord:
     line: int
     """Counted from 1: the line where the record begins; in Parquet the row."""
     field: str
-    """The field's path, or ``record`` where the record as a whole is the trouble."""
+    """The field's path, or ``record`` where the record as a whole is bad."""
     expected: str
     got: str
     remedy: str = ""
 
     @property
     def reason(self) -> Reason:
-        """What it is counted by; probabilities by their field, whatever the label."""
+        """Key that it is counted by; probabilities of all labels count under their field."""
         return self.field.partition("[")[0], self.expected
 
     def __str__(self) -> str:
@@ -133,16 +133,8 @@ class BadRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: source, line, field, expected, got and, if any, remedy."""
-        values: dict[str, Any] = {
-            "source": self.source,
-            "line": self.line,
-            "field": self.field,
-            "expected": self.expected,
-            "got": self.got,
-        }
-        if self.remedy:
-            values["remedy"] = self.remedy
-        return values
+        values = asdict(self)
+        return values if self.remedy else {k: v for k, v in values.items() if k != "remedy"}
 
 
 @dataclass(slots=True)
@@ -162,7 +154,7 @@ class BadRecords:
         return self.reasons.total()
 
     def add(self, record: BadRecord, count: int = 1) -> None:
-        """Add a record, and count so many of its reason."""
+        """Add a record, and count `count` records of its reason."""
         self.count_only({record.reason: count})
         if len(self.first) < KEPT:
             self.first.append(record)
@@ -174,7 +166,7 @@ class BadRecords:
             self.reasons[reason if known else ("record", "another reason")] += count
 
     def add_all(self, other: BadRecords) -> None:
-        """Count those of a later check of the same lines; the first ten lines are kept."""
+        """Add those of a later check of the same lines; the first ten lines are kept."""
         self.count_only(other.reasons)
         self.first = sorted(self.first + other.first, key=lambda record: record.line)[:KEPT]
 
@@ -222,7 +214,7 @@ def checked_chunk(
             wrong = _wrong_numbers(values, want.kind)
         if wrong is None:
             continue
-        # A record wrong in two fields is one bad record, for the first of them.
+        # A record with two bad fields is one bad record, counted for the first field.
         new = wrong if refused is None else wrong & ~refused
         refused = wrong if refused is None else wrong | refused
         bad.add_column(

@@ -108,7 +108,7 @@ def joined(parts: Sequence[EventColumns]) -> EventColumns:
     columns = {
         name: _joined([part.columns[name] for part in parts])
         for name in (parts[0].columns if parts else ())
-        # Only the id may be missing in some: joined events do not bring it.
+        # Only the id may be missing in some: joined events do not have it.
         if all(name in part.columns for part in parts)
     }
     places = [_place_array(part.places) for part in parts]

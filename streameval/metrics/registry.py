@@ -312,9 +312,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 )
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
-LISTED = "streameval.metrics.METRICS lists them"
-"""Where names are listed, in errors; the command line names its own command instead."""
-
 # For the hint in an error only: a value has one name.
 _SYNONYMS: Mapping[str, str] = {synonym: row.name for row in ROWS for synonym in row.synonyms}
 
@@ -343,7 +340,7 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
     streameval.errors.MetricError: no metric is called 'mcc'; did you mean matthews_corrcoef?
     """
     if not isinstance(name, str) or name not in METRICS:
-        raise _unknown(name)
+        raise MetricError(_unknown(name))
     if average is not ...:
         if not (average is None or isinstance(average, str)):
             raise MetricError(f"{name} has no average {shown(average)}; it is a name or None")
@@ -386,16 +383,16 @@ def _less_average(row: Metric) -> tuple[str, ...]:
     return tuple(name for name in row.params if name != "average")
 
 
-def _unknown(name: object) -> MetricError:
+def _unknown(name: object) -> str:
     text = f"no metric is called {shown(name)}"
     if not isinstance(name, str):
-        return MetricError(f"{text}; a name is a str")
+        return f"{text}; a name is a str"
     plain = name.lower().replace("-", "_").replace(" ", "_").removesuffix("_score")
     synonym = _SYNONYMS.get(plain)
     near = [synonym] if synonym else difflib.get_close_matches(plain, METRICS, n=3)
     if near:
-        return MetricError(f"{text}; did you mean {' or '.join(near)}?")
-    return MetricError(text, remedy=LISTED, remedy_code="metrics")
+        return f"{text}; did you mean {' or '.join(near)}?"
+    return f"{text}; streameval.metrics.METRICS and `streameval metrics` list them"
 
 
 def _elsewhere(name: str, task: str) -> str:

@@ -1,16 +1,15 @@
-"""Events into the evaluators of a run, by partition and checkpoint.
+"""Counts events in the evaluators of a run, by partition and checkpoint.
 
 Between checkpoints events are only collected. At a checkpoint the columns of
-each partition go into a *delta*, an empty evaluator that knows what the main
-one knows; its bytes are a row of the store, and the main evaluator is merged
+each partition are added to a *delta*, an empty evaluator with the labels and slices of
+the main one; its bytes are a row of the store, and the main evaluator is merged
 with it. States are exact and commutative, so the main evaluator has the bits
-of one that was fed every event, wherever checkpoints and restarts fell.
+of one that was updated with every event, regardless of checkpoints and restarts.
 
-What is late in a window of panes is decided within a partition: by the newest
-event of that partition before it. So it does not depend on which partition was
-read first, which a restart may change. With a join, ``wait`` is the only rule
-of lateness (by the times of prediction and label), and windows drop only what
-is older than all that they keep.
+Whether an event is late in a window of panes depends on the newest earlier event of its
+partition only, not on which partition was read first, which a restart may change. With a
+join, ``wait`` is the only rule of lateness (by the times of prediction and label), and
+windows drop only events older than all that they keep.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ __all__ = ["Counting", "Refused"]
 
 
 class Refused(NamedTuple):
-    """An event that decoding let pass and the evaluator did not."""
+    """An event that the decoder accepted and an evaluator rejected."""
 
     partition: str
     kind: str
     time: int | None
     event: BadEvent
     cut: bool
-    """Whether its own record is gone, so that it cannot be read again."""
+    """Whether its own record is not available, so that it cannot be replayed."""
 
 
 class Counting:
@@ -55,9 +54,9 @@ class Counting:
     Args:
         evaluators: Empty ones, by the window's name.
         fields: Where a record has its fields, to write a refused event as one.
-        in_order: Events come in the order of their partition, and are late by
-            it; False where a join gives them out.
-        begins: From when on parts of the windows hold events.
+        in_order: Events are added in the order of their partition, which decides
+            lateness; False for the events of a join.
+        begins: The times from which on parts of the windows hold events.
     """
 
     def __init__(
@@ -81,10 +80,10 @@ class Counting:
         self.pending = 0
         """Events that the next checkpoint counts."""
         self.late = {window: LateShare() for window in evaluators}
-        """Of each window's recent events, those that it dropped."""
+        """The share of each window's recent events that it dropped."""
 
     def recover(self, rows: Iterable[StateRow]) -> None:
-        """Count what a store holds; raises StoreError where it is of another set-up."""
+        """Merge the states of a store; raises StoreError where they are of another set-up."""
         taken: list[tuple[str, Event]] = []
         for row in rows:
             main = self.evaluators.get(row.window)
@@ -119,11 +118,11 @@ class Counting:
         self.add(partition, EventColumns(columns, np.zeros(len(columns["y_true"]), np.int64)))
 
     def take_back(self, partition: str, event: Event) -> None:
-        """Take out, at the next checkpoint, an event that was counted or is collected."""
+        """Revert, at the next checkpoint, an event that was counted or is collected."""
         self._reverted.setdefault(partition, []).append(event)
 
     def checkpoint(self, rows: StateRows, number: int) -> tuple[int, list[Refused]]:
-        """Count what was collected and write it, inside the transaction of a checkpoint.
+        """Count the collected events and write them, inside the transaction of a checkpoint.
 
         Returns:
             How many events were counted, and those that were refused.
@@ -160,7 +159,7 @@ class Counting:
         return counted, refused
 
     def _parts_of(self, window: str, taken: list[Event]) -> list[Event]:
-        """Of events that are taken back those that a window holds, with what it holds of them."""
+        """The reverted events that a window holds, with the part of each that it holds."""
         found: list[Event] = []
         for event in taken:
             part = self._begins.part(window, self._dimensions[window], event["time"])
@@ -201,7 +200,7 @@ class Counting:
         if not self._in_order:
             bad.update(_weights_not_whole(events))
             if times is not None:
-                # By time, so that none of them is late by another.
+                # By time, so that no event makes another late.
                 left = np.argsort(times, kind="stable")
         shared = events.coded()
         while True:
@@ -219,7 +218,7 @@ class Counting:
                     found.setdefault(int(left[position]), error)
             if not found:
                 break
-            # What one window refuses is counted in none: all begin again without it.
+            # An event that one window rejects is counted in none: all start again without it.
             bad.update(found)
         for window, delta in deltas.items():
             self.late[window].add(len(left), self._dropped(window, delta, times))
@@ -231,11 +230,11 @@ class Counting:
         return deltas, len(left), refused
 
     def _dropped(self, window: str, delta: Evaluator, times: IntArray | None) -> int:
-        """How many of a partition's events are too late for a window."""
+        """Number of a partition's events that are too late for a window."""
         arrivals = delta.arrivals
         if self._in_order:
             return arrivals.get("late_dropped", 0) + arrivals.get("faded_out", 0)
-        # The delta has a time of its own here: what is dropped is dropped by the merge.
+        # The delta has its own watermark here: the merge drops the events.
         since = self.evaluators[window].retained.get("since")
         if since is None or times is None:
             return 0
@@ -262,7 +261,7 @@ def _times(events: EventColumns) -> IntArray | None:
 
 
 def _weights_not_whole(events: EventColumns) -> dict[int, InputError]:
-    """Of joined events, those that could never be taken back exactly."""
+    """The errors of joined events that could not be reverted exactly."""
     weights: Any = events.columns.get("weight")
     if weights is None:
         return {}
@@ -270,7 +269,7 @@ def _weights_not_whole(events: EventColumns) -> dict[int, InputError]:
     return {
         row: InputError(
             "weight",
-            expected="a whole number, so that a corrected label can be taken back exactly",
+            expected="a whole number, so that a corrected label can be reverted exactly",
             got=f"{weights[row]:.12g}",
         )
         for row in np.flatnonzero(weights != np.floor(weights)).tolist()

@@ -222,9 +222,7 @@ def _check_metric(settings: RunSettings, errors: ConfigErrors, key: str, name: s
     try:
         row = find(name, task)
     except MetricError as error:
-        unknown = error.remedy_code == "metrics"
-        remedy = f"{error.problem}; `streameval metrics` lists them" if unknown else str(error)
-        raise errors.error(key, expected=expected, got=shown(name), remedy=remedy) from None
+        raise errors.error(key, expected=expected, got=shown(name), remedy=str(error)) from None
     if row.ordered:
         remedy = "it is about the order of events, which partitions do not keep"
         raise errors.error(key, expected="a metric of counts", got=shown(name), remedy=remedy)
