@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,13 +61,22 @@ class CumulativeWindow:
     def __init__(self, tally: Tally) -> None:
         self._tally = tally
 
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        self._tally.check(*event)
+
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one validated event."""
+        """Count one validated event, or raise InputError and change nothing."""
         self._tally.update(*event)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count a validated batch."""
+        """Count a validated batch, or raise InputError and change nothing."""
         self._tally.update_many(batch)
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Check a validated batch; the result counts it and cannot fail."""
+        self._tally.check_many(batch)
+        return functools.partial(self._tally.update_many, batch)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""

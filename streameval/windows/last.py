@@ -159,8 +159,12 @@ class LastWindow:
         self._compiled.know(truth, threshold, lock)
         return self._compiled.count
 
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        self.tally.check(*event)
+
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one event and forget the oldest when there are more than n."""
+        """Count one event and evict the oldest when there are more than n."""
         if event[3] != 1:
             self._keep_weights()
         ring = self._ring
@@ -183,39 +187,52 @@ class LastWindow:
         self.tally.evict(oldest, ring[0] if ring else None)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count a batch; events that would fall out again are never counted."""
+        """Count a validated batch, or raise InputError and change nothing."""
+        self.prepare(batch, event_times)()
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Check a batch; the result counts it, and cannot fail.
+
+        Events that would be evicted again by the end of the batch are never counted.
+        """
         n = self._n
         if len(batch) > n:
             batch = batch.take(slice(len(batch) - n, None))
         leaving = len(self._ring) + len(batch) - n
         if 2 * leaving > n:
             # Most of the window changes: counting it anew costs less than taking out.
-            self._renew(batch, leaving)
-            return
+            return self._renewal(batch, leaving)
+        self.tally.check_many(batch)
+        return functools.partial(self._append, batch)
+
+    def _append(self, batch: Batch) -> None:
         if batch.weight is not None:
             self._keep_weights()
         self.tally.update_many(batch)
         _extend(self._ring, batch)
-        while len(self._ring) > n:
+        while len(self._ring) > self._n:
             self._evict()
 
-    def _renew(self, batch: Batch, leaving: int) -> None:
+    def _renewal(self, batch: Batch, leaving: int) -> Callable[[], None]:
         kept = deque(islice(self._ring, leaving, None))
         tally = Tally(self._plan)
-        weighted = batch.weight is not None or any(event[3] != 1 for event in kept)
         for event in kept:
             tally.update(*event)
         tally.update_many(batch)
-        # Nothing is refused any more.
-        self.tally = tally
-        self._ring = kept
-        if self._compiled is not None:
-            self._compiled.drop(len(self._compiled))
-            if not weighted:
-                self._compiled.extend(kept)
-                self._ring = self._compiled
-        self._serve()
-        _extend(self._ring, batch)
+        weighted = batch.weight is not None or any(event[3] != 1 for event in kept)
+
+        def renew() -> None:
+            self.tally = tally
+            self._ring = kept
+            if self._compiled is not None:
+                self._compiled.drop(len(self._compiled))
+                if not weighted:
+                    self._compiled.extend(kept)
+                    self._ring = self._compiled
+            self._serve()
+            _extend(self._ring, batch)
+
+        return renew
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo the newest event inside that equals this one; the others keep their order.

@@ -8,11 +8,12 @@ dropped pane by pane: subtracted in integers, never in floats.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from streameval.errors import InputError
+from streameval.errors import InputError, StateError
 from streameval.event_time import duration, duration_text, iso_time
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
@@ -191,33 +192,56 @@ class PanesWindow:
         self._merged_at: int | None = None
         self._read_at: int | None = None
 
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        assert event_time is not None
+        self._settle()
+        number = event_time // self._timeline.width
+        self.buckets.at(number).check(*event)
+        if self._merged is not None and self._inside(number):
+            self._merged.check(*event)
+
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one admitted event in its pane."""
+        """Count one event in its pane, or raise InputError and change nothing."""
         assert event_time is not None
         timeline = self._timeline
         number = event_time // timeline.width
         if number < timeline.oldest:
             return  # it came in a batch, by whose end its pane is dropped again
-        try:
-            self.buckets.live(number).update(*event)
-        except InputError:
-            self.buckets.drop_empty(number)
-            raise
-        if self._merged is not None and self._inside(number):
-            self._merged.update(*event)
         if self._merged_at != timeline.newest:
             self._settle()
+        merged = self._merged
+        if merged is not None and self._inside(number):
+            merged.check(*event)
+            self.buckets.update(number, event)
+            merged.update(*event)
+        else:
+            self.buckets.update(number, event)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count an admitted batch, each event in its pane."""
+        """Count a validated batch, or raise InputError and change nothing."""
+        self.prepare(batch, event_times)()
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Check a batch; the result counts it, each event in its pane, and cannot fail."""
         assert event_times is not None
-        # Forgotten where a part of the batch is refused.
-        merged, self._merged = self._merged, None
-        for number, part in self.buckets.parts(batch, event_times):
-            self.buckets.live(number).update_many(part)
-            if merged is not None and self._inside(number):
-                merged.update_many(part)
-        self._merged = merged
+        self._settle()
+        parts = self.buckets.parts(batch, event_times)
+        for number, part in parts:
+            self.buckets.at(number).check_many(part)
+        if self._merged is not None and any(self._inside(number) for number, _ in parts):
+            # With those that are not inside, which would only matter in a merge next to full.
+            self._merged.check_many(batch)
+        return functools.partial(self._add_parts, parts)
+
+    def _add_parts(self, parts: list[tuple[int, Batch]]) -> None:
+        merged = self._merged
+        for number, part in parts:
+            # A batch may span more than is retained: what is old by its end is not kept.
+            if self._timeline.keeps(number):
+                self.buckets.live(number).update_many(part)
+                if merged is not None and self._inside(number):
+                    merged.update_many(part)
         self._settle(force=True)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
@@ -268,10 +292,13 @@ class PanesWindow:
         entered = [number for number in kept if number > before]
         if _REMOVAL * len(left) > len(kept) - len(left) - len(entered):
             return
-        for number in left:
-            merged.subtract(self.buckets.read(number))
-        for number in entered:
-            merged.merge(self.buckets.read(number))
+        try:
+            for number in left:
+                merged.subtract(self.buckets.read(number))
+            for number in entered:
+                merged.merge(self.buckets.read(number))
+        except StateError:
+            return  # more weight than a tally can hold, which the next read reports
         self._merged = merged
 
     def _merge_of_panes(self) -> Tally:

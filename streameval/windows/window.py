@@ -42,12 +42,20 @@ class Timeline(Protocol):
         """
         ...
 
-    def admit(self, event_time: int) -> bool:
-        """Note an event's time; False where it comes too late and is only counted."""
+    def drops(self, moment: int) -> bool:
+        """Whether an event of this moment is late and would only be counted."""
         ...
 
-    def admit_many(self, event_times: IntArray) -> IntArray | None:
-        """Rows of the events in time, as if admitted one by one; None where all are."""
+    def admit(self, moment: int) -> None:
+        """Count the arrival of an event."""
+        ...
+
+    def arrivals(self, moments: IntArray) -> Any:
+        """How the events of a batch would arrive; its ``kept`` are rows, or None: all."""
+        ...
+
+    def admit_many(self, arrivals: Any) -> None:
+        """Count the arrivals of a batch."""
         ...
 
     def merge(self, other: Self) -> None:
@@ -70,12 +78,20 @@ class Timeline(Protocol):
 class Window(Protocol):
     """The events that count, kept as one tally or more."""
 
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        ...
+
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one validated event."""
+        """Count one validated event, or raise InputError and change nothing."""
         ...
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count a validated batch, in its order."""
+        """Count a validated batch, in its order, or raise InputError and change nothing."""
+        ...
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Raise what :meth:`add_many` would raise; the result counts the batch and cannot fail."""
         ...
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
