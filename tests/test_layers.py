@@ -44,7 +44,7 @@ LAYERS = [
 
 # What comes with an extra is imported in one module.
 OPTIONAL = {
-    "confluent_kafka": {"stream/sources/kafka.py"},
+    "confluent_kafka": {"stream/sources/kafka_consumer.py"},
     "starlette": {"serve/app.py"},
     "uvicorn": {"serve/server.py"},
     "prometheus_client": {"serve/prometheus.py"},

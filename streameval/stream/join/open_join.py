@@ -9,10 +9,10 @@ import msgspec
 from streameval.errors import StoreError
 from streameval.event_time import duration
 from streameval.stream.checksums import keep_checksums
+from streameval.stream.config.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.stream.join.join_report import JOIN_SPANS, JoinSpans, read_spans
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.records.fields import record_fields
-from streameval.stream.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.stream.store import Store
 
 __all__ = ["JOIN_LAYOUT", "join_layout", "open_join"]
