@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from streameval.stream.batch import Opening, Position, Source
+from streameval.stream.config.evaluators import window_spec_of
 from streameval.stream.config.secrets import secret
 from streameval.stream.config.settings import RunSettings
 from streameval.stream.store import inbox_of
@@ -31,7 +32,7 @@ def open_sources(
         MissingExtraError: The client of one is not installed.
     """
     timed = settings.join is not None or any(
-        window.length is not None or window.half_life is not None for window in settings.window
+        window_spec_of(window, settings.join).needs_time for window in settings.window
     )
     opening = Opening(
         positions, resolve, settings.fields.time is None and timed, inbox_of(settings.store)

@@ -9,9 +9,9 @@ from typing import Any
 
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.window import EventFields, Undo, WindowKind
 
-__all__ = ["Cumulative", "CumulativeWindow"]
+__all__ = ["CUMULATIVE", "Cumulative", "CumulativeWindow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +104,17 @@ class CumulativeWindow:
 
     def _check(self) -> None:
         self._tally._check()
+
+
+CUMULATIVE = WindowKind(
+    name="cumulative",
+    spec=Cumulative,
+    template="""\
+# All of them.
+[[window]]
+# Letters, digits, - _ and .
+name = "all"
+""",
+    label=lambda given: "all events",
+    words=lambda spec: "every event",
+)

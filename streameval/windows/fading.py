@@ -28,9 +28,9 @@ from streameval.states.ranked_weights import MAX_TOTAL
 from streameval.states.weighted_sum import weighted_sum
 from streameval.tally import Batch, Plan, Tally
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.window import EventFields, Undo, WindowKey, WindowKind
 
-__all__ = ["Fading", "FadingWindow"]
+__all__ = ["FADING", "Fading", "FadingWindow"]
 
 EPOCHS = 64
 """Half-lives that are remembered."""
@@ -362,3 +362,23 @@ def _too_heavy(weight: object, position: int | None) -> InputError:
         got=shown(weight),
         position=position,
     )
+
+
+FADING = WindowKind(
+    name="fading",
+    spec=Fading,
+    clock="either",
+    sizes=("half_life",),
+    forms=("fading:6h", "fading:1000"),
+    help="Half-life: fading:6h, in events fading:1000.",
+    keys=(WindowKey("half_life"),),
+    steps=("half_life",),
+    template="""\
+# Every event, but an event that is six hours older half as much.
+#[[window]]
+#name = "fading"
+#half_life = "6h"
+""",
+    label=lambda given: f"half-life {given['half_life']}",
+    words=lambda spec: f"every event, weighing half after {spec.half_life}",
+)

@@ -18,12 +18,12 @@ from streameval.events import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
 from streameval.lock import PLAIN_LOCK, Lock
 from streameval.states.score_index import backend
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.window import EventFields, Undo, WindowKind
 
 if TYPE_CHECKING:
     from streameval.native.event_ring import NativeEventRing
 
-__all__ = ["Last", "LastWindow", "compiled_ring"]
+__all__ = ["LAST", "Last", "LastWindow", "compiled_ring"]
 
 MAX_EVENTS = 100_000_000
 """Largest window: its events are all kept."""
@@ -458,3 +458,14 @@ def _mappings(data: dict[str, Any], n: int, labels: list[Label]) -> list[dict[La
         mappings.append(mapping)
         start = end
     return mappings
+
+
+LAST = WindowKind(
+    name="last",
+    spec=Last,
+    sizes=("n",),
+    forms=("last:10000",),
+    help="The last n: last:10000.",
+    label=lambda given: f"the last {given['n']}",
+    words=lambda spec: f"the last {spec.n} events",
+)

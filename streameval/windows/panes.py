@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from streameval.errors import InputError, StateError
-from streameval.event_time import duration, duration_text, iso_time
+from streameval.event_time import LATEST, duration, duration_text, iso_time
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.window import EventFields, Undo, WindowKey, WindowKind
 
-__all__ = ["PaneMark", "PaneRow", "Panes", "PanesWindow"]
+__all__ = ["PANES", "PaneMark", "PaneRow", "Panes", "PanesWindow"]
 
 _REMOVAL = 4
 """Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
@@ -377,3 +377,56 @@ class PanesWindow:
         if self._merged is not None and self._merged.exact:
             self._merged._check()
             assert self._merged == self._merge_of_panes()
+
+
+def _widest(spec: Panes) -> Panes:
+    if spec.retain is not None:
+        return spec
+    most = min(MAX_PANES, LATEST // spec.pane_us) * spec.pane_us
+    return replace(spec, retain=timedelta(microseconds=max(most, spec.retain_us)))
+
+
+def _words(spec: Panes) -> str:
+    length, pane, lateness = map(duration_text, (spec.length_us, spec.pane_us, spec.lateness_us))
+    return (
+        f"the last {length} in panes of {pane}, each taking events until {lateness} after its end"
+    )
+
+
+PANES = WindowKind(
+    name="panes",
+    spec=Panes,
+    clock="time",
+    sizes=("length", "pane"),
+    named=("lateness", "retain"),
+    forms=("panes:1h", "panes:1h/5m,lateness=10m,retain=7d"),
+    help="Event time: panes:1h, in steps panes:1h/5m, with options "
+    "panes:1h/5m,lateness=10m,retain=7d.",
+    keys=(
+        WindowKey("length"),
+        WindowKey("pane"),
+        WindowKey("lateness", "duration or zero"),
+        WindowKey("retain"),
+    ),
+    steps=("pane", "length"),
+    waits="lateness",
+    covers="retain",
+    template="""\
+# The last hour of event time, in steps of five minutes.
+[[window]]
+name = "hour"
+length = "1h"
+# The steps; off, the whole length.
+pane = "5m"
+# How long a pane takes events after its end; off, for as long as a label is
+# waited for.
+#lateness = "24h"
+# For how long panes are kept to be drawn over time; off, length and lateness.
+#retain = "3d"
+""",
+    label=lambda given: " in panes of ".join(
+        given[key] for key in ("length", "pane") if key in given
+    ),
+    words=_words,
+    widest=_widest,
+)

@@ -9,12 +9,13 @@ the stream's, not a slice's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from streameval.events import FloatArray, IntArray, Label, Weight
 from streameval.tally import Batch, Plan, Tally
 
-__all__ = ["EventFields", "Timeline", "Undo", "Window", "WindowSpec"]
+__all__ = ["EventFields", "Timeline", "Undo", "Window", "WindowKey", "WindowKind", "WindowSpec"]
 
 EventFields = tuple[Label, Label | None, Any, Weight]
 """What :meth:`streameval.tally.Tally.update` takes: true, predicted, score, weight."""
@@ -157,3 +158,56 @@ class WindowSpec(Protocol):
     def to_options(self) -> dict[str, Any]:
         """Plain data that names the specification, for the state file."""
         ...
+
+
+class WindowKey(NamedTuple):
+    """A key of a ``[[window]]`` in a service's configuration; each is also an argument."""
+
+    name: str
+    type: Literal["duration", "duration or zero", "count"] = "duration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowKind:
+    """A kind of window: all that is said of it outside its own module.
+
+    Arguments of the specification, its options in a state file, its parts on a
+    command line and its keys in a configuration have one name each.
+
+    Args:
+        name: In state files and on command lines.
+        spec: Makes the specification, from keyword arguments.
+        clock: What its sizes count: events, event time, or either of the two.
+        sizes: The options that make its length: ``name:SIZE/SIZE`` on a command line, where
+            only the first is required. Empty: it has no form there.
+        named: Further options, on a command line as ``,name=value``.
+        forms: Examples of a command line; the first is the shortest.
+        help: The same as a sentence.
+        keys: In a configuration. The first one selects the kind. None: no kind of a service's,
+            or the default one.
+        steps: The keys of which the first that is given is its step in time.
+        waits: The key that, unless given, is the join's ``wait``, or without a join the first
+            key's value.
+        covers: The key whose value has to cover that of ``waits``.
+        template: A ``[[window]]`` in the configuration that ``streameval init`` writes.
+        label: From the keys that are given to a few words for its heading.
+        words: From the specification to a phrase that says which events count.
+        widest: The same window with as many panes retained as can be, unless it says how many;
+            None where there are no panes to make a series of.
+    """
+
+    name: str
+    spec: type[Any]
+    clock: Literal["events", "time", "either"] = "events"
+    sizes: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
+    help: str = ""
+    keys: tuple[WindowKey, ...] = ()
+    steps: tuple[str, ...] = ()
+    waits: str = ""
+    covers: str = ""
+    template: str = ""
+    label: Callable[[dict[str, Any]], str]
+    words: Callable[[Any], str]
+    widest: Callable[[Any], Any] | None = None
