@@ -54,45 +54,48 @@ class Cumulative:
 
 
 class CumulativeWindow:
-    """One tally that everything goes into."""
+    """One tally that every event is counted in."""
 
-    __slots__ = ("_tally",)
+    __slots__ = ("steady",)
+
+    compiled_way = None
+    series = None
 
     def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+        self.steady = tally
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` of this event would raise; nothing is counted."""
-        self._tally.check(*event)
+        self.steady.check(*event)
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one validated event, or raise InputError and change nothing."""
-        self._tally.update(*event)
+        self.steady.update(*event)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
         """Count a validated batch, or raise InputError and change nothing."""
-        self._tally.update_many(batch)
+        self.steady.update_many(batch)
 
     def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch; the result counts it and cannot fail."""
-        self._tally.check_many(batch)
-        return functools.partial(self._tally.update_many, batch)
+        self.steady.check_many(batch)
+        return functools.partial(self.steady.update_many, batch)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
-        self._tally.revert(*event)
-        return functools.partial(self._tally.update, *event)
+        self.steady.revert(*event)
+        return functools.partial(self.steady.update, *event)
 
     def current(self) -> Tally:
         """The tally of all events; for reading only."""
-        return self._tally
+        return self.steady
 
     def check_merge(self, other: CumulativeWindow) -> None:
         """Any two can be merged."""
 
     def merge(self, other: CumulativeWindow) -> None:
         """Add another shard's events."""
-        self._tally.merge(other._tally)
+        self.steady.merge(other.steady)
 
     def retained(self) -> dict[str, Any]:
         """No events as such, only what the tally sums up."""
@@ -100,10 +103,10 @@ class CumulativeWindow:
 
     def to_state(self) -> dict[str, Any]:
         """The tally's plain data."""
-        return self._tally.to_state()
+        return self.steady.to_state()
 
     def _check(self) -> None:
-        self._tally._check()
+        self.steady._check()
 
 
 CUMULATIVE = WindowKind(

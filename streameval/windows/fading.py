@@ -189,6 +189,10 @@ class FadingWindow:
 
     __slots__ = ("_current", "_forms", "_plan", "_spec", "_timeline", "buckets")
 
+    steady = None
+    compiled_way = None
+    series = None
+
     def __init__(self, spec: Fading, plan: Plan, timeline: BucketTimeline) -> None:
         self.buckets = TimeBuckets(plan, timeline, "epoch")
         self._spec = spec

@@ -18,7 +18,7 @@ from streameval.events import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
 from streameval.lock import PLAIN_LOCK, Lock
 from streameval.states.score_index import backend
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.window import EventFields, Undo, WindowKind
+from streameval.windows.window import CompiledWay, EventFields, Undo, WindowKind
 
 if TYPE_CHECKING:
     from streameval.native.event_ring import NativeEventRing
@@ -115,6 +115,8 @@ class LastWindow:
 
     __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "tally")
 
+    steady = None
+    series = None
     tally: Tally
     """What :meth:`current` gives; a single event of weight 1 changes it in place."""
 
@@ -141,18 +143,15 @@ class LastWindow:
             self._ring = held
             self._serve()
 
-    def short_way(
+    def compiled_way(
         self, truth: dict[Any, bool], threshold: float, lock: Lock
-    ) -> Callable[[object, object, object, object, object], bool] | None:
-        """A function that does all there is to do for a plain event; None where there is none.
-
-        It takes y_true, y_pred, score, proba and weight as they came, and
-        returns False, having done nothing, where the event is not plain.
+    ) -> CompiledWay | None:
+        """The compiled ring's, which does all there is to do for a plain event; None without one.
 
         Args:
             truth: From a label to whether it is the positive one.
             threshold: The least score that is predicted positive.
-            lock: Taken for as long as it counts.
+            lock: Held while it counts.
         """
         if self._compiled is None or isinstance(lock, PLAIN_LOCK):
             return None

@@ -11,16 +11,16 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 from streameval.errors import InputError, StateError
 from streameval.event_time import LATEST, duration, duration_text, iso_time
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import EventFields, Undo, WindowKey, WindowKind
+from streameval.windows.window import EventFields, PaneMark, Undo, WindowKey, WindowKind
 
-__all__ = ["PANES", "PaneMark", "PaneRow", "Panes", "PanesWindow"]
+__all__ = ["PANES", "Panes", "PanesWindow"]
 
 _REMOVAL = 4
 """Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
@@ -156,23 +156,6 @@ class Panes:
         }
 
 
-class PaneRow(NamedTuple):
-    """A retained pane: its borders in microseconds, and its tally."""
-
-    start: int
-    end: int
-    tally: Tally
-
-
-class PaneMark(NamedTuple):
-    """A retained pane's borders, and whether it is still the same."""
-
-    start: int
-    end: int
-    frozen: bytes | None
-    """The same object for as long as the pane's events are the same; None while it fills."""
-
-
 class PanesWindow:
     """The tallies of the retained panes, and the merge of those inside the window.
 
@@ -182,6 +165,9 @@ class PanesWindow:
     """
 
     __slots__ = ("_merged", "_merged_at", "_panes", "_plan", "_read_at", "_timeline", "buckets")
+
+    steady = None
+    compiled_way = None
 
     def __init__(self, spec: Panes, plan: Plan, timeline: BucketTimeline) -> None:
         self.buckets = TimeBuckets(plan, timeline, "pane")
@@ -316,12 +302,13 @@ class PanesWindow:
             self._merged = self._merge_of_panes()
         return self._merged
 
-    def rows(self) -> list[PaneRow]:
-        """Every pane from the oldest that holds events to the newest, empty ones included."""
-        return [PaneRow(start, end, self.tally_from(start)) for start, end, _ in self.marked()]
+    @property
+    def series(self) -> PanesWindow:
+        """Itself."""
+        return self
 
     def marked(self) -> list[PaneMark]:
-        """What :meth:`rows` gives, without the tallies."""
+        """Every pane from the oldest that holds events to the newest, empty ones included."""
         self._settle()
         newest, width = self._timeline.newest, self._timeline.width
         if not len(self.buckets) or newest is None:

@@ -13,15 +13,32 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from streameval.events import FloatArray, IntArray, Label, Weight
+from streameval.lock import Lock
 from streameval.tally import Batch, Plan, Tally
 
-__all__ = ["EventFields", "Timeline", "Undo", "Window", "WindowKey", "WindowKind", "WindowSpec"]
+__all__ = [
+    "CompiledWay",
+    "EventFields",
+    "PaneMark",
+    "PaneSeries",
+    "Timeline",
+    "Undo",
+    "Window",
+    "WindowKey",
+    "WindowKind",
+    "WindowSpec",
+]
 
 EventFields = tuple[Label, Label | None, Any, Weight]
 """What :meth:`streameval.tally.Tally.update` takes: true, predicted, score, weight."""
 
 Undo = Callable[[], None]
 """Puts back what was taken out, to the bit."""
+
+
+CompiledWay = Callable[[object, object, object, object, object], bool]
+"""Takes y_true, y_pred, score, proba and weight as they were passed to an update. Returns False,
+having done nothing, where the event is not plain."""
 
 
 class Timeline(Protocol):
@@ -76,8 +93,47 @@ class Timeline(Protocol):
         ...
 
 
+class PaneMark(NamedTuple):
+    """A retained pane's borders in microseconds, and whether it is still the same."""
+
+    start: int
+    end: int
+    frozen: bytes | None
+    """The same object for as long as the pane's events are the same; None while it fills."""
+
+
+class PaneSeries(Protocol):
+    """The retained panes of a window."""
+
+    def marked(self) -> list[PaneMark]:
+        """Every pane from the oldest that holds events to the newest, empty ones included."""
+        ...
+
+    def tally_from(self, start: int) -> Tally:
+        """The tally of the pane that starts at this moment; for reading only."""
+        ...
+
+
 class Window(Protocol):
     """The events that count, kept as one tally or more."""
+
+    @property
+    def steady(self) -> Tally | None:
+        """The one tally of all events, the same object for good; None where there is none."""
+        ...
+
+    @property
+    def compiled_way(self) -> Callable[[dict[Any, bool], float, Lock], CompiledWay | None] | None:
+        """Makes a compiled function that does all there is to do for a plain event.
+
+        From the positive labels, the threshold and the lock to hold; None where it cannot.
+        """
+        ...
+
+    @property
+    def series(self) -> PaneSeries | None:
+        """The panes of which a series is made; None where there are none."""
+        ...
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` of this event would raise; nothing is counted."""
