@@ -137,7 +137,7 @@ class Evaluator:
         self._intake: BinaryIntake | ClassIntake = setup.question.intake
         self._slicer = setup.slicer
         plan = setup.question.plan
-        self._scores_only = not plan.keeps & {"confusion", "succession"}
+        self._scores_only = set(plan.keeps) == set(plan.fed["scores"])
         self._places = Places(setup.window, plan, setup.slicer, time_unit)
         self._find_shortcuts()
 
@@ -595,7 +595,7 @@ class Evaluator:
     @property
     def wants_scores(self) -> bool:
         """Whether scores or probabilities are kept, beside the predicted labels."""
-        return bool(self._question.plan.keeps - {"confusion", "succession"})
+        return self._question.plan.keeps_scores
 
     def to_bytes(self) -> bytes:
         """The state as bytes: the same for the same events, in whatever order they came.

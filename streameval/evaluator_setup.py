@@ -85,7 +85,7 @@ def set_up(
             if likely
             else "",
         )
-    if "succession" in plan.keeps and not spec.keeps_order:
+    if plan.ordered and not spec.keeps_order:
         raise InputError(
             "temporal",
             expected="a window that knows the order of its events: Last(n), or none",
@@ -96,7 +96,7 @@ def set_up(
         "task": task,
         "metrics": names,
         "bins": bins,
-        "temporal": "succession" in plan.keeps,
+        "temporal": plan.ordered,
         "undefined": None if undefined is None else undefined_number(undefined),
         "window": spec.to_options(),
     }
@@ -130,5 +130,4 @@ def _plan(
     if names is None:
         return Plan.everything(task, bins, labels=labels, temporal=temporal)
     states = {state for name in names for state in find(name, task).states}
-    more = {"succession"} if temporal else set()
-    return Plan.for_states(task, states | more, bins, labels=labels)
+    return Plan.for_states(task, states, bins, labels=labels, temporal=temporal)

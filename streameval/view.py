@@ -23,6 +23,7 @@ from streameval.metrics.registry import find, left_out, metric_names, shown_metr
 from streameval.metrics.undefined import Undefined, reason_of
 from streameval.report import ClassificationReport, Report, ReportRow, SeriesRow
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
 from streameval.tally import Plan, Tally
 from streameval.windows.window import PaneMark, Window
@@ -32,17 +33,6 @@ __all__ = ["PaneReports", "Question", "View", "compiled_reader", "locked"]
 _Row = TypeVar("_Row")
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
-
-_HOW_TO_FEED = {
-    "confusion": "labels: pass y_pred, a score= or proba= with each event",
-    "index": "scores: pass score= (or proba=) with each event",
-    "probability": "scores: pass score= (or proba=) with each event",
-    "moments": "scores: pass score= (or proba=) with each event",
-    "class_probability": "probabilities: pass proba={label: probability} with each event",
-    "class_scores": "probabilities: pass proba={label: probability} with each event",
-    "succession": "labels",
-}
-
 
 # Name of the metric to name of the method, by state.
 _OF_SUMS: Mapping[str, str] = {
@@ -97,23 +87,24 @@ class Question:
     def require(self, metric: str, states: Iterable[str], tally: Tally) -> None:
         """Raise MetricError where the evaluator cannot answer as it is set up and fed."""
         for state in states:
+            row = STATES[state]
             if not self.plan.serves(state):
                 how = (
                     "it depends on the order of events, which shards do not share: pass "
                     "temporal=True to the Evaluator"
-                    if state == "succession"
+                    if row.ordered
                     else "this evaluator was told to keep other metrics: add "
                     f"{metric!r} to metrics="
                 )
                 raise MetricError(f"{metric} is not kept; {how}")
             if self.later:
                 continue
-            of_labels = state in ("confusion", "succession")
-            # Before the first event nobody knows what will be fed.
+            of_labels = row.fed_by != "scores"
+            # Before the first event it is unknown what will be fed.
             if tally.has_scores and of_labels and not tally.has_labels:
-                raise MetricError(f"{metric} needs {_HOW_TO_FEED[state]}; got scores only")
+                raise MetricError(f"{metric} needs {row.how_to_feed}; got scores only")
             if tally.has_labels and not of_labels and not tally.has_scores:
-                raise MetricError(f"{metric} needs {_HOW_TO_FEED[state]}; got labels only")
+                raise MetricError(f"{metric} needs {row.how_to_feed}; got labels only")
 
     def reader(self, name: str, tally: Tally) -> Callable[[Tally], float]:
         """The metric as a function of a tally; raises MetricError for an unknown name."""
@@ -338,8 +329,7 @@ class View:
         names = self._question.names()
         tally = self._window.current()
         self._question.require("classification_report", ("confusion",), tally)
-        counts = tally.confusion
-        assert counts is not None
+        counts: ConfusionCounts = tally.confusion
         task = "multiclass"
         families = ("precision", "recall", "f1")
         undefined = self._question.undefined
@@ -451,8 +441,7 @@ class View:
         """The confusion counts under the user's labels; a copy."""
         tally = self._window.current()
         self._question.require("confusion", ("confusion",), tally)
-        counts = tally.confusion
-        assert counts is not None
+        counts: ConfusionCounts = tally.confusion
         names = self._question.names()
         if not names:
             return counts.copy()

@@ -14,7 +14,8 @@ from metric_laws import states_of
 from streameval import metrics
 from streameval.errors import MetricError
 from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
-from streameval.metrics.metric import BOTH, DIRECTIONS, STATES
+from streameval.metrics.metric import BOTH, DIRECTIONS
+from streameval.states.registry import STATES
 
 TASKS = sorted(BOTH)
 

@@ -105,13 +105,13 @@ class Request:
         """Raise now, not after an hour, for a metric that these fields cannot give."""
         scores = self.score is not None or self.proba is not None
         for name in (*(self.metrics or ()), *self.details.metrics):
-            states = set(find(name, self.kind).states)
-            if not scores and states - {"confusion", "succession"}:
+            metric = find(name, self.kind)
+            if not scores and metric.needs_scores:
                 option, what = (
                     ("--score", "scores") if self.binary else ("--proba", "probabilities")
                 )
                 raise MetricError(f"{name} needs {what}: name their field with {option}")
-            if "succession" in states and self.window is not None and not self.window.keeps_order:
+            if metric.ordered and self.window is not None and not self.window.keeps_order:
                 raise MetricError(
                     f"{name} is about the order of events, which this window does not keep: "
                     "use --window last:10000, or no --window"
@@ -132,7 +132,7 @@ class Request:
     @property
     def temporal(self) -> bool:
         """Whether a metric is asked for that the usual ones do without."""
-        return any("succession" in find(name, self.kind).states for name in self.details.metrics)
+        return any(find(name, self.kind).ordered for name in self.details.metrics)
 
     @property
     def slice_fields(self) -> tuple[str, ...]:

@@ -17,16 +17,10 @@ from streameval.errors import MetricError, listed, shown
 from streameval.events import Label
 from streameval.metrics.averages import undefined_classes
 from streameval.metrics.label_rows import LABEL_ROWS, RULE_OF_MEAN
-from streameval.metrics.metric import BOTH, Metric
+from streameval.metrics.metric import BOTH, Metric, public_name
 from streameval.metrics.score_rows import SCORE_ROWS
-from streameval.states.class_probability import ClassProbabilitySums
-from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.moments import ScoreMoments
-from streameval.states.portable_index import PortableScoreIndex
-from streameval.states.probability import ProbabilitySums
-from streameval.states.score_index import ScoreIndex
-from streameval.states.succession import Succession
+from streameval.states.registry import STATES
 
 __all__ = [
     "LISTED",
@@ -53,17 +47,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
     {**{row.name: row for row in ROWS}, **_OF_TASK["binary"]}
 )
 """Every name; the binary row where the tasks have one each. :func:`find` knows the task."""
-
-# By the public name: the compiled index has another one of its own.
-_STATE_TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
-    "confusion": ("ConfusionCounts", (ConfusionCounts,)),
-    "index": ("ScoreIndex", (ScoreIndex, PortableScoreIndex)),
-    "probability": ("ProbabilitySums", (ProbabilitySums,)),
-    "moments": ("ScoreMoments", (ScoreMoments,)),
-    "class_probability": ("ClassProbabilitySums", (ClassProbabilitySums,)),
-    "class_scores": ("ClassScores", (ClassScores,)),
-    "succession": ("Succession", (Succession,)),
-}
 
 # Other names in use, for the hint of an error only: a value has one name.
 LISTED = "streameval.metrics.METRICS lists them"
@@ -287,7 +270,7 @@ def compute(
         # One name may ask another state in each task.
         row = find(name, "multiclass", average)
     if not _takes(row, states):
-        wanted = ", ".join(_STATE_TYPES[state][0] for state in row.states)
+        wanted = ", ".join(public_name(STATES[state].types[0]) for state in row.states)
         got = ", ".join(type(state).__name__ for state in states) or "none"
         raise MetricError(f"{name} is a function of {wanted}, got {got}")
     return row.bind(positive=positive, undefined=undefined, **params)(*states)
@@ -295,6 +278,6 @@ def compute(
 
 def _takes(row: Metric, states: tuple[Any, ...]) -> bool:
     return len(states) == len(row.states) and all(
-        isinstance(state, _STATE_TYPES[name][1])
+        isinstance(state, STATES[name].types)
         for state, name in zip(states, row.states, strict=True)
     )

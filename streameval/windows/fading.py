@@ -25,7 +25,7 @@ from streameval.errors import InputError, StateError, shown
 from streameval.event_time import duration
 from streameval.events import FloatArray, IntArray, Weight
 from streameval.states.ranked_weights import MAX_TOTAL
-from streameval.states.weighted_sum import weighted_sum
+from streameval.states.registry import STATES
 from streameval.tally import Batch, Plan, Tally
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from streameval.windows.window import EventFields, Undo, WindowKey, WindowKind
@@ -312,9 +312,10 @@ class FadingWindow:
         self._forms = {number: self._forms.get(number, {}) for number in numbers}
 
         def state(name: str) -> Any:
-            kind = type(getattr(self.buckets.read(oldest), name))
+            row = STATES[name]
+            assert row.weighted_sum is not None
             forms = [(self._form(number, name), 1 << (number - oldest)) for number in numbers]
-            return Tally.restored(self._plan, name, kind, weighted_sum(name, forms, unit))
+            return row.restored(self._plan, row.weighted_sum(forms, unit))
 
         return state
 

@@ -123,7 +123,7 @@ class LastWindow:
     def __init__(self, n: int, plan: Plan) -> None:
         self._n = n
         self._plan = plan
-        self._ordered = "succession" in plan.keeps
+        self._ordered = plan.ordered
         # One and the same for ever, because an evaluator holds on to its short way in.
         self._compiled = compiled_ring(n, plan)
         self._ring: Ring = deque() if self._compiled is None else self._compiled
@@ -325,7 +325,7 @@ def compiled_ring(most: int, plan: Plan) -> NativeEventRing | None:
     That is where nothing was compiled, where there are more than two classes,
     and where the order of the events is itself a state.
     """
-    if plan.task != "binary" or "succession" in plan.keeps or backend() != "native":
+    if plan.task != "binary" or plan.ordered or backend() != "native":
         return None
     try:
         compiled = importlib.import_module("streameval.native.event_ring")

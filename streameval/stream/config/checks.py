@@ -227,7 +227,7 @@ def _check_metric(settings: RunSettings, errors: ConfigErrors, key: str, name: s
         row = find(name, task)
     except MetricError as error:
         raise errors.error(key, expected=expected, got=shown(name), remedy=str(error)) from None
-    if "succession" in row.states:
+    if row.ordered:
         remedy = "it is about the order of events, which partitions do not keep"
         raise errors.error(key, expected="a metric of counts", got=shown(name), remedy=remedy)
     if needs_scores(name, task) and not has_scores(settings.fields):

@@ -224,7 +224,7 @@ def needs_scores(metric: str, task: str) -> bool:
     >>> needs_scores("roc_auc", "binary"), needs_scores("f1", "binary")
     (True, False)
     """
-    return not set(find(metric, task).states) <= {"confusion", "succession"}
+    return find(metric, task).needs_scores
 
 
 def fingerprint(settings: RunSettings) -> dict[str, str]:
