@@ -29,7 +29,6 @@ LAYERS = [
     "places",
     "report",
     "view",
-    "short_reads",
     "slice_report",
     ("state_header", "state_codec", "state_file"),
     "saved_evaluator",

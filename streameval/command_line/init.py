@@ -12,7 +12,7 @@ from streameval.command_line.output import TargetError, check_target, write
 
 __all__ = ["init", "template"]
 
-_BEFORE_SOURCES = """\
+_BEFORE_WINDOWS = """\
 # The configuration of `streameval run`. A line that begins with "#" and no space is
 # a setting that is off: remove the "#" to switch it on. Check the file with
 #
@@ -51,27 +51,9 @@ threshold = 0.5
 
 # --- Which events count: one [[window]] for each --------------------------------
 
-# All of them.
-[[window]]
-# Letters, digits, - _ and .
-name = "all"
+"""
 
-# The last hour of event time, in steps of five minutes.
-[[window]]
-name = "hour"
-length = "1h"
-# The steps; off, the whole length.
-pane = "5m"
-# How long a pane takes events after its end; off, for as long as a label is
-# waited for.
-#lateness = "24h"
-# For how long panes are kept to be drawn over time; off, length and lateness.
-#retain = "3d"
-
-# Every event, but an event that is six hours older half as much.
-#[[window]]
-#name = "fading"
-#half_life = "6h"
+_BEFORE_SOURCES = """\
 
 
 # --- The fields of a record -----------------------------------------------------
@@ -216,10 +198,14 @@ def init(path: PathArgument = "streameval.toml") -> None:
 
 
 def template() -> str:
-    """The whole text: a section for each source stands where its row is in the settings."""
+    """The whole text: the windows and the sources as their rows have them."""
     # Imported here: the help of the command loads nothing of a run.
     from streameval.stream.config.settings import RunSettings
+    from streameval.windows.kinds import KINDS
 
     kinds = [kind for field in msgspec.structs.fields(RunSettings) for kind in get_args(field.type)]
     sources = [kind.template for kind in kinds if hasattr(kind, "template")]
-    return _BEFORE_SOURCES + "\n".join(sources) + _AFTER_SOURCES
+    windows = [kind.template for kind in KINDS.values() if kind.template]
+    return (
+        _BEFORE_WINDOWS + "\n".join(windows) + _BEFORE_SOURCES + "\n".join(sources) + _AFTER_SOURCES
+    )

@@ -13,7 +13,7 @@ from streameval.files.chunk import Wanted
 from streameval.metrics.registry import find
 from streameval.report import SeriesRow
 from streameval.tally import Task
-from streameval.windows import Panes
+from streameval.windows.kinds import kind_of, window_forms
 from streameval.windows.window import WindowSpec
 
 __all__ = ["Details", "Request", "probability_pairs"]
@@ -129,11 +129,13 @@ class Request:
             remedy = "add --time FIELD, the field of the event's time"
             raise OptionError.requires("--window", "--time", remedy=remedy)
         if self.time is not None and not needs_time:
-            remedy = "add --window panes:1h or --window fading:6h, or leave --time out"
+            forms = " or ".join(f"--window {form}" for form in window_forms(timed=True))
+            remedy = f"add {forms}, or leave --time out"
             raise OptionError.requires("--time", "a --window of event time", remedy=remedy)
         if self.time_unit is not None and self.time is None:
             raise OptionError.requires("--time-unit", "--time", remedy="add --time FIELD")
-        if self.details.series is not None and not isinstance(self.window, Panes):
+        kind = kind_of(self.window)
+        if self.details.series is not None and (kind is None or kind.widest is None):
             remedy = "add --window panes:1h --time FIELD"
             raise OptionError.requires("--series", "a --window of panes", remedy=remedy)
 

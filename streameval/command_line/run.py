@@ -12,15 +12,13 @@ from typing import Annotated
 import typer
 
 from streameval.command_line.output import write
-from streameval.event_time import duration_text
-from streameval.stream.config.evaluators import main_metrics, window_spec_of
+from streameval.stream.config.evaluators import kind_of_settings, main_metrics, window_spec_of
 from streameval.stream.config.load import load_settings, resolved
 from streameval.stream.config.secrets import check_store, resolved_secrets
 from streameval.stream.config.settings import RunSettings, WindowSettings
 from streameval.stream.evolution import evolution_of
 from streameval.stream.one_line_log import log_to_stderr
 from streameval.stream.store import read_store
-from streameval.windows import Fading, Panes
 
 __all__ = ["check_text", "run", "window_text"]
 
@@ -139,12 +137,4 @@ def window_text(settings: RunSettings, window: WindowSettings) -> str:
     >>> window_text(RunSettings(), WindowSettings(name="hour", length="1h", pane="5m"))
     'the last 1h in panes of 5m, each taking events until 1h after its end'
     """
-    spec = window_spec_of(window, settings.join)
-    if isinstance(spec, Panes):
-        return (
-            f"the last {duration_text(spec.length_us)} in panes of {duration_text(spec.pane_us)}, "
-            f"each taking events until {duration_text(spec.lateness_us)} after its end"
-        )
-    if isinstance(spec, Fading):
-        return f"every event, weighing half after {window.half_life}"
-    return "every event"
+    return kind_of_settings(window).words(window_spec_of(window, settings.join))

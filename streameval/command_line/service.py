@@ -18,7 +18,7 @@ import msgspec
 from streameval.errors import ConfigError, StreamevalError
 from streameval.event_time import wall_time
 from streameval.stream.batch import Opening, Position, Source
-from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.evaluators import fingerprint, window_spec_of
 from streameval.stream.config.secrets import resolved_secrets, secret
 from streameval.stream.config.settings import RunSettings
 from streameval.stream.evolution import differences, evolution_of, while_running
@@ -145,7 +145,7 @@ def open_sources(
         MissingExtraError: The client of one is not installed.
     """
     timed = settings.join is not None or any(
-        window.length is not None or window.half_life is not None for window in settings.window
+        window_spec_of(window, settings.join).needs_time for window in settings.window
     )
     opening = Opening(
         positions, resolve, settings.fields.time is None and timed, inbox_of(settings.store)

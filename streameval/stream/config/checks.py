@@ -17,9 +17,12 @@ from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.config.evaluators import (
     ahead_limit,
     evaluator_of,
+    given_kinds,
     has_scores,
+    kind_of_settings,
     needs_scores,
     slice_fields,
+    window_keys,
     window_spec_of,
 )
 from streameval.stream.config.secrets import is_reference, is_web_address
@@ -32,6 +35,7 @@ from streameval.stream.config.settings import (
     WindowSettings,
 )
 from streameval.stream.records.fields import record_fields
+from streameval.windows.kinds import KINDS
 
 __all__ = ["check_settings"]
 
@@ -239,20 +243,23 @@ def _check_windows(settings: RunSettings, errors: ConfigErrors) -> None:
     for n, window in enumerate(settings.window):
         key = f"window[{n}]"
         _check_name(errors, f"{key}.name", window.name, seen, "window")
-        if window.length is not None and window.half_life is not None:
-            raise errors.conflicts(f"{key}.half_life", f"{key}.length", remedy="give one of them")
-        if window.length is None:
-            for name in ("pane", "lateness", "retain"):
-                if getattr(window, name) is not None:
-                    raise errors.requires(f"{key}.{name}", f"{key}.length")
+        kind, *others = given_kinds(window) or [kind_of_settings(window)]
+        first = next((key.name for key in kind.keys), "")
+        for other in others:
+            name = other.keys[0].name
+            raise errors.conflicts(f"{key}.{name}", f"{key}.{first}", remedy="give one of them")
+        given = window_keys(window)
+        for name in given.keys() - {own.name for own in kind.keys}:
+            needed = next(k.keys[0] for k in KINDS.values() if name in {own.name for own in k.keys})
+            raise errors.requires(f"{key}.{name}", f"{key}.{needed.name}")
         try:
             window_spec_of(window, settings.join)
         except InputError as error:
             name = error.field.partition("(")[2].rstrip(")")
             remedy = ""
-            if name == "retain" and window.lateness is None:
-                remedy = "or set the window's lateness; unless given, it is "
-                remedy += "its length" if settings.join is None else "join.wait"
+            if name == kind.covers and kind.waits not in given:
+                remedy = f"or set the window's {kind.waits}; unless given, it is "
+                remedy += f"its {first}" if settings.join is None else "join.wait"
             raise errors.error(
                 f"{key}.{name}", expected=error.expected, got=error.got, remedy=remedy
             ) from None

@@ -6,7 +6,7 @@ Durations are texts such as ``"5m"``; field paths are written as for files
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,7 @@ from streameval.stream.batch import SourceSettings
 from streameval.stream.sources.files import FilesSettings
 from streameval.stream.sources.inbox import HttpSettings
 from streameval.stream.sources.kafka import KafkaSettings
+from streameval.windows.kinds import KINDS
 
 __all__ = [
     "AlertSettings",
@@ -64,21 +65,33 @@ class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     max_slices: int = 10_000
 
 
-class WindowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A window, published under its name.
+class _NamedWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A window that is kept and published under a name of its own.
 
-    With ``length`` it is one of panes, with ``half_life`` a fading one, with
-    neither it counts all events.
+    The other keys are those of :data:`streameval.windows.kinds.KINDS`, each None unless given:
+    the first key of a kind selects it, and without one all events count.
     """
 
     name: str
-    length: Duration | None = None
-    pane: Duration | None = None
-    lateness: DurationOrZero | None = None
-    """None: the join's ``wait``, so that no label that is waited for is late; without
-    a join the window's ``length``."""
-    retain: Duration | None = None
-    half_life: Duration | None = None
+
+
+if TYPE_CHECKING:
+    WindowSettings = _NamedWindow
+else:
+    _KEY_TYPES = {"duration": Duration, "duration or zero": DurationOrZero, "count": PositiveCount}
+    WindowSettings = msgspec.defstruct(
+        "WindowSettings",
+        [
+            (key.name, _KEY_TYPES[key.type] | None, None)
+            for kind in KINDS.values()
+            for key in kind.keys
+        ],
+        bases=(_NamedWindow,),
+        module=__name__,
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+    )
 
 
 class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
