@@ -176,7 +176,7 @@ class WrongTokens:
                 got="more than are compared at a time",
                 where="this client's address",
                 remedy="send the right token a little later",
-                headers=(("retry-after", "5"),),
+                retry_seconds=5,
             )
         known.waiting += 1
         try:

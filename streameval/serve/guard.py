@@ -10,7 +10,7 @@ from streameval.errors import shown
 from streameval.serve.access import LOGIN_STYLE_HASH, Access, WrongTokens, login_page
 from streameval.serve.address import client_of, is_loopback
 from streameval.serve.asgi import App, Message, Receive, Scope, Send, header, respond
-from streameval.serve.fault import RefusedError
+from streameval.serve.fault import RefusedError, failure
 from streameval.serve.limits import Limits
 from streameval.serve.posted import Room, read_body
 
@@ -100,14 +100,7 @@ class Guard:
             if started:
                 # uvicorn closes the connection if the answer is not whole.
                 return
-            fault = RefusedError(
-                500,
-                expected="an answer",
-                got="a failure of streameval's own",
-                where="the server",
-                remedy="its log tells more",
-            )
-            await respond(with_headers, 500, fault.body())
+            await respond(with_headers, 500, failure().body())
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Check the request; True where it is answered with that."""
@@ -123,7 +116,8 @@ class Guard:
                 got="as many as may be, each with a request that is being answered",
                 where="the server",
                 remedy="send it again a little later",
-                headers=(("retry-after", "1"), ("connection", "close")),
+                retry_seconds=1,
+                headers=(("connection", "close"),),
             )
         if path == "/login":
             await self._login(scope, receive, send)

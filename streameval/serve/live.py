@@ -102,7 +102,7 @@ class Live:
                 got="one more",
                 where="/api/events",
                 remedy="close a page, or ask /api/report now and then",
-                headers=(("retry-after", "30"),),
+                retry_seconds=30,
             )
         self.listeners += 1
         gone = asyncio.create_task(_disconnected(receive))

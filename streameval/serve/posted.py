@@ -62,7 +62,7 @@ class Share:
                 got="more bodies than memory is set aside for",
                 where="the server",
                 remedy="send it again a little later",
-                headers=(("retry-after", "1"),),
+                retry_seconds=1,
             )
         self._room.free -= size
         self.taken += size
@@ -153,12 +153,7 @@ def check_lines(body: bytes, most: int) -> None:
     streameval.serve.fault.RefusedError: line 2: expected at most 20 bytes, got 21
     """
     if not body or body.isspace():
-        raise RefusedError(
-            400,
-            expected="one JSON object a line",
-            got="nothing",
-            where="the body",
-        )
+        raise RefusedError(400, expected="one JSON object a line", got="nothing", where="the body")
     # Nearly always the whole is shorter than a line may be.
     if len(body) > most:
         for number, line in enumerate(body.split(b"\n"), 1):
