@@ -20,7 +20,14 @@ from streameval.serve.asking import Asking
 from streameval.serve.fault import RefusedError, failure
 from streameval.serve.limits import Limits
 from streameval.serve.live import Live
-from streameval.serve.posted import Postbox, PostKind, Room, check_lines, one_line_each, read_body
+from streameval.serve.posted import (
+    BodyMemory,
+    Postbox,
+    PostKind,
+    check_lines,
+    one_line_each,
+    read_body,
+)
 from streameval.serve.prometheus import CONTENT_TYPE, Exposition
 from streameval.serve.readiness import Readiness
 from streameval.stream.settings import HttpSettings, ServeSettings
@@ -72,14 +79,14 @@ def application(
         publisher: Has the snapshots.
         inbox: Where posts go; None with `http` None.
         live: The stream of events.
-        threads: Where posts are stored, apart from those that answer questions, so that
-            a slow disk does not hold up the pages.
+        threads: Where posts are stored, separate from those that answer queries, so
+            that a slow disk does not delay the pages.
         clock: Seconds since 1970.
         started: When the server began, by this clock.
         limits: What clients may cost.
 
     Raises:
-        ConfigError: A setting that means nothing.
+        ConfigError: A setting is invalid.
     """
     readiness = Readiness(settings)
     files = StaticFiles()
@@ -91,7 +98,7 @@ def application(
         version=__version__,
     )
 
-    # Coroutines: they are answered while every thread is at work on other requests.
+    # Coroutines: they are answered while every thread handles other requests.
     async def healthz(request: Request) -> Response:
         return _json(Alive(True))
 
@@ -127,10 +134,10 @@ def application(
         Route("/api/events", _Events(live), methods=["GET"]),
     ]
     if inbox is not None and http is not None:
-        room = Room(max(limits.body_bytes, http.max_body_bytes))
+        memory = BodyMemory(max(limits.body_bytes, http.max_body_bytes))
         kinds: tuple[PostKind, ...] = ("predictions", "labels")
         for kind in kinds:
-            take = _taking(kind, http, inbox, room, threads, limits.body_seconds)
+            take = _taking(kind, http, inbox, memory, threads, limits.body_seconds)
             routes.append(Route(f"/v1/{kind}", take, methods=["POST"]))
     else:
         routes.append(Route("/v1/{kind}", _no_posts, methods=["POST"]))
@@ -154,7 +161,7 @@ def _json(content: object, code: int = 200, headers: dict[str, str] | None = Non
 
 def _answering(publisher: Publisher, described: Endpoint) -> Callable[[Request], Response]:
     # Not a coroutine: Starlette runs it in a thread, so that sorting ten thousand
-    # slices does not hold up the posts.
+    # slices does not delay the posts.
     def endpoint(request: Request) -> Response:
         data = publisher.current()
         if data is None:
@@ -163,7 +170,7 @@ def _answering(publisher: Publisher, described: Endpoint) -> Callable[[Request],
                 expected="a snapshot",
                 got="none yet",
                 where="the run",
-                remedy="ask again in a second",
+                remedy="repeat the request in a second",
                 retry_seconds=1,
             )
         query = request.query_params.multi_items()
@@ -176,18 +183,18 @@ def _taking(
     kind: PostKind,
     http: HttpSettings,
     inbox: Postbox,
-    room: Room,
+    memory: BodyMemory,
     threads: ThreadPoolExecutor,
     seconds: float,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def take(request: Request) -> Response:
-        with room.share() as share:
+        with memory.reserve() as reserved:
             body = await read_body(
                 request.scope,
                 request.receive,
                 most=http.max_body_bytes,
                 seconds=seconds,
-                share=share,
+                reserved=reserved,
             )
             body = one_line_each(body, header(request.scope, "content-type"))
             check_lines(body, http.max_line_bytes)
@@ -197,7 +204,7 @@ def _taking(
             except (StoreError, OSError) as error:
                 raise RefusedError(
                     503,
-                    expected="room in the inbox",
+                    expected="free space in the inbox",
                     got=str(error) if isinstance(error, StoreError) else "an error of the disk",
                     where="the inbox",
                     remedy="nothing of this body was taken; send it again later",
@@ -219,7 +226,7 @@ async def _no_posts(request: Request) -> Response:
 
 
 class _Events:
-    """The stream of events as an ASGI application: Starlette's responses know no bounds."""
+    """The stream of events as an ASGI application: Starlette does not bound its waits."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -282,7 +289,7 @@ class StaticFiles:
     """Files by name: those of ``static/``, plotly's script, the shipped rules and dashboard.
 
     Names are looked up in a table made at the start, so nothing outside it
-    can be asked for. A file that changes is read again.
+    is served. A file that changes is read again.
 
     Raises:
         MissingExtraError: plotly is not installed.
@@ -296,7 +303,7 @@ class StaticFiles:
 
     @property
     def names(self) -> list[str]:
-        """What can be asked for."""
+        """The names of the files."""
         return list(self._paths)
 
     def get(self, name: str) -> StaticFile:
@@ -317,7 +324,7 @@ class StaticFiles:
             return known[1]
         body = path.read_bytes()
         # The script changes with plotly's version only, and is large. The pages' own
-        # files are asked for again each time, to no cost where they did not change.
+        # files are requested again each time, at no cost where they did not change.
         cache = "private, max-age=2592000" if name == _PLOTLY else "no-cache"
         etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         file = StaticFile(body, _TYPES[path.suffix], etag, cache)

@@ -1,4 +1,4 @@
-"""A request that is refused: its status, and what the asker should do about it."""
+"""An HTTP error response: status, cause, and remedy for the client."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RefusedError(StreamevalError):
-    """A request that is not answered as asked.
+    """A request that is rejected.
 
     Args:
         status: The HTTP status, 4xx or 503.
-        expected: What would have been taken, in words.
-        got: What came; never a secret, and cut to a length.
+        expected: What is accepted, in words.
+        got: What was received; never a secret, and cut to a length.
         where: The parameter, header or line.
         remedy: What to do, a full clause; may be empty.
         headers: Further headers of the answer.
@@ -67,11 +67,11 @@ class RefusedError(StreamevalError):
 
 
 def failure() -> RefusedError:
-    """The answer where streameval itself has failed; the guard logs why."""
+    """The error of an exception that was not expected; the guard logs it."""
     return RefusedError(
         500,
         expected="an answer",
         got="a failure of streameval's own",
         where="the server",
-        remedy="its log tells more",
+        remedy="see its log",
     )

@@ -1,9 +1,9 @@
-"""Alerts: bounds on published metrics, and what becomes of them over time.
+"""Alerts: bounds on published metrics, and their states over time.
 
-Nothing here reads a clock or sends anything: values and the moment go in,
-states and transitions come out, and what is remembered is plain data that is
-kept with the checkpoint, so that a restart neither forgets an alert nor tells
-it twice.
+Nothing here reads a clock or sends anything: values and a time are the input,
+states and transitions the output, and the memory is plain data that is stored
+with the checkpoint, so that a restart neither forgets an alert nor repeats its
+transition.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Judgement(NamedTuple):
 
 
 class _Memory(msgspec.Struct, forbid_unknown_fields=True):
-    """What is remembered of an alert."""
+    """The stored state of an alert."""
 
     watched: str
     """What it is about: under a changed bound, metric or slice it starts anew."""
@@ -123,8 +123,8 @@ class AlertBook:
 
     An alert is ``ok``; ``pending`` while its bound is crossed for less than its
     for-duration; ``firing`` after that; ``undefined`` while its metric has no value
-    or too little support. What fires goes on firing until a value within the
-    bound is seen, because no value is no good news.
+    or too little support. A firing alert stays firing until a value within the
+    bound is seen: a missing value does not resolve it.
 
     Transitions stay in :attr:`unsent`, and in the saved state, until they are
     settled; a run that posts them nowhere settles them at once.
@@ -183,7 +183,7 @@ class AlertBook:
 
     @property
     def unsent(self) -> list[Transition]:
-        """Transitions that nobody has been told of for certain, the oldest first."""
+        """Transitions that are not confirmed as delivered, the oldest first."""
         return list(self._unsent.values())
 
     def settle(self, numbers: Iterable[int]) -> None:
@@ -198,9 +198,9 @@ class AlertBook:
         return state
 
     def restore(self, state: object) -> None:
-        """Go on from a state that :meth:`to_state` gave.
+        """Restore a state that :meth:`to_state` returned.
 
-        Alerts that are new, or that watch something else than they did, start anew.
+        Alerts that are new, or whose metric, window, slice or bound changed, start anew.
 
         Raises:
             StateError: It is no such state.
@@ -262,7 +262,7 @@ class AlertBook:
 
 
 def _reason(alert: AlertSettings, seen: Observed) -> str:
-    """Why the value says nothing; empty where it does."""
+    """Why the value cannot be compared with the bound; empty where it can."""
     if seen.value is None or math.isnan(seen.value):
         return seen.reason or "undefined"
     if seen.support < alert.min_support:
@@ -299,7 +299,7 @@ def _next_state(memory: _Memory, crossed: bool, wait: int, now: int) -> State:
 
 
 def restore_alerts(book: AlertBook, connection: sqlite3.Connection) -> str | None:
-    """Let a book go on from what a store holds.
+    """Restore a book from a store.
 
     Returns:
         The text in the store; None where there is none.
