@@ -1,4 +1,4 @@
-"""The compiled score index keeps the same laws, and gives the bits of the portable one."""
+"""The compiled score index keeps the same laws, and has the bits of the portable one."""
 
 from __future__ import annotations
 

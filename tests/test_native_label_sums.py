@@ -1,4 +1,4 @@
-"""The compiled sums over classes are those of the portable class, whatever comes."""
+"""The compiled sums over classes equal those of the portable class for any events."""
 
 from __future__ import annotations
 

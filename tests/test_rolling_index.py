@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import assert_same
 
 from streameval.errors import InputError
 from streameval.states.portable_index import PortableScoreIndex
 from streameval.states.rolling_index import RollingScoreIndex
 from streameval.states.sorted_blocks import SortedBlocks
-from tests.laws import assert_same
 
 EVENTS = st.lists(
     st.tuples(st.booleans(), st.sampled_from([-1.0, 0.0, 0.1, 0.5, 0.5000001, 2.0])), max_size=30
