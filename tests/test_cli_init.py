@@ -1,4 +1,4 @@
-"""``streameval init``: what it writes can be run as it is, and with every line switched on."""
+"""``streameval init``: its output is a valid configuration, also with every line enabled."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ OPTIONAL = {
     "prometheus_client": {"serve/prometheus.py"},
     "plotly": set(),
     "pyarrow": {"files/parquet.py"},
-    "river": {"demo/stream.py", "integrations/river.py"},
+    "river": {"demo/flights.py", "integrations/river.py"},
     "sklearn": {"plots.py"},
     "matplotlib": {"plots.py"},
 }

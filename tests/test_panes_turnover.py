@@ -1,4 +1,4 @@
-"""When time moves on to the next pane, a window follows what has left it and what has entered."""
+"""When time advances to the next pane, a window adds and evicts panes exactly."""
 
 from __future__ import annotations
 

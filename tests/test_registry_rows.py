@@ -1,4 +1,4 @@
-"""The registry itself: whole rows, names that are found, errors that say what to ask."""
+"""The registry itself: complete rows, names that are found, errors that name alternatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A configuration file: what is taken, what is refused in which words, and what is hidden."""
+"""A configuration file: what is accepted, the errors of the rest, and what is hidden."""
 
 from __future__ import annotations
 

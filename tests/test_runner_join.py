@@ -1,4 +1,4 @@
-"""A run with late, doubled, corrected and bad records, ended anywhere: always one result."""
+"""A run with late, doubled, corrected and bad records, stopped anywhere: one result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON API: every answer as openapi.json describes it, and right."""
+"""The JSON API: every response matches openapi.json, and its values are right."""
 
 from __future__ import annotations
 
