@@ -1,31 +1,23 @@
-"""An old store under changed settings: what begins, what is dropped, what is refused.
-
-A part that begins later (a window, a slice, the counts of labels, the sums of scores)
-holds the events from one moment on, and nothing of an earlier event ever enters it. With
-a join that moment is an *event time*, later than that of every record read before: so
-the event alone decides, also when its label is corrected a day later. Without a join no
-event is ever taken back, and what is read after the change counts.
-"""
+"""An old store under changed settings: what begins, what is dropped, what is refused."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import msgspec
-import numpy as np
 
-from streameval.errors import ConfigError, StoreError, shown
+from streameval.errors import ConfigError, shown
 from streameval.evaluator import Evaluator
 from streameval.event_time import duration, duration_text, iso_time
-from streameval.events import IntArray
 from streameval.metrics.registry import find
 from streameval.slices import OTHER, slice_order
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
+from streameval.stream.begins import BEGINS, Begins, Dimensions, read_begins
 from streameval.stream.config_objects import evaluator_of, slice_fields
 from streameval.stream.evaluators import fingerprint
 from streameval.stream.join.counts import JOIN_SPANS, read_join, read_spans
@@ -33,155 +25,11 @@ from streameval.stream.join.label_join import JOIN_LAYOUT, join_layout
 from streameval.stream.positions import read_positions
 from streameval.stream.settings import RunSettings, WindowSettings
 from streameval.stream.state_rows import StateRows, merged_windows
-from streameval.stream.store import Store, refused_change
+from streameval.stream.store import Store, changed_settings, decoded, refused_change
 from streameval.tally import Plan, Tally
 from streameval.windows import Panes, window_spec
 
-__all__ = [
-    "Begins",
-    "Evolution",
-    "Part",
-    "differences",
-    "evolution_of",
-    "note_begins",
-    "read_begins",
-    "since_text",
-    "while_running",
-]
-
-_BEGINS = "run.begins"
-
-Dimensions: TypeAlias = tuple[tuple[str, ...], ...]
-
-
-class Part(NamedTuple):
-    """What of an evaluator an event belongs to, where that is not all of it."""
-
-    dimensions: Dimensions
-    labels: bool
-    scores: bool
-
-
-class Begins(msgspec.Struct):
-    """Microseconds since 1970 from which on parts of a store hold events.
-
-    A part that is missing holds every event that the run has read.
-    """
-
-    joined: bool = False
-    """The moments are event times; otherwise times of reading (but for ``panes``)."""
-    windows: dict[str, int] = {}
-    slices: dict[str, int] = {}
-    labels: int | None = None
-    scores: int | None = None
-    panes: dict[str, int] = {}
-    """Windows whose panes before this event time had been dropped when ``retain`` grew."""
-
-    def parts(
-        self, window: str, dimensions: Dimensions, times: IntArray | None
-    ) -> list[tuple[IntArray | None, Part | None]]:
-        """Rows of a batch by the part of a window that they belong to.
-
-        Args:
-            window: The window's name.
-            dimensions: Of all its slices.
-            times: Event times; None where records have none.
-
-        Returns:
-            Ascending rows (None: all) and the part (None: the whole window). Rows
-            that the window holds nothing of are in none.
-        """
-        cuts = self._cuts(window)
-        if not cuts or times is None or not len(times) or int(times.min()) >= cuts[-1]:
-            return [(None, None)]
-        found: list[tuple[IntArray | None, Part | None]] = []
-        codes = np.searchsorted(np.array(cuts), times, side="right")
-        for code in np.unique(codes).tolist():
-            rows = np.flatnonzero(codes == code)
-            part = self.part(window, dimensions, int(times[rows[0]]))
-            if part is None or part.labels or part.scores:
-                found.append((rows, part))
-        return found
-
-    def _cuts(self, window: str) -> list[int]:
-        cuts = {self.panes.get(window)}
-        if self.joined:
-            cuts |= {self.windows.get(window), self.labels, self.scores, *self.slices.values()}
-        return sorted(cut for cut in cuts if cut is not None)
-
-    def part(self, window: str, dimensions: Dimensions, time: int) -> Part | None:
-        """The part of a window that an event of this time belongs to; None: all of it."""
-
-        def holds(begin: int | None) -> bool:
-            return begin is None or time >= begin
-
-        there = holds(self.panes.get(window))
-        if self.joined:
-            there = there and holds(self.windows.get(window))
-            part = Part(
-                tuple(d for d in dimensions if holds(self.slices.get("+".join(d)))),
-                there and holds(self.labels),
-                there and holds(self.scores),
-            )
-            return None if part == (dimensions, True, True) else part
-        return None if there else Part((), False, False)
-
-
-def read_begins(connection: sqlite3.Connection) -> Begins:
-    """What a store notes of them."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (_BEGINS,)).fetchone()
-    return Begins() if row is None else _decoded(row[0], Begins, "since when parts hold events")
-
-
-def _decoded(text: str, kind: Any, what: str) -> Any:
-    """A value out of a store; raises StoreError for a damaged one."""
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.MsgspecError as error:
-        raise StoreError(
-            f"{what} is damaged in the store: {error}; restore a copy of it, or begin a new one"
-        ) from None
-
-
-def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> str:
-    """Have the reports of a window say since when its parts hold events; the same in words."""
-    spec = window_spec(evaluator.options["window"])
-    since = begins.windows.get(window)
-    cut = begins.panes.get(window)
-    newest = evaluator.newest
-    if cut is not None and isinstance(spec, Panes) and newest is not None:
-        first = (newest // spec.pane_us - spec.panes + 1) * spec.pane_us
-        if first < cut:
-            since = cut if since is None else max(since, cut)
-    slices = {
-        name: iso_time(begin)
-        for name, begin in sorted(begins.slices.items())
-        if since is None or begin > since
-    }
-    notes: dict[str, Any] = {
-        "since": None if since is None else iso_time(since),
-        "slices_since": slices or None,
-    }
-    for name, begin in (("labels_since", begins.labels), ("scores_since", begins.scores)):
-        later = begin is not None and (since is None or begin > since)
-        notes[name] = iso_time(begin) if begin is not None and later else None
-    evaluator.note(notes, later=begins.labels is not None or begins.scores is not None)
-    return since_text(notes)
-
-
-def since_text(notes: Mapping[str, Any]) -> str:
-    """What the notes of a report say of when its parts begin; empty where they hold all events.
-
-    >>> since_text({"since": "2026-01-02T00:00:00Z", "slices_since": {"device": "2026-02-01"}})
-    ', since 2026-01-02T00:00:00Z, slice device since 2026-02-01'
-    """
-    told = [
-        ("since", notes.get("since")),
-        ("labels since", notes.get("labels_since")),
-        ("scores since", notes.get("scores_since")),
-        *((f"slice {name} since", at) for name, at in (notes.get("slices_since") or {}).items()),
-    ]
-    return "".join(f", {what} {moment}" for what, moment in told if moment is not None)
+__all__ = ["Evolution", "differences", "evolution_of", "while_running"]
 
 
 @dataclass
@@ -218,7 +66,7 @@ class Evolution:
             connection.execute("DELETE FROM meta WHERE key LIKE 'config.%'")
             for key, value in fingerprint(self.settings).items():
                 store.set_meta(f"config.{key}", value)
-            store.set_meta(_BEGINS, msgspec.json.encode(self.begins, order="sorted").decode())
+            store.set_meta(BEGINS, msgspec.json.encode(self.begins, order="sorted").decode())
             if self.layout is not None:
                 store.set_meta(JOIN_LAYOUT, msgspec.json.encode(self.layout).decode())
 
@@ -260,7 +108,7 @@ class _Finder:
         was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
         # What an older release did not note is as it is now.
-        self._was = {key: _decoded(value, Any, key) for key, value in {**got, **was}.items()}
+        self._was = {key: decoded(value, Any, f"{key} is") for key, value in {**got, **was}.items()}
         begins = read_begins(connection)
         begins.joined = settings.join is not None
         self.evolution = Evolution(settings, begins, changed=was != got)
@@ -285,7 +133,7 @@ class _Finder:
             return
         for key in _FIXED:
             if self._was.get(key) != self._got.get(key):
-                raise self._refused(key, self._was.get(key), self._got.get(key))
+                raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
         self._merged = merged_windows(self._connection)
         self._old = self._evaluator()
         self._new = evaluator_of(self._settings, WindowSettings(name="all"))
@@ -314,9 +162,6 @@ class _Finder:
     def _differs(self, key: str) -> bool:
         return bool(self._was.get(key) != self._got.get(key))
 
-    def _refused(self, key: str, was: Any, got: Any, remedy: str = "") -> ConfigError:
-        return refused_change(self._path, key, was, got, remedy)
-
     def _since(self) -> str:
         """From when on what begins holds events."""
         if self._begin is None:
@@ -340,7 +185,7 @@ class _Finder:
 
     def _alerts(self) -> None:
         row = self._connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
-        book = {} if row is None else _decoded(row[0], dict[str, Any], "the book of alerts")
+        book = {} if row is None else decoded(row[0], dict[str, Any], "the book of alerts is")
         known = set(book.get("alerts", ()))
         wanted = {alert.name for alert in self._settings.alert}
         self.evolution.lines += [f"alert {name!r} begins now" for name in sorted(wanted - known)]
@@ -378,7 +223,7 @@ class _Finder:
         key = "fields.scores"
         fed, feeds = self._was[key], self._got[key]
         if fed != feeds and fed is not None:
-            raise self._refused(key, fed, feeds)
+            raise refused_change(self._path, key, fed, feeds)
         old = self._old.plan.keeps - {"confusion"} if fed else frozenset()
         new = self._new.plan.keeps - {"confusion"} if feeds else frozenset()
         self._old_scores = old
@@ -462,7 +307,7 @@ class _Finder:
         if self._settings.evaluator.task == "binary":
             allowed = set(self._new.labels)
         if known - allowed:
-            raise self._refused(key, sorted(known, key=str), got)
+            raise refused_change(self._path, key, sorted(known, key=str), got)
         self._say(
             f"{key}: {shown(got) if got else 'any'} from now on; a record that was refused for "
             "its label before is in quarantine: store quarantine --replay counts it"
@@ -495,7 +340,7 @@ class _Finder:
         kept = [e for name, e in self._merged.items() if name in self._got["window"]]
         if most > was and any(evaluator.slices_overflowed for evaluator in kept):
             # A slice that gets its room only now would lack what is in "(other)".
-            raise self._refused(key, was, most, "give the windows new names, ")
+            raise refused_change(self._path, key, was, most, "give the windows new names, ")
         wanted = {frozenset(names) for names in _dimensions(self._new)}
         for evaluator in kept:
             opened = sum(
@@ -534,7 +379,9 @@ class _Finder:
         remedy = "give the window another name, "
         for key in [*was, *got]:
             if key not in ("length", "lateness", "retain") and was.get(key) != got.get(key):
-                raise self._refused(f"window.{name}.{key}", was.get(key), got.get(key), remedy)
+                raise refused_change(
+                    self._path, f"window.{name}.{key}", was.get(key), got.get(key), remedy
+                )
         before, after = window_spec(was), window_spec(got)
         assert isinstance(before, Panes)
         assert isinstance(after, Panes)
@@ -548,7 +395,7 @@ class _Finder:
         # With a join, the join alone decides what is late.
         judged = late_by[0] != late_by[1] and not self.evolution.begins.joined
         if judged and evaluator.arrivals[late]:
-            raise self._refused(f"window.{name}.lateness", *late_by, remedy)
+            raise refused_change(self._path, f"window.{name}.lateness", *late_by, remedy)
         text = f"window {name!r}: {duration_text(after.length_us)} long, keeps panes for "
         text += duration_text(after.retain_us)
         number = newest // after.pane_us
@@ -577,13 +424,10 @@ class _Finder:
             first = _first_pane(window_spec(options["window"]), evaluator.newest, cut)
 
             def changed(state: dict[str, Any]) -> dict[str, Any]:
-                if "panes" in state:
-                    kept = [row for row in state["panes"] if row["pane"] >= first]
-                    return {"panes": [{**row, "tally": tally(row["tally"])} for row in kept]}
-                if "epochs" in state:
-                    return {
-                        "epochs": [{**row, "tally": tally(row["tally"])} for row in state["epochs"]]
-                    }
+                for buckets in ("panes", "epochs"):
+                    if buckets in state:
+                        rows = [r for r in state[buckets] if r.get("pane", first) >= first]
+                        return {buckets: [{**r, "tally": tally(r["tally"])} for r in rows]}
                 return tally(state)
 
             def tally(state: dict[str, Any]) -> dict[str, Any]:
@@ -617,13 +461,10 @@ def _first_pane(spec: object, newest: int | None, cut: int | None) -> int:
     return oldest if cut is None else max(oldest, cut // spec.pane_us)
 
 
-def _tallies(window: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _tallies(window: dict[str, Any]) -> list[dict[str, Any]]:
     """The tallies in the written form of a window."""
-    rows = window.get("panes", window.get("epochs"))
-    if rows is None:
-        yield window
-    else:
-        yield from (row["tally"] for row in rows)
+    rows = window.get("panes", window.get("epochs", [{"tally": window}]))
+    return [row["tally"] for row in rows]
 
 
 def _tally(before: Tally, plan: Plan, fresh: set[str], threshold: float | None) -> dict[str, Any]:
@@ -707,13 +548,5 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
 
 def differences(now: RunSettings, wanted: RunSettings) -> list[str]:
     """The keys in which settings differ, without their values, which may be secrets."""
-    return list(_differences(msgspec.to_builtins(now), msgspec.to_builtins(wanted), ""))
-
-
-def _differences(now: dict[str, Any], wanted: dict[str, Any], before: str) -> Iterator[str]:
-    for name in {**now, **wanted}:
-        one, other = now.get(name), wanted.get(name)
-        if isinstance(one, dict) and isinstance(other, dict):
-            yield from _differences(one, other, f"{before}{name}.")
-        elif one != other:
-            yield f"{before}{name}"
+    found = changed_settings("", msgspec.to_builtins(now), msgspec.to_builtins(wanted))
+    return [key for key, _, _ in found]

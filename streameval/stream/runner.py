@@ -12,11 +12,11 @@ from streameval.errors import SourceError
 from streameval.event_time import duration, iso_time, wall_time
 from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
+from streameval.stream.begins import read_begins
 from streameval.stream.checkpoint_policy import CheckpointPolicy
 from streameval.stream.config_objects import kept_metrics
 from streameval.stream.counting import Counting
 from streameval.stream.evaluators import open_evaluators
-from streameval.stream.evolution import read_begins
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.lateness import LateLog
 from streameval.stream.partition_rows import PartitionRows

@@ -15,9 +15,9 @@ from streameval.evaluator import Evaluator
 from streameval.event_time import iso_time
 from streameval.report import ReportRow
 from streameval.slices import slice_name
+from streameval.stream.begins import Begins, note_begins
 from streameval.stream.config_objects import main_metrics
 from streameval.stream.evaluators import window_kind, window_spec_text
-from streameval.stream.evolution import Begins, note_begins
 from streameval.stream.lateness import LateShare
 from streameval.stream.settings import RunSettings
 from streameval.view import PaneReports, View

@@ -30,6 +30,8 @@ __all__ = [
     "SCHEMA_VERSION",
     "Store",
     "StoreLock",
+    "changed_settings",
+    "decoded",
     "commits_noted",
     "finish_restore",
     "in_window_order",
@@ -503,8 +505,8 @@ def _settle(
         known = dict(connection.execute("SELECT key, value FROM meta"))
     for key, value in fingerprint.items():
         before = known.get(f"config.{key}")
-        if before != value:
-            raise refused_change(path, *_difference(key, _decoded(before), _decoded(value)))
+        for change in changed_settings(key, _decoded(before), _decoded(value)):
+            raise refused_change(path, *change)
 
 
 def keep_window_order(store: Store, settings: RunSettings) -> None:
@@ -560,20 +562,37 @@ def _decoded(text: str | None) -> Any:
         return text
 
 
-def _difference(key: str, was: Any, got: Any) -> tuple[str, Any, Any]:
-    """The first place where two settings differ, and what stands there.
+def decoded(text: str | bytes, kind: Any, what: str) -> Any:
+    """A JSON value out of a store.
+
+    Args:
+        text: As it was read.
+        kind: The type that is expected.
+        what: The subject of the error, with its verb.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except ValueError as error:
+        raise StoreError(f"{what} damaged in the store: {error}; {_RESTORE}") from None
+
+
+def changed_settings(key: str, was: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Every place where two settings differ: its key, and both values; None for a missing one.
 
     >>> was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
-    >>> _difference("window", was, {"hour": {"kind": "panes", "lateness": 3_600_000_000}})
-    ('window.hour.lateness', 86400000000, 3600000000)
-    >>> _difference("window", {"all": {}}, {"all": {}, "day": {"length": 3}})
-    ('window.day', None, {'length': 3})
+    >>> got = {"hour": {"kind": "panes", "lateness": 3_600_000_000}, "day": {"length": 3}}
+    >>> list(changed_settings("window", was, got))
+    [('window.hour.lateness', 86400000000, 3600000000), ('window.day', None, {'length': 3})]
     """
     if isinstance(was, dict) and isinstance(got, dict):
-        for name in [*was, *(name for name in got if name not in was)]:
-            if was.get(name) != got.get(name):
-                return _difference(f"{key}.{name}", was.get(name), got.get(name))
-    return key, was, got
+        for name in {**was, **got}:
+            path = f"{key}.{name}" if key else name
+            yield from changed_settings(path, was.get(name), got.get(name))
+    elif was != got:
+        yield key, was, got
 
 
 _DEFAULTS = {

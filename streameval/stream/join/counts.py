@@ -11,6 +11,7 @@ import msgspec
 from streameval.errors import StoreError
 from streameval.stream.join.coverage import Coverage, SavedCoverage
 from streameval.stream.join.watermark import SavedWatermark
+from streameval.stream.store import decoded
 
 __all__ = [
     "JOIN_SPANS",
@@ -63,12 +64,8 @@ class JoinSpans(msgspec.Struct):
 
 def read_spans(text: str) -> JoinSpans:
     """The spans that were noted; raises StoreError for damaged ones."""
-    try:
-        return msgspec.json.decode(text, type=JoinSpans)
-    except ValueError as error:
-        raise StoreError(
-            f"the join's spans are damaged: {error}; restore the store from a copy of it"
-        ) from None
+    spans: JoinSpans = decoded(text, JoinSpans, "the join's spans are")
+    return spans
 
 
 def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:

@@ -49,7 +49,7 @@ from streameval.stream.join.watermark import Watermark
 from streameval.stream.lateness import LateShare
 from streameval.stream.records.fields import record_fields
 from streameval.stream.settings import EvaluatorSettings, FieldSettings, RunSettings
-from streameval.stream.store import Store
+from streameval.stream.store import Store, decoded
 
 __all__ = ["JOIN_LAYOUT", "LabelJoin", "Outcome", "join_layout", "open_join"]
 
@@ -220,12 +220,7 @@ def join_layout(
     Those that the store has come first and stay where they are, wanted or not: what
     was kept of earlier predictions has these, and nothing of those that follow.
     """
-    try:
-        kept = msgspec.json.decode(meta.get(JOIN_LAYOUT, "[]"), type=list[str])
-    except msgspec.MsgspecError as error:
-        raise StoreError(
-            f"the columns of waiting predictions are damaged: {error}; restore a copy of the store"
-        ) from None
+    kept = decoded(meta.get(JOIN_LAYOUT, "[]"), list[str], "the columns of waiting predictions are")
     wanted = record_fields(fields, evaluator, join=True).prediction
     names = [field.column for field in wanted if field.column not in ("id", "time")]
     return list(dict.fromkeys([*kept, *names]))
