@@ -158,7 +158,7 @@ def test_a_full_database_is_told_and_nothing_is_lost(path: str) -> None:
                 "VALUES (0, '', '', 0, '', '', 0, zeroblob(1000000))"
             )
 
-    with pytest.raises(StoreError, match=r"disk is full: free some space.*what was checkpointed is safe"):
+    with pytest.raises(StoreError, match=r"disk is full: free some space.*checkpointed is safe"):
         fill()
     assert store.counters() == {"events": 1}
     store.close()

@@ -45,7 +45,7 @@ class Begins(msgspec.Struct):
     """
 
     joined: bool = False
-    """The moments are event times; otherwise times of reading (but for ``panes``)."""
+    """The moments are event times; otherwise times of reading (except ``panes``)."""
     windows: dict[str, int] = {}
     slices: dict[str, int] = {}
     labels: int | None = None
@@ -141,10 +141,10 @@ def since_text(notes: Mapping[str, Any]) -> str:
     >>> since_text({"since": "2026-01-02T00:00:00Z", "slices_since": {"device": "2026-02-01"}})
     ', since 2026-01-02T00:00:00Z, slice device since 2026-02-01'
     """
-    told = [
+    parts = [
         ("since", notes.get("since")),
         ("labels since", notes.get("labels_since")),
         ("scores since", notes.get("scores_since")),
         *((f"slice {name} since", at) for name, at in (notes.get("slices_since") or {}).items()),
     ]
-    return "".join(f", {what} {moment}" for what, moment in told if moment is not None)
+    return "".join(f", {what} {moment}" for what, moment in parts if moment is not None)

@@ -1,4 +1,4 @@
-"""An old store under changed settings: what begins, what is dropped, what is refused."""
+"""An old store under changed settings: parts that begin or are dropped, and refused changes."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ __all__ = ["Evolution", "differences", "evolution_of", "while_running"]
 
 @dataclass
 class Evolution:
-    """What changed settings do to a store; nothing is changed before :meth:`apply`."""
+    """The effect of changed settings on a store; :meth:`apply` changes it."""
 
     settings: RunSettings
     begins: Begins
     changed: bool = False
     """Whether the store has to be written."""
     lines: list[str] = field(default_factory=list)
-    """A line for each change, for people."""
+    """A line of text for each change."""
     drops: dict[str, str] = field(default_factory=dict)
-    """From the name that ``--drop`` takes to what would be lost."""
+    """From the name that ``--drop`` takes to the data that would be lost, in words."""
     removed: list[str] = field(default_factory=list)
     """Windows that are no longer kept."""
     steps: dict[str, Callable[[Evaluator], Evaluator]] = field(default_factory=dict)
-    """From a window that stays to what becomes of each of its states."""
+    """From a window that is kept to the conversion of its states."""
     layout: list[str] | None = None
     """Columns of the predictions that a join has kept so far."""
 
     def apply(self, store: Store) -> None:
-        """Make the store what a run of these settings goes on with, in one transaction.
+        """Convert the store to these settings, in one transaction.
 
         Raises:
             StoreError: It cannot be read or written; nothing has changed then.
@@ -74,7 +74,7 @@ class Evolution:
 def evolution_of(
     path: str, connection: sqlite3.Connection, settings: RunSettings, now: int
 ) -> Evolution:
-    """What a store has to become to go on under these settings.
+    """Compare a store with settings, and find how it has to be converted.
 
     Args:
         path: Of the store, for messages.
@@ -83,18 +83,18 @@ def evolution_of(
         now: Microseconds since 1970.
 
     Raises:
-        ConfigError: A change of what the stored events mean; one line with the key.
+        ConfigError: A change that the stored counts rule out; one line with the key.
         StoreError: The store is damaged.
     """
-    found = _Finder(path, connection, settings, now)
-    found.look()
+    found = _Comparison(path, connection, settings, now)
+    found.compare()
     return found.evolution
 
 
 _FIXED = ("evaluator.task", "evaluator.positive", "join", "fields.weight", "fields.y_pred")
 
 
-class _Finder:
+class _Comparison:
     """Compares the settings that a store was begun with and those of a run."""
 
     def __init__(
@@ -107,7 +107,7 @@ class _Finder:
         got = fingerprint(settings)
         was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
-        # What an older release did not note is as it is now.
+        # Settings that an older release did not write are unchanged.
         self._was = {key: decoded(value, Any, f"{key} is") for key, value in {**got, **was}.items()}
         begins = read_begins(connection)
         begins.joined = settings.join is not None
@@ -120,30 +120,30 @@ class _Finder:
         self._fresh: set[str] = set()
         self._derives = False
 
-    def look(self) -> None:
+    def compare(self) -> None:
         """Find every change; raises ConfigError for the first that is refused."""
-        self._alerts()
-        self._wait()
+        self._compare_alerts()
+        self._compare_wait()
         if self._was == self._got:
             return
         query = "SELECT (SELECT count(*) FROM positions) + (SELECT count(*) FROM states)"
         if not self._connection.execute(query).fetchone()[0]:
-            self._say("no record was read before: all settings are taken over")
+            self._report("no record was read before: all settings are taken over")
             self.evolution.begins = Begins(joined=self.evolution.begins.joined)
             return
         for key in _FIXED:
             if self._was.get(key) != self._got.get(key):
                 raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
         self._merged = merged_windows(self._connection)
-        self._old = self._evaluator()
+        self._old = self._old_evaluator()
         self._new = evaluator_of(self._settings, WindowSettings(name="all"))
-        self._metrics()
-        self._scores()
-        self._threshold()
-        self._labels()
-        self._slices()
-        self._max_slices()
-        self._windows()
+        self._compare_metrics()
+        self._compare_scores()
+        self._compare_threshold()
+        self._compare_labels()
+        self._compare_slices()
+        self._compare_max_slices()
+        self._compare_windows()
         if self._settings.join is not None:
             before = msgspec.structs.replace(
                 self._settings.evaluator, slices=self._was["evaluator.slices"]
@@ -151,9 +151,9 @@ class _Finder:
             self.evolution.layout = join_layout(self._settings.fields, before, self._meta)
         for window in self._settings.window:
             if window.name in self._merged:
-                self.evolution.steps[window.name] = self._step(window)
+                self.evolution.steps[window.name] = self._conversion(window)
 
-    def _say(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         self.evolution.lines.append(text)
 
     def _drop(self, name: str, text: str) -> None:
@@ -162,16 +162,16 @@ class _Finder:
     def _differs(self, key: str) -> bool:
         return bool(self._was.get(key) != self._got.get(key))
 
-    def _since(self) -> str:
-        """From when on what begins holds events."""
+    def _beginning(self) -> str:
+        """Since when a new part holds events, in words."""
         if self._begin is None:
             return "begins now: no event was read before"
         if self.evolution.begins.joined:
             return f"begins now: it holds predictions from {iso_time(self._begin)} on"
         return "begins now: it holds what is read from now on"
 
-    def _evaluator(self) -> Evaluator:
-        """An evaluator as the store was begun with."""
+    def _old_evaluator(self) -> Evaluator:
+        """An evaluator of the store's settings."""
         was = self._was
         binary = was["evaluator.task"] == "binary"
         return Evaluator(
@@ -183,7 +183,7 @@ class _Finder:
             slices=[tuple(slice_fields(part)) for part in was["evaluator.slices"]],
         )
 
-    def _alerts(self) -> None:
+    def _compare_alerts(self) -> None:
         row = self._connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
         book = {} if row is None else decoded(row[0], dict[str, Any], "the book of alerts is")
         known = set(book.get("alerts", ()))
@@ -191,7 +191,7 @@ class _Finder:
         self.evolution.lines += [f"alert {name!r} begins now" for name in sorted(wanted - known)]
         self.evolution.lines += [f"alert {name!r} is removed" for name in sorted(known - wanted)]
 
-    def _wait(self) -> None:
+    def _compare_wait(self) -> None:
         noted = self._meta.get(JOIN_SPANS)
         if noted is None or self._settings.join is None:
             return
@@ -200,26 +200,25 @@ class _Finder:
         if was != wait:
             counts = read_join(self._connection) or {}
             late = counts.get("too_late", 0) + counts.get("expired", 0)
-            self._say(
+            self._report(
                 f"join.wait: {duration_text(wait)} instead of {duration_text(was)} for labels that "
                 f"are read from now on; {late:,} that were too late or expired stay so"
             )
 
-    def _metrics(self) -> None:
+    def _compare_metrics(self) -> None:
         was, got = self._was["evaluator.metrics"], self._got["evaluator.metrics"]
         if was is None or got is None:
             if was != got:
-                self._say("evaluator.metrics: " + ("the usual ones" if got is None else "chosen"))
+                self._report(
+                    "evaluator.metrics: " + ("the usual ones" if got is None else "chosen")
+                )
             return
-        for name in got:
-            if name not in was:
-                self._say(f"metric {name!r} is added")
-        for name in was:
-            if name not in got:
-                self._say(f"metric {name!r} is no longer shown")
+        lines = [f"metric {name!r} is added" for name in got if name not in was]
+        lines += [f"metric {name!r} is no longer shown" for name in was if name not in got]
+        self.evolution.lines += lines
 
-    def _scores(self) -> None:
-        """What is kept of scores, and from when on."""
+    def _compare_scores(self) -> None:
+        """The states of scores: kept, dropped, or begun anew."""
         key = "fields.scores"
         fed, feeds = self._was[key], self._got[key]
         if fed != feeds and fed is not None:
@@ -235,27 +234,27 @@ class _Finder:
         if new and not old:
             self._fresh |= new
             begins.scores = self._begin
-            self._say(f"what is kept of scores ({self._metrics_of(new)}) {self._since()}")
+            self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
         elif rebinned or new - old - derived:
             self._fresh |= new
             begins.scores = self._begin
             self._drop("scores", f"the sums of scores ({self._metrics_of(old)})")
-            self._say(f"what is kept of scores ({self._metrics_of(new)}) {self._since()}")
+            self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
         elif old - new:
             self._drop("scores", f"the sums of scores ({self._metrics_of(old - new)})")
         elif self._differs("evaluator.bins"):
-            self._say(f"evaluator.bins: {self._got['evaluator.bins']} for all events")
+            self._report(f"evaluator.bins: {self._got['evaluator.bins']} for all events")
         if not new:
             begins.scores = None
 
     def _metrics_of(self, states: Iterable[str]) -> str:
-        """The metrics that rest on any of these states, in words."""
+        """The metrics that need any of these states, in words."""
         task = self._settings.evaluator.task
         names = {*(self._was["evaluator.metrics"] or ()), *(self._got["evaluator.metrics"] or ())}
         found = [name for name in sorted(names) if {*find(name, task).states} & {*states}]
         return ", ".join(found) or "all metrics of them"
 
-    def _threshold(self) -> None:
+    def _compare_threshold(self) -> None:
         """Counts of labels: kept, derived from the scores, or begun anew."""
         key = "evaluator.threshold"
         begins = self.evolution.begins
@@ -263,7 +262,7 @@ class _Finder:
         has = "confusion" in self._new.plan.keeps
         moved = self._differs(key) and not self._was["fields.y_pred"]
         if self._differs(key) and not moved:
-            self._say(f"{key}: not used, as records bring their y_pred")
+            self._report(f"{key}: not used, as records bring their y_pred")
         if not has:
             if had:
                 self._drop("labels", "the counts of labels")
@@ -275,16 +274,16 @@ class _Finder:
         if self._derivable(had):
             self._derives = True
             begins.labels = begins.scores
-            self._say(f"{what} counts of labels are derived exactly from all scores kept so far")
+            self._report(f"{what} counts of labels are derived exactly from all scores kept so far")
             return
         self._fresh.add("confusion")
         begins.labels = self._begin
         if had:
             self._drop("labels", "the counts of labels at the old threshold")
-        self._say(f"{what} counting of labels {self._since()}")
+        self._report(f"{what} counting of labels {self._beginning()}")
 
     def _derivable(self, had: bool) -> bool:
-        """Whether the scores that are kept give the counts of all labels, exactly."""
+        """Whether the counts of all labels follow exactly from the scores that are kept."""
         begins = self.evolution.begins
         fewer = had and (begins.scores or 0) > (begins.labels or 0)
         if self._was["fields.y_pred"] or "index" not in self._old_scores or fewer:
@@ -295,7 +294,7 @@ class _Finder:
             for tally in _tallies(evaluator.to_state()["window"])
         )
 
-    def _labels(self) -> None:
+    def _compare_labels(self) -> None:
         key = "evaluator.labels"
         was, got = self._was[key], self._got[key]
         if was == got:
@@ -308,12 +307,12 @@ class _Finder:
             allowed = set(self._new.labels)
         if known - allowed:
             raise refused_change(self._path, key, sorted(known, key=str), got)
-        self._say(
+        self._report(
             f"{key}: {shown(got) if got else 'any'} from now on; a record that was refused for "
             "its label before is in quarantine: store quarantine --replay counts it"
         )
 
-    def _slices(self) -> None:
+    def _compare_slices(self) -> None:
         old = {frozenset(names): "+".join(names) for names in _dimensions(self._old)}
         new = {frozenset(names): "+".join(names) for names in _dimensions(self._new)}
         begins = self.evolution.begins.slices
@@ -324,7 +323,7 @@ class _Finder:
                 continue
             if self._begin is not None:
                 begins[name] = self._begin
-            self._say(f"slice {name!r} {self._since()}")
+            self._report(f"slice {name!r} {self._beginning()}")
         for names, name in old.items():
             if names not in new:
                 begins.pop(name, None)
@@ -332,14 +331,14 @@ class _Finder:
                 count = sum(names == {k for k, _ in key} for key in values)
                 self._drop(f"slice.{name}", f"slice {name!r} and its {count:,} values")
 
-    def _max_slices(self) -> None:
+    def _compare_max_slices(self) -> None:
         key = "evaluator.max_slices"
         if not self._differs(key):
             return
         was, most = self._was[key], self._got[key]
         kept = [e for name, e in self._merged.items() if name in self._got["window"]]
         if most > was and any(evaluator.slices_overflowed for evaluator in kept):
-            # A slice that gets its room only now would lack what is in "(other)".
+            # A slice that is opened only now would lack its events in "(other)".
             raise refused_change(self._path, key, was, most, "give the windows new names, ")
         wanted = {frozenset(names) for names in _dimensions(self._new)}
         for evaluator in kept:
@@ -353,9 +352,9 @@ class _Finder:
                     f"{key}: expected at least {opened}, the slices that are open in "
                     f"{self._path}, got {most}"
                 )
-        self._say(f"{key}: {most:,} instead of {was:,}")
+        self._report(f"{key}: {most:,} instead of {was:,}")
 
-    def _windows(self) -> None:
+    def _compare_windows(self) -> None:
         was, got = self._was["window"], self._got["window"]
         begins = self.evolution.begins
         for name in was:
@@ -369,13 +368,13 @@ class _Finder:
         for name in got:
             if name in was:
                 if was[name] != got[name]:
-                    self._changed_window(name, was[name], got[name])
+                    self._compare_window(name, was[name], got[name])
                 continue
             if self._begin is not None:
                 begins.windows[name] = self._begin
-            self._say(f"window {name!r} {self._since()}")
+            self._report(f"window {name!r} {self._beginning()}")
 
-    def _changed_window(self, name: str, was: dict[str, Any], got: dict[str, Any]) -> None:
+    def _compare_window(self, name: str, was: dict[str, Any], got: dict[str, Any]) -> None:
         remedy = "give the window another name, "
         for key in [*was, *got]:
             if key not in ("length", "lateness", "retain") and was.get(key) != got.get(key):
@@ -388,7 +387,7 @@ class _Finder:
         evaluator = self._merged.get(name)
         newest = None if evaluator is None else evaluator.newest
         if evaluator is None or newest is None:
-            self._say(f"window {name!r}: changed before its first event")
+            self._report(f"window {name!r}: changed before its first event")
             return
         late = "late_dropped" if after.lateness_us > before.lateness_us else "late_kept"
         late_by = (before.lateness_us, after.lateness_us)
@@ -409,10 +408,10 @@ class _Finder:
             gone = sum(pane <= number - after.retained for pane in panes)
             if gone:
                 self._drop(f"panes.{name}", f"{gone:,} panes of window {name!r}")
-        self._say(text)
+        self._report(text)
 
-    def _step(self, window: WindowSettings) -> Callable[[Evaluator], Evaluator]:
-        """What becomes of a state of a window."""
+    def _conversion(self, window: WindowSettings) -> Callable[[Evaluator], Evaluator]:
+        """The conversion of a state of a window."""
         blank = evaluator_of(self._settings, window)
         options, plan = blank.options, blank.plan
         dimensions = {frozenset(names): names for names in _dimensions(blank)}
@@ -454,7 +453,7 @@ def _dimensions(evaluator: Evaluator) -> Dimensions:
 
 
 def _first_pane(spec: object, newest: int | None, cut: int | None) -> int:
-    """The oldest pane that is kept; whatever where there is none."""
+    """The oldest pane that is kept; any number for a window without panes."""
     if not isinstance(spec, Panes) or newest is None:
         return 0
     oldest = newest // spec.pane_us - spec.retained + 1
@@ -474,7 +473,7 @@ def _tally(before: Tally, plan: Plan, fresh: set[str], threshold: float | None) 
         before: The tally.
         plan: What is kept from now on.
         fresh: States that begin anew.
-        threshold: Where labels are derived from scores, at this one.
+        threshold: If labels are derived from scores, the threshold.
     """
     after = Tally(plan).to_state()
     for name in plan.keeps - fresh:
@@ -490,7 +489,7 @@ def _tally(before: Tally, plan: Plan, fresh: set[str], threshold: float | None) 
 
 
 def _confusion_at(index: ScoreIndex, threshold: float) -> ConfusionCounts:
-    """What the scores of an index count at a threshold."""
+    """The confusion matrix of the scores of an index at a threshold."""
     counts = ConfusionCounts()
     groups = index.groups()
     above = groups.scores >= threshold
@@ -506,7 +505,7 @@ _WHILE_RUNNING = ("alert", "webhook", "checkpoint", "quarantine", "serve", "http
 
 
 def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:
-    """What a run can take over of other settings, and the keys that wait for its next start.
+    """The settings that a run can adopt from others, and the keys that require a restart.
 
     >>> from streameval.stream.settings import CheckpointSettings
     >>> wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every="5s"))

@@ -105,7 +105,7 @@ class StoreLock:
     process leaves none behind. The file stays, with the pid of its last holder:
     deleting it would let two processes lock two files of one name.
 
-    Beside the pid stands how many commits the store has seen. It is written after each of
+    It also holds the number of commits of the store, which is written after each of
     them, so a store with fewer has lost some: SQLite treats a damaged end of its write-ahead
     log like one that a crash left unfinished, and drops it without an error.
 
@@ -264,7 +264,7 @@ def open_store(
     evolve: Callable[[Store], None] | None = None,
     busy_seconds: float = 10.0,
 ) -> Store:
-    """Open a store for writing, or begin a new one where there is none.
+    """Open a store for writing, or begin a new one.
 
     Args:
         path: The file; its directory must exist.
@@ -374,7 +374,7 @@ def finish_restore(path: str, lock: StoreLock) -> None:
 
 
 def sync(path: str | os.PathLike[str]) -> None:
-    """Bring a file or directory to the disk."""
+    """Flush a file or directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
