@@ -128,3 +128,8 @@ class Decoded:
     labels: Records | None = None
     complete: Records | None = None
     bad: list[BadEvent] = field(default_factory=list)
+
+    def parts(self) -> list[Records]:
+        """Predictions, complete records and labels, without empty ones."""
+        found = (self.predictions, self.complete, self.labels)
+        return [records for records in found if records is not None and records.rows]

@@ -352,9 +352,6 @@ def _checkpoint_settings(settings: RunSettings) -> tuple[float, int]:
 
 
 def _newest(decoded: Decoded) -> int | None:
-    newest = None
-    for records in (decoded.predictions, decoded.labels, decoded.complete):
-        if records is not None and records.rows and "time" in records.columns:
-            latest = int(np.max(records.columns["time"]))  # type: ignore[arg-type]
-            newest = latest if newest is None else max(newest, latest)
-    return newest
+    parts = [part.columns for part in decoded.parts() if "time" in part.columns]
+    times = [np.asarray(columns["time"]) for columns in parts]
+    return max((int(column.max()) for column in times), default=None)

@@ -164,11 +164,7 @@ class LabelJoin:
 
     def _note_times(self, decoded: Decoded) -> None:
         """Update the watermark, in the partition's order."""
-        parts = [
-            part
-            for part in (decoded.predictions, decoded.complete, decoded.labels)
-            if part is not None and part.rows
-        ]
+        parts = decoded.parts()
         if parts:
             times = np.concatenate([np.asarray(part.columns["time"], np.int64) for part in parts])
             if len(parts) > 1:

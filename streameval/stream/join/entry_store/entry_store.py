@@ -27,7 +27,7 @@ import numpy as np
 
 from streameval.events import IntArray
 from streameval.states.score_index import backend
-from streameval.stream.join.entry_store.segments import SegmentStore
+from streameval.stream.join.entry_store.segments import SCHEMA, SegmentStore
 from streameval.stream.join.label_rules import Entry
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class EntryStore:
 
     @staticmethod
     def create(connection: sqlite3.Connection) -> None:
-        """Make the tables, inside the caller's transaction."""
-        SegmentStore.create(connection)
+        """Make the table, inside the caller's transaction."""
+        connection.execute(SCHEMA)
 
     def check(self) -> int:
         """Decode every entry on disk; returns how many versions of entries there are.

@@ -28,9 +28,9 @@ from streameval.errors import StoreError
 from streameval.events import BoolArray, IntArray
 from streameval.stream.join.label_rules import Entry
 
-__all__ = ["MOST_ENTRIES", "KeyRuns", "SegmentStore", "cuts", "key_hashes"]
+__all__ = ["MOST_ENTRIES", "SCHEMA", "KeyRuns", "SegmentStore", "cuts", "key_hashes"]
 
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE join_segments (
     segment INTEGER PRIMARY KEY,
     newest INTEGER NOT NULL,
@@ -85,11 +85,6 @@ class SegmentStore:
         self._cache: OrderedDict[int, _Segment] = OrderedDict()
         self._cached_bytes = 0
         self._load()
-
-    @staticmethod
-    def create(connection: sqlite3.Connection) -> None:
-        """Make the table, inside the caller's transaction."""
-        connection.execute(_SCHEMA)
 
     def _load(self) -> None:
         hashes: list[IntArray] = []
