@@ -205,6 +205,7 @@ def event_time(
                 got=f"the number {shown(value)}",
                 position=position,
                 remedy='declare its unit with time_unit="s" or "ms"',
+                remedy_code="time_unit",
             )
         if math.isfinite(value):
             moment = _from_number(value, unit)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -25,6 +26,7 @@ __all__ = [
     "FloatArray",
     "IntArray",
     "BoolArray",
+    "EventFields",
     "Label",
     "LabelColumn",
     "Weight",
@@ -43,6 +45,9 @@ __all__ = [
 
 Label: TypeAlias = str | int
 Weight: TypeAlias = int | float
+EventFields: TypeAlias = tuple[Label, Label | None, Any, Weight]
+"""A validated event: true label, predicted label, score and weight."""
+
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -78,8 +83,15 @@ def canonical_label(value: object, field: str = "label", position: int | None = 
         number = float(value)
         if number.is_integer():
             return int(number)
-        remedy = "a fraction is a score: pass it as score=" if math.isfinite(number) else ""
-        raise InputError(field, expected=_LABEL, got=shown(value), position=position, remedy=remedy)
+        fraction = math.isfinite(number)
+        raise InputError(
+            field,
+            expected=_LABEL,
+            got=shown(value),
+            position=position,
+            remedy="a fraction is a score: pass it as score=" if fraction else "",
+            remedy_code="score" if fraction else "",
+        )
     remedy = "this event has no label yet: leave it out" if value is None else ""
     got = "None" if value is None else f"{shown(value)} of type {type(value).__name__}"
     raise InputError(field, expected=_LABEL, got=got, position=position, remedy=remedy)
@@ -353,9 +365,9 @@ def named_columns(table: Any) -> dict[Any, Any] | None:
     names = list(getattr(table, "columns", ()) if given is None else given)
     if not names:
         return None
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError("proba", expected="each column once", got=f"{shown(name)} again")
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise InputError("proba", expected="each column once", got=f"{shown(twice)} again")
     if given is not None:
         columns = [table.column(place) for place in range(len(names))]
     elif hasattr(table, "iloc"):

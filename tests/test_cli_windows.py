@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import Command, in_process, own_process
 
 import streameval as se
-from streameval.command_line import batches, feed
+from streameval.command_line import feed
 from streameval.command_line.window_text import parse_slices, parse_window
 from streameval.errors import InputError
+from tests.command_runs import Command, in_process, own_process
 
 Events = list[dict[str, Any]]
 
@@ -131,7 +131,7 @@ def test_batches_of_any_size_keep_the_order_of_the_stream(
     paths = [
         write_jsonl(tmp_path / f"{n}.jsonl", events[n * 100 : n * 100 + 100]) for n in (0, 1, 2)
     ]
-    monkeypatch.setattr(feed, "BatchBuilder", lambda: batches.BatchBuilder(rows_wanted=rows))
+    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
     for text, window, time in WINDOWS:
         state = tmp_path / "state"
         options = (*FIELDS, *time, "--window", text, *SLICES, "--max-slices", "5")

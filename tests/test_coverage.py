@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_lateness import JOIN, START, Service, pairs
-from test_runner_join import Partitions
 
 from streameval.stream.join.coverage import Coverage, Delays, SavedCoverage
 from streameval.stream.join.watermark import SavedWatermark, Watermark
+from tests.test_lateness import JOIN, START, Service, pairs
+from tests.test_runner_join import Partitions
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR

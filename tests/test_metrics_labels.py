@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import label_oracle as oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ from streameval.errors import MetricError
 from streameval.metrics.undefined import reason_of
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.succession import Succession
+from tests import label_oracle as oracle
 
 LABELS = st.sampled_from([0, 1, 2, 5])
 EVENTS = st.lists(st.tuples(LABELS, LABELS, st.integers(1, 3)), max_size=12)

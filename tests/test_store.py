@@ -13,16 +13,18 @@ import pytest
 
 from streameval.errors import ConfigError, StoreError
 from streameval.stream.batch import BadEvent, Batch
-from streameval.stream.evaluators import fingerprint
-from streameval.stream.positions import Positions
-from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
-from streameval.stream.settings import (
+from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.settings import (
     JoinSettings,
     QuarantineSettings,
     RunSettings,
     WindowSettings,
 )
+from streameval.stream.positions import Positions
+from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
 from streameval.stream.store import open_store, read_store
+
+pytestmark = pytest.mark.backend_independent
 
 SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
 

@@ -11,8 +11,13 @@ import typer
 from streameval import __version__
 from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
 from streameval.command_line.stdout import write
-from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
-from streameval.metrics.registry import LISTED
+from streameval.errors import (
+    MetricError,
+    MissingExtraError,
+    SourceError,
+    StoreError,
+    StreamevalError,
+)
 from streameval.states.score_index import backend
 
 __all__ = ["COMMANDS", "app_of", "run"]
@@ -104,5 +109,8 @@ def run(arguments: list[str]) -> int:
         say(str(error) or "out of memory")
         return FAILURE
     except StreamevalError as error:
-        say(str(error).replace(LISTED, "`streameval metrics` lists them"))
+        if isinstance(error, MetricError) and error.remedy_code == "metrics":
+            say(f"{error.problem}; `streameval metrics` lists them")
+        else:
+            say(str(error))
         return BAD_INPUT

@@ -115,6 +115,13 @@ class Request:
                 )
 
     @property
+    def fields(self) -> dict[str, str]:
+        """The fields' paths by what they hold, without probabilities and slices."""
+        names = ("y_true", "y_pred", "score", "weight", "time")
+        paths = {name: getattr(self, name) for name in names}
+        return {name: path for name, path in paths.items() if path is not None}
+
+    @property
     def kind(self) -> Task:
         """The task as an evaluator names it."""
         return "binary" if self.binary else "multiclass"

@@ -13,7 +13,8 @@ import numpy as np
 
 from streameval.errors import InputError
 from streameval.files.blocks import Readable, line_blocks
-from streameval.files.chunk import BadRecord, BadRecords, Lines
+from streameval.files.chunk import BadRecord, BadRecords
+from streameval.files.event_columns import Places
 
 __all__ = ["CsvRows", "Rows"]
 
@@ -70,7 +71,7 @@ class Rows(NamedTuple):
 
     column: Callable[[int], list[str]]
     """The cells of the column at a place in the header."""
-    lines: Lines
+    lines: Places
 
 
 class CsvRows:
@@ -128,7 +129,7 @@ class CsvRows:
         rows, lines = self._read_csv(bad)
         return Rows(lambda place: list(map(itemgetter(place), rows)), lines)
 
-    def _read_csv(self, bad: BadRecords) -> tuple[list[list[str]], Lines]:
+    def _read_csv(self, bad: BadRecords) -> tuple[list[list[str]], Places]:
         first = self._next_line
         rows: list[list[str]] = []
         error: csv.Error | None = None
@@ -147,7 +148,7 @@ class CsvRows:
 
     def _good_rows(
         self, rows: list[list[str]], first: int, failed: bool, bad: BadRecords
-    ) -> tuple[list[list[str]], Lines]:
+    ) -> tuple[list[list[str]], Places]:
         consumed = self._next_line - first
         width = len(self.header)
         plain = consumed == len(rows) and not failed and not self._lines.marked

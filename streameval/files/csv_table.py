@@ -15,12 +15,11 @@ from streameval.files.chunk import (
     BadRecord,
     BadRecords,
     Chunk,
-    Column,
     Wanted,
     checked_chunk,
-    taken,
 )
 from streameval.files.csv_rows import CsvRows, Rows
+from streameval.files.event_columns import Column, EventColumns
 from streameval.files.label_text import LabelType, label_from_text, likely_type
 from streameval.files.times import number_or_text
 
@@ -87,7 +86,7 @@ def read_csv(
     >>> import io
     >>> table = io.BytesIO(b"label,score\\n1,0.5\\n")
     >>> wanted = [Wanted("label", "label"), Wanted("score", "number")]
-    >>> [chunk.columns["label"] for chunk in read_csv(table, "a.csv", wanted, LabelTypes())]
+    >>> [chunk.events.columns["label"] for chunk in read_csv(table, "a.csv", wanted, LabelTypes())]
     [array([1])]
     """
     for want in wanted:
@@ -152,10 +151,7 @@ def _chunk(
                 keep[position] = False
         bad.add_all(faults)
         columns[want.path] = column
-    if not keep.all():
-        columns = {path: taken(column, keep) for path, column in columns.items()}
-        lines = np.asarray(lines, dtype=np.int64)[keep]
-    return checked_chunk(source, wanted, columns, lines, bad)
+    return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
 
 
 def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]:

@@ -28,12 +28,13 @@ __all__ = [
 
 
 class Fault(NamedTuple):
-    """What is wrong with a record; the fields of a bad record but for its place."""
+    """What is wrong with a record, wherever it stands."""
 
     field: str
     expected: str
     got: str
     remedy: str = ""
+    remedy_code: str = ""
 
 
 def sound_object(line: bytes, wanted: Sequence[Wanted]) -> dict[str, Any] | None:
@@ -97,8 +98,8 @@ def read_object(line: bytes) -> dict[str, Any] | Fault:
     except ValueError as error:  # an integer of thousands of digits
         return Fault("record", "numbers of a usual length", str(error).partition(":")[0])
     if not isinstance(record, dict):
-        remedy = "write one object a line (jq -c '.[]')" if isinstance(record, list) else ""
-        return Fault("record", "a JSON object", _shown_json(record), remedy)
+        code = "object" if isinstance(record, list) else ""
+        return Fault("record", "a JSON object", _shown_json(record), remedy_code=code)
     return record
 
 
@@ -107,13 +108,10 @@ def _not_json(line: bytes, error: json.JSONDecodeError) -> Fault:
     if error.msg == "Extra data":
         return Fault("record", "one JSON object a line", f"more after column {error.pos}")
     if text.startswith("["):
-        return Fault(
-            "record", "a JSON object", shown(text), "write one object a line (jq -c '.[]')"
-        )
+        return Fault("record", "a JSON object", shown(text), remedy_code="object")
     if text in ("{", "}"):
-        return Fault(
-            "record", "a whole JSON object on one line", shown(text), "compact it (jq -c .)"
-        )
+        expected = "a whole JSON object on one line"
+        return Fault("record", expected, shown(text), remedy_code="one_line")
     return Fault("record", "a JSON object", f"{shown(text)} ({error.msg} at column {error.colno})")
 
 
@@ -163,8 +161,8 @@ def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
     if kind == "probabilities" or (kind == "probability" and isinstance(value, dict)):
         if not isinstance(value, dict):
             number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            remedy = "one number is a score: use --score" if number else ""
-            return Fault(path, expected, _shown_json(value), remedy)
+            code = "probability" if number else ""
+            return Fault(path, expected, _shown_json(value), remedy_code=code)
         for label, probability in value.items():
             fault = _fault_in_value(probability, f"{path}.{label}", "number")
             if fault is not None:

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from types import NoneType
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from streameval.events import MAX_CLASSES
 from streameval.files.blocks import Block, Readable, line_blocks
-from streameval.files.chunk import (
-    BadRecord,
-    BadRecords,
-    Chunk,
-    Column,
-    Lines,
-    Wanted,
-    checked_chunk,
-)
-from streameval.files.columns import LabelPool, probability_columns
+from streameval.files.chunk import BadRecord, BadRecords, Chunk, Wanted, checked_chunk, remedy_text
+from streameval.files.event_columns import Column, EventColumns, Places, probability_columns
 from streameval.files.json_faults import find_fault, sound_object
 from streameval.files.json_record import record_shape
 
@@ -43,12 +37,12 @@ def read_jsonl(stream: Readable, source: str, wanted: Sequence[Wanted]) -> Itera
     >>> import io
     >>> lines = io.BytesIO(b'{"label": 1, "meta": {"score": 0.5}}\\n')
     >>> wanted = [Wanted("label", "label"), Wanted("meta.score", "number")]
-    >>> [chunk.columns["meta.score"] for chunk in read_jsonl(lines, "a.jsonl", wanted)]
+    >>> [chunk.events.columns["meta.score"] for chunk in read_jsonl(lines, "a.jsonl", wanted)]
     [array([0.5])]
     """
     shape = record_shape(wanted)
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(shape.type)
-    pool = LabelPool()
+    pool = _LabelPool()
     for block in line_blocks(stream):
         bad = BadRecords()
         records, lines = _records(block, decoder, shape.type, source, wanted, bad)
@@ -66,7 +60,35 @@ def read_jsonl(stream: Readable, source: str, wanted: Sequence[Wanted]) -> Itera
                 columns[want.path] = probability_columns(values)
             else:
                 columns[want.path] = np.fromiter(values, np.float64, len(values))
-        yield checked_chunk(source, wanted, columns, lines, bad)
+        yield checked_chunk(source, wanted, EventColumns(columns, lines), bad)
+
+
+class _LabelPool:
+    """One object for each distinct text, so that a column of it is a column of pointers.
+
+    A decoder makes a new str for every record: 60 bytes a label, where this
+    leaves 8.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, str] = {}
+
+    def column(self, values: list[Any]) -> Column:
+        """Numbers of one type as an array, text as a list of shared str, a mixture as it is."""
+        kinds = set(map(type, values))
+        if kinds == {bool}:
+            return np.fromiter(values, np.bool_, len(values))
+        if kinds == {int}:
+            try:
+                return np.fromiter(values, np.int64, len(values))
+            except OverflowError:
+                return values
+        if str in kinds and kinds <= {str, NoneType}:
+            kept = self._kept
+            if len(kept) > MAX_CLASSES:  # ids, not labels: they will be refused further on
+                kept.clear()
+            return [None if value is None else kept.setdefault(value, value) for value in values]
+        return values
 
 
 def _records(
@@ -76,7 +98,7 @@ def _records(
     source: str,
     wanted: Sequence[Wanted],
     bad: BadRecords,
-) -> tuple[list[Any], Lines]:
+) -> tuple[list[Any], Places]:
     first = block.first_line
     if block.overlong:
         got = f"one of {block.overlong:,} bytes"
@@ -102,7 +124,7 @@ def _records_line_by_line(
     source: str,
     wanted: Sequence[Wanted],
     bad: BadRecords,
-) -> tuple[list[Any], Lines]:
+) -> tuple[list[Any], Places]:
     records: list[Any] = []
     lines: list[int] = []
     all_utf8 = _is_utf8(block.data)
@@ -119,7 +141,9 @@ def _records_line_by_line(
                     with suppress(msgspec.ValidationError):
                         record = msgspec.convert(sound, record_type)
         if record is None:
-            bad.add(BadRecord(source, number, *find_fault(line, wanted)))
+            field, expected, got, remedy, code = find_fault(line, wanted)
+            remedy = remedy_text(remedy, code)
+            bad.add(BadRecord(source, number, field, expected, got, remedy))
         else:
             records.append(record)
             lines.append(number)

@@ -16,12 +16,10 @@ from streameval.files.chunk import (
     BadRecord,
     BadRecords,
     Chunk,
-    Column,
     Wanted,
     checked_chunk,
-    taken,
 )
-from streameval.files.columns import probability_columns
+from streameval.files.event_columns import Column, EventColumns, probability_columns
 from streameval.files.json_record import split_path
 
 __all__ = ["read_parquet"]
@@ -134,10 +132,7 @@ def _chunk(
                 lambda n, w=want: _gap(source, lines[n], w),  # type: ignore[misc]
             )
             keep &= ~missing
-    if keep.all():
-        return checked_chunk(source, wanted, columns, lines, bad)
-    columns = {path: taken(column, keep) for path, column in columns.items()}
-    return checked_chunk(source, wanted, columns, np.asarray(lines)[keep], bad)
+    return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
 
 
 def _gap(source: str, line: int, want: Wanted) -> BadRecord:

@@ -12,7 +12,7 @@ from streameval.errors import InputError
 from streameval.event_time import event_time, event_times
 from streameval.events import BoolArray
 
-__all__ = ["Moments", "number_or_text", "time_column", "time_fault"]
+__all__ = ["Moments", "number_or_text", "time_column", "time_error"]
 
 Moments: TypeAlias = npt.NDArray[np.datetime64]
 """Times in microseconds, UTC."""
@@ -82,17 +82,14 @@ def _plain_texts(texts: list[str]) -> Moments | None:
     return moments
 
 
-def time_fault(value: Any, unit: str | None) -> tuple[str, str]:
-    """What came instead of a time, and what to do about it."""
+def time_error(value: Any, unit: str | None) -> InputError:
+    """Why a value is not a time."""
     if isinstance(value, str) and not value:
-        return "nothing", ""
+        return InputError("time", expected="a time", got="nothing")
     try:
         event_time(value, unit)
     except InputError as error:
-        remedy = error.remedy
-        if remedy.startswith("declare its unit"):
-            remedy = "declare the unit with --time-unit s, ms, us or ns"
-        return error.got, remedy
+        return error
     raise AssertionError("a time that reads is not bad")
 
 

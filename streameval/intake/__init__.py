@@ -7,6 +7,5 @@ refused call leaves no trace.
 
 from streameval.intake.binary import BinaryIntake
 from streameval.intake.classes import ClassIntake
-from streameval.intake.event_fields import EventFields
 
-__all__ = ["BinaryIntake", "ClassIntake", "EventFields"]
+__all__ = ["BinaryIntake", "ClassIntake"]

@@ -10,6 +10,7 @@ import numpy as np
 from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events import (
     BoolArray,
+    EventFields,
     FloatArray,
     Label,
     Weight,
@@ -23,12 +24,13 @@ from streameval.events import (
     score_column,
     weight_column,
 )
-from streameval.intake.event_fields import EventFields, first_position, nothing_given
+from streameval.intake.event_fields import first_position, nothing_given
 from streameval.states.class_proba_input import check_probabilities, check_probability_matrix
 from streameval.tally import Batch
 
 __all__ = ["BinaryIntake"]
 
+_MULTICLASS = 'task="multiclass" for more than two labels'
 _PROBABILITY = "a probability in [0, 1]"
 # Compared by identity: what is not the default itself is validated.
 _ONE = 1
@@ -95,20 +97,23 @@ class BinaryIntake:
             check_same_kind(self.positive, label, field, position)
             return False
         check_same_kind(self.positive, label, field, position)
-        remedy = 'pass task="multiclass" for more than two labels'
+        remedy, code = f"pass {_MULTICLASS}", "task"
         if not self.closed and self.positive in (0, 1):
-            # The other label was taken for granted.
+            # The other label was assumed.
             both = f"[{shown(label)}, {shown(self.positive)}]"
-            remedy = f"pass labels={both} if these are the two labels, or {remedy[5:]}"
+            remedy = f"pass labels={both} if these are the two labels, or {_MULTICLASS}"
+            code = "positive"
         elif not self.closed:
-            # The first label that came may have been a wrong one.
-            remedy = f"pass labels=[negative, positive] to name both, or {remedy[5:]}"
+            # The first other label may have been a wrong one.
+            remedy = f"pass labels=[negative, positive] to name both, or {_MULTICLASS}"
+            code = "labels"
         raise InputError(
             field,
             expected=f"{shown(self.negative)} or the positive label {shown(self.positive)}",
             got=shown(label),
             position=position,
             remedy=remedy,
+            remedy_code=code,
         )
 
     def event(
@@ -163,7 +168,8 @@ class BinaryIntake:
                 "y_pred",
                 expected=f"two labels, {shown(self.positive)} and one other",
                 got=" and ".join(shown(name) for name in sorted(new, key=str)),
-                remedy='pass task="multiclass" for more than two labels',
+                remedy=f"pass {_MULTICLASS}",
+                remedy_code="task",
             )
         for name in new:
             self._learn(name)
@@ -272,7 +278,8 @@ class BinaryIntake:
                         expected=f"two labels, {shown(self.positive)} and one other",
                         got=" and ".join(shown(name) for name in sorted(names, key=str)),
                         position=first_position(codes, place),
-                        remedy='pass task="multiclass" for more than two labels',
+                        remedy=f"pass {_MULTICLASS}",
+                        remedy_code="task",
                     )
         result: BoolArray = truths[codes]
         return result

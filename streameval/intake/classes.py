@@ -11,6 +11,7 @@ from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events import (
     MAX_CLASSES,
     BoolArray,
+    EventFields,
     FloatArray,
     IntArray,
     Label,
@@ -25,7 +26,7 @@ from streameval.events import (
     score_column,
     weight_column,
 )
-from streameval.intake.event_fields import EventFields, first_position, nothing_given
+from streameval.intake.event_fields import first_position, nothing_given
 from streameval.states.class_proba_input import check_probabilities
 from streameval.states.class_terms import most_probable, most_probable_columns
 from streameval.tally import Batch

@@ -6,8 +6,8 @@ import math
 from typing import Literal
 
 from streameval.errors import MetricError, shown
+from streameval.metrics.averages import WholeCounts, whole_cells, whole_counts
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
-from streameval.metrics.whole_counts import WholeCounts, whole_cells, whole_counts
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.succession import Succession
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from streameval.events import FloatArray, Weight
 from streameval.metrics.probability import AnySums, missing_probability
-from streameval.metrics.thresholds import Counts, curve_dict
+from streameval.metrics.thresholds import Counts, columns_of, curve_dict
 from streameval.metrics.undefined import undefined_value
 from streameval.states.fixed_point import UNIT
 from streameval.states.probability import ProbabilitySums
@@ -57,20 +57,14 @@ class CalibrationCurve:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {
-            "observed": self.observed,
-            "predicted": self.predicted,
-            "weight": self.weight,
-            "low": self.low,
-            "high": self.high,
-        }
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON."""
-        return curve_dict("calibration", self.reason, self.columns())
+        return curve_dict("calibration", self)
 
 
 def calibration_curve(sums: AnySums) -> CalibrationCurve:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import math
 
-from streameval.metrics.averages import mean_of_scaled
+from streameval.metrics.averages import mean_of_scaled, whole_counts
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
-from streameval.metrics.whole_counts import whole_counts
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.label_sums import FRACTION_BITS
 

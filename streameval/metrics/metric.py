@@ -17,6 +17,7 @@ import numpy as np
 
 from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.events import Label
+from streameval.metrics.averages import Rule
 
 __all__ = [
     "BINARY",
@@ -100,22 +101,21 @@ def of_states(function: _Function) -> _Function:
     """The function with an error in words where it is called with something else than states.
 
     Labels and scores are the usual mistake, as scikit-learn's functions take them.
-    The arguments are looked at after a failure only, so a good call costs nothing.
+    Arguments are checked after a failure only, so a correct call pays for no check.
     """
 
     @functools.wraps(function)
     def checked(state: Any = _NOTHING, /, *more: Any, **options: Any) -> Any:
         try:
-            # The usual call has a way of its own, which takes half the time.
+            # Calls with one state and no options are the most frequent: half the time.
             if not more and not options:
                 return function(state)
-            return function(*states(state, more), **options)
+            if state is _NOTHING:
+                return function(**options)
+            return function(state, *more, **options)
         except Exception:
-            _check_call(function, states(state, more), options)
+            _check_call(function, () if state is _NOTHING else (state, *more), options)
             raise
-
-    def states(state: Any, more: tuple[Any, ...]) -> tuple[Any, ...]:
-        return () if state is _NOTHING else (state, *more)
 
     return checked  # type: ignore[return-value]
 
@@ -186,7 +186,11 @@ class Metric:
     fixed: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """What the name fixes, such as ``average="macro"``: for reading, bound already."""
     also: tuple[str, ...] = ()
-    """Further states it asks, passed after `state`."""
+    """Further states it reads, passed after `state`."""
+    synonyms: tuple[str, ...] = ()
+    """Other names in use, for the hint in an error."""
+    mean_of: Rule | None = None
+    """For a mean over classes, the rule of a class's value."""
 
     @property
     def states(self) -> tuple[str, ...]:

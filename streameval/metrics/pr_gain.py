@@ -16,6 +16,7 @@ from streameval.events import FloatArray
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,
+    columns_of,
     curve_dict,
     plain,
     quotients,
@@ -43,18 +44,14 @@ class PrGainCurve:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {
-            "recall_gain": self.recall_gain,
-            "precision_gain": self.precision_gain,
-            "threshold": self.threshold,
-        }
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("pr_gain", self.reason, self.columns())
+        return curve_dict("pr_gain", self)
 
 
 def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:

@@ -20,7 +20,7 @@ from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.fixed_point import UNIT
 from streameval.states.probability import ProbabilitySums
 
-__all__ = ["AnySums", "brier_score", "log_loss", "missing_probability", "top_k_accuracy"]
+__all__ = ["brier_score", "log_loss", "top_k_accuracy"]
 
 AnySums: TypeAlias = ProbabilitySums | ClassProbabilitySums
 

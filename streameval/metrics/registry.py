@@ -1,24 +1,27 @@
-"""Every metric by name: what the evaluator, the report and the command line ask.
+"""The registry: every metric by name, as evaluators, reports and commands look it up.
 
-A new metric is one function and one row beside it (``label_rows.py`` or
-``score_rows.py``); nothing else lists metrics.
+A new metric is one function and one row here.
 """
 
 from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from streameval.errors import MetricError, listed, shown
 from streameval.events import Label
+from streameval.metrics import agreement, class_metrics, macro, multiclass, probability, ranking
 from streameval.metrics.averages import undefined_classes
-from streameval.metrics.label_rows import LABEL_ROWS, RULE_OF_MEAN
-from streameval.metrics.metric import BOTH, Metric
-from streameval.metrics.score_rows import SCORE_ROWS
+from streameval.metrics.binormal import binormal_auc
+from streameval.metrics.calibration import expected_calibration_error, max_calibration_error
+from streameval.metrics.class_metrics import class_row, class_rows
+from streameval.metrics.metric import BINARY, BOTH, MULTICLASS, Metric
+from streameval.metrics.pr_gain import pr_gain_auc
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
@@ -29,9 +32,9 @@ from streameval.states.score_index import ScoreIndex
 from streameval.states.succession import Succession
 
 __all__ = [
-    "LISTED",
     "METRICS",
     "ROWS",
+    "USUAL_METRICS",
     "compute",
     "find",
     "left_out",
@@ -39,7 +42,268 @@ __all__ = [
     "shown_metrics",
 ]
 
-ROWS: tuple[Metric, ...] = (*LABEL_ROWS, *SCORE_ROWS)
+_USUAL = {
+    # A report.
+    ("report", "binary"): "accuracy balanced_accuracy precision recall f1 specificity "
+    "matthews_corrcoef cohen_kappa roc_auc average_precision "
+    "log_loss brier_score expected_calibration_error",
+    ("report", "multiclass"): "accuracy balanced_accuracy precision_macro recall_macro f1_macro "
+    "f1_weighted matthews_corrcoef cohen_kappa "
+    "log_loss brier_score expected_calibration_error roc_auc_ovr",
+    # The slices of a service.
+    ("slices", "binary"): "accuracy precision recall f1 roc_auc average_precision",
+    ("slices", "multiclass"): "accuracy balanced_accuracy f1_macro matthews_corrcoef log_loss",
+    # The folds of a prequential evaluation.
+    ("folds", "binary"): "accuracy f1 matthews_corrcoef cohen_kappa roc_auc log_loss",
+    ("folds", "multiclass"): "accuracy f1_macro matthews_corrcoef cohen_kappa log_loss",
+    # One number: a series over panes, the order of a slice report.
+    ("single", "binary"): "f1",
+    ("single", "multiclass"): "f1_macro",
+}
+
+USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
+    {use: tuple(names.split()) for use, names in _USUAL.items()}
+)
+"""The metrics of each (use, task) where the caller names none, in the order of reports."""
+
+
+def _row(
+    function: Callable[..., Any],
+    definition: str,
+    *,
+    name: str = "",
+    state: str = "confusion",
+    **fields: Any,
+) -> Metric:
+    name = name or function.__name__
+    return Metric(name=name, function=function, state=state, definition=definition, **fields)
+
+
+_of_ranks = functools.partial(_row, state="index", tasks=BINARY)
+
+
+def _kappa(weights: Literal["linear", "quadratic"], distance: str) -> Metric:
+    return _row(
+        functools.partial(agreement.cohen_kappa, weights=weights),
+        f"cohen_kappa where an error counts by its {distance} in label order",
+        name=f"cohen_kappa_{weights}",
+        low=-1.0,
+        fixed=MappingProxyType({"weights": weights}),
+    )
+
+
+def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) -> Iterator[Metric]:
+    row = functools.partial(_row, state=state, tasks=tasks, direction="down")
+    yield row(
+        probability.log_loss,
+        "mean −ln(probability given to the true class), clipped at 2⁻⁵²",
+        high=math.inf,
+        synonyms=("cross_entropy",),
+    )
+    yield row(
+        probability.brier_score,
+        "mean squared distance between probabilities and what happened",
+        high=top,
+        synonyms=("brier",),
+    )
+    yield row(
+        expected_calibration_error,
+        f"mean gap between {what} and how often it came true, over bins",
+        synonyms=("ece",),
+    )
+    yield row(
+        max_calibration_error,
+        f"largest gap between {what} and how often it came true, in any bin",
+    )
+
+
+def _auc_row(function: Callable[..., Any], name: str, average: str, definition: str) -> Metric:
+    return _row(
+        functools.partial(function, average=average),
+        definition,
+        name=name,
+        state="class_scores",
+        tasks=MULTICLASS,
+        fixed=MappingProxyType({"average": average}),
+    )
+
+
+def _with_shown(row: Metric) -> Metric:
+    tasks = frozenset(task for task in row.tasks if row.name in USUAL_METRICS["report", task])
+    return replace(row, shown=tasks) if tasks else row
+
+
+_SUPPORT: Mapping[str, Any] = {
+    "high": math.inf,
+    "direction": "none",
+    "params": ("average",),
+}
+
+ROWS: tuple[Metric, ...] = tuple(
+    _with_shown(row)
+    for row in (
+        _row(
+            class_metrics.accuracy,
+            "share of events predicted right",
+            synonyms=("acc",),
+        ),
+        _row(
+            class_metrics.error_rate,
+            "share of events predicted wrong: 1 - accuracy",
+            direction="down",
+            synonyms=("misclassification", "zero_one_loss"),
+        ),
+        _row(
+            macro.balanced_accuracy,
+            "mean recall of the classes that some event has",
+            mean_of=class_metrics.RECALL,
+        ),
+        *class_rows(class_metrics.precision, class_metrics.PRECISION),
+        *class_rows(class_metrics.recall, class_metrics.RECALL),
+        *class_rows(class_metrics.f1, class_metrics.F1),
+        *class_rows(class_metrics.fbeta, class_metrics.FBETA, ("beta",)),
+        *class_rows(class_metrics.jaccard, class_metrics.JACCARD),
+        *class_rows(class_metrics.fowlkes_mallows, class_metrics.FOWLKES_MALLOWS),
+        *class_rows(class_metrics.specificity, class_metrics.SPECIFICITY),
+        *class_rows(class_metrics.fpr, class_metrics.FPR),
+        *class_rows(class_metrics.fnr, class_metrics.FNR),
+        *class_rows(class_metrics.npv, class_metrics.NPV),
+        _row(
+            macro.geometric_mean,
+            "K-th root of the product of the K classes' recalls",
+            synonyms=("g_mean", "gmean"),
+        ),
+        _row(
+            agreement.matthews_corrcoef,
+            "correlation of the true and the predicted class",
+            low=-1.0,
+            synonyms=("mcc", "phi"),
+        ),
+        _row(
+            agreement.cohen_kappa,
+            "agreement beyond chance: (p_o - p_e) / (1 - p_e)",
+            low=-1.0,
+            params=("weights",),
+            synonyms=("kappa",),
+        ),
+        _kappa("linear", "distance"),
+        _kappa("quadratic", "squared distance"),
+        _row(
+            agreement.kappa_m,
+            "accuracy beyond always answering the most frequent class",
+            low=-math.inf,
+        ),
+        _row(
+            agreement.kappa_temporal,
+            "accuracy beyond answering the previous event's true label",
+            low=-math.inf,
+            also=("succession",),
+        ),
+        class_row(class_metrics.informedness, class_metrics.INFORMEDNESS),
+        class_row(class_metrics.markedness, class_metrics.MARKEDNESS),
+        class_row(class_metrics.positive_likelihood_ratio, class_metrics.POSITIVE_LIKELIHOOD_RATIO),
+        class_row(class_metrics.negative_likelihood_ratio, class_metrics.NEGATIVE_LIKELIHOOD_RATIO),
+        _row(
+            class_metrics.prevalence_weighted_precision,
+            "correct over predicted, each class counting as often as it is true",
+        ),
+        _row(
+            class_metrics.prevalence_weighted_recall,
+            "correct over true, each class counting as often as it is true",
+        ),
+        _row(
+            class_metrics.support,
+            "weight of the positive events",
+            tasks=BINARY,
+            needs_positive=True,
+            **_SUPPORT,
+        ),
+        _row(
+            class_metrics.support,
+            "weight of all events",
+            tasks=MULTICLASS,
+            **_SUPPORT,
+        ),
+        _of_ranks(
+            ranking.roc_auc,
+            "share of (positive, negative) pairs that the score orders rightly, ties half",
+            synonyms=("auc", "auroc"),
+        ),
+        _of_ranks(ranking.gini, "2 · AUC − 1", low=-1.0),
+        _of_ranks(
+            ranking.ks,
+            "largest |TPR − FPR| over all thresholds (Kolmogorov–Smirnov)",
+            synonyms=("kolmogorov_smirnov",),
+        ),
+        _of_ranks(
+            ranking.average_precision,
+            "Σ (R_n − R_{n−1}) · P_n over the distinct scores, descending",
+            synonyms=("ap", "auprc"),
+        ),
+        _of_ranks(
+            ranking.eleven_point_average_precision,
+            "mean interpolated precision at recall 0, 0.1, …, 1",
+        ),
+        _of_ranks(ranking.break_even, "the value at which precision equals recall"),
+        _of_ranks(
+            pr_gain_auc,
+            "area under the precision–recall–gain curve (Flach & Kull 2015)",
+            low=-math.inf,
+        ),
+        _of_ranks(
+            ranking.partial_roc_auc,
+            "area under the ROC curve up to FPR max_fpr, McClish-standardised",
+            params=("max_fpr", "mcclish"),
+        ),
+        _row(
+            binormal_auc,
+            "Φ((μ₁ − μ₀)/√(σ₁² + σ₀²)), the AUC if the scores of each class are normal",
+            state="moments",
+            tasks=BINARY,
+        ),
+        *_probability_rows(BINARY, "probability", 1.0, "the positive class's probability"),
+        *_probability_rows(
+            MULTICLASS, "class_probability", 2.0, "the predicted label's probability"
+        ),
+        _auc_row(
+            multiclass.roc_auc_ovr,
+            "roc_auc_ovr",
+            "macro",
+            "mean over classes of one-vs-rest AUC",
+        ),
+        _auc_row(
+            multiclass.roc_auc_ovr,
+            "roc_auc_ovr_weighted",
+            "weighted",
+            "mean over classes of one-vs-rest AUC, by support",
+        ),
+        _auc_row(
+            multiclass.roc_auc_ovo,
+            "roc_auc_ovo",
+            "macro",
+            "mean over pairs of classes of ½(A(i|j) + A(j|i)) (Hand & Till 2001)",
+        ),
+        _auc_row(
+            multiclass.roc_auc_ovo,
+            "roc_auc_ovo_weighted",
+            "weighted",
+            "mean over pairs of classes of ½(A(i|j) + A(j|i)), by support",
+        ),
+        _row(
+            multiclass.roc_auc_micro,
+            "AUC of all (event, label) cases pooled",
+            state="class_scores",
+            tasks=MULTICLASS,
+        ),
+        _row(
+            probability.top_k_accuracy,
+            "share of events whose true label is among the k most probable",
+            state="class_probability",
+            tasks=MULTICLASS,
+            params=("k",),
+        ),
+    )
+)
 """Every row, in the order of reports. A name may stand twice, once for each task."""
 
 
@@ -65,41 +329,11 @@ _STATE_TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
     "succession": ("Succession", (Succession,)),
 }
 
-# Other names in use, for the hint of an error only: a value has one name.
 LISTED = "streameval.metrics.METRICS lists them"
-"""Where names are found, in errors; the command line names its own command instead."""
+"""Where names are listed, in errors; the command line names its own command instead."""
 
-_ALSO_CALLED: Mapping[str, str] = {
-    "acc": "accuracy",
-    "auc": "roc_auc",
-    "auroc": "roc_auc",
-    "auprc": "average_precision",
-    "ap": "average_precision",
-    "brier": "brier_score",
-    "coverage": "recall",
-    "cross_entropy": "log_loss",
-    "ece": "expected_calibration_error",
-    "f_beta": "fbeta",
-    "f2": "fbeta",
-    "f_measure": "f1",
-    "g_mean": "geometric_mean",
-    "g_measure": "fowlkes_mallows",
-    "gmean": "geometric_mean",
-    "hit_rate": "recall",
-    "iou": "jaccard",
-    "kappa": "cohen_kappa",
-    "kolmogorov_smirnov": "ks",
-    "mcc": "matthews_corrcoef",
-    "misclassification": "error_rate",
-    "phi": "matthews_corrcoef",
-    "ppv": "precision",
-    "sensitivity": "recall",
-    "tnr": "specificity",
-    "tpr": "recall",
-    "youden": "informedness",
-    "youden_j": "informedness",
-    "zero_one_loss": "error_rate",
-}
+# For the hint in an error only: a value has one name.
+_SYNONYMS: Mapping[str, str] = {synonym: row.name for row in ROWS for synonym in row.synonyms}
 
 
 def find(name: str, task: str | None = None, average: object = ...) -> Metric:
@@ -126,7 +360,7 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
     streameval.errors.MetricError: no metric is called 'mcc'; did you mean matthews_corrcoef?
     """
     if not isinstance(name, str) or name not in METRICS:
-        raise MetricError(_unknown(name))
+        raise _unknown(name)
     if average is not ...:
         if not (average is None or isinstance(average, str)):
             raise MetricError(f"{name} has no average {shown(average)}; it is a name or None")
@@ -169,16 +403,16 @@ def _less_average(row: Metric) -> tuple[str, ...]:
     return tuple(name for name in row.params if name != "average")
 
 
-def _unknown(name: object) -> str:
+def _unknown(name: object) -> MetricError:
     text = f"no metric is called {shown(name)}"
     if not isinstance(name, str):
-        return f"{text}; a name is a str"
+        return MetricError(f"{text}; a name is a str")
     plain = name.lower().replace("-", "_").replace(" ", "_").removesuffix("_score")
-    also = _ALSO_CALLED.get(plain)
-    near = [also] if also else difflib.get_close_matches(plain, METRICS, n=3)
+    synonym = _SYNONYMS.get(plain)
+    near = [synonym] if synonym else difflib.get_close_matches(plain, METRICS, n=3)
     if near:
-        return f"{text}; did you mean {' or '.join(near)}?"
-    return f"{text}; {LISTED}"
+        return MetricError(f"{text}; did you mean {' or '.join(near)}?")
+    return MetricError(text, remedy=LISTED, remedy_code="metrics")
 
 
 def _elsewhere(name: str, task: str) -> str:
@@ -235,19 +469,19 @@ def left_out(
     >>> left_out("precision_macro", counts), left_out("recall_macro", counts)
     (['dog'], [])
     """
-    name = (metric if isinstance(metric, Metric) else find(metric)).name
+    row = metric if isinstance(metric, Metric) else find(metric)
     if not isinstance(counts, ConfusionCounts):
         raise MetricError(f"left_out is about ConfusionCounts, got {type(counts).__name__}")
-    rule = RULE_OF_MEAN.get(name)
+    rule = row.mean_of
     if rule is None or not counts.total:
         return []
     # The balanced accuracy is a mean over the classes that exist, whatever
     # number stands in for an undefined whole.
-    if name != "balanced_accuracy" and undefined is not None and undefined == undefined:
+    if row.name != "balanced_accuracy" and undefined is not None and undefined == undefined:
         return []
     labels = [label for label, _ in undefined_classes(rule, counts)]
-    if name.endswith("_weighted"):
-        # Without weight a class is not missed.
+    if row.fixed.get("average") == "weighted":
+        # A class without weight contributes nothing to a weighted mean.
         return [label for label in labels if counts.true_count(label)]
     return labels
 

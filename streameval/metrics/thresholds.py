@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,11 +26,13 @@ __all__ = [
     "ThresholdTable",
     "class_missing",
     "column_list",
+    "columns_of",
     "curve_dict",
     "number_option",
     "plain",
     "quotients",
     "room_for",
+    "threshold_column",
     "threshold_counts",
     "threshold_table",
 ]
@@ -144,8 +146,17 @@ def number_option(
     raise MetricError(f"{name}: expected {expected}, got {shown(value)}")
 
 
+def threshold_column(thresholds: Iterable[float]) -> FloatArray:
+    """Thresholds that a caller gave, as a column; raises MetricError for nan or no number."""
+    numbers = (
+        number_option("thresholds", value, "numbers", low=-math.inf, high=math.inf)
+        for value in thresholds
+    )
+    return np.asarray(list(numbers), dtype=np.float64)
+
+
 def column_list(column: Counts) -> list[Any]:
-    """A column as JSON can hold it: nan and infinity become None.
+    """A column as a list for JSON: nan and infinity become None.
 
     >>> column_list(np.array([float("inf"), 0.5]))
     [None, 0.5]
@@ -155,10 +166,16 @@ def column_list(column: Counts) -> list[Any]:
     return [value if math.isfinite(value) else None for value in column.tolist()]
 
 
-def curve_dict(name: str, reason: str, columns: dict[str, Counts]) -> dict[str, Any]:
-    """What every curve's ``to_dict`` gives: its name, its columns, and why some are empty."""
-    record: dict[str, Any] = {"curve": name, "reason": reason or None}
-    record.update((key, column_list(column)) for key, column in columns.items())
+def columns_of(curve: Any) -> dict[str, Counts]:
+    """The columns of a curve by name: every field but ``reason``, in order."""
+    names = (field.name for field in fields(curve))
+    return {name: getattr(curve, name) for name in names if name != "reason"}
+
+
+def curve_dict(name: str, curve: Any) -> dict[str, Any]:
+    """A curve as plain data: its name, its columns, and why some are undefined."""
+    record: dict[str, Any] = {"curve": name, "reason": curve.reason or None}
+    record.update((key, column_list(column)) for key, column in columns_of(curve).items())
     return record
 
 
@@ -181,25 +198,17 @@ class ThresholdTable:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {
-            "threshold": self.threshold,
-            "tp": self.tp,
-            "fp": self.fp,
-            "fn": self.fn,
-            "tn": self.tn,
-            "tpr": self.tpr,
-            "fpr": self.fpr,
-        }
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def __len__(self) -> int:
         return len(self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("thresholds", self.reason, self.columns())
+        return curve_dict("thresholds", self)
 
 
 def threshold_table(index: ScoreIndex, thresholds: Iterable[float] | None = None) -> ThresholdTable:
@@ -229,13 +238,7 @@ def threshold_table(index: ScoreIndex, thresholds: Iterable[float] | None = None
         wanted = counts.threshold[:0:-1]
         rows = np.arange(last, 0, -1)
     else:
-        wanted = np.asarray(
-            [
-                number_option("thresholds", value, "numbers", low=-math.inf, high=math.inf)
-                for value in thresholds
-            ],
-            dtype=np.float64,
-        )
+        wanted = threshold_column(thresholds)
         # Row r counts the r highest distinct scores.
         rows = last - np.searchsorted(counts.threshold[:0:-1], wanted, side="left")
     tp, fp = counts.tp[rows], counts.fp[rows]

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import cast
 
+import msgspec
 import numpy as np
 
 from streameval.errors import SourceError
@@ -14,19 +15,16 @@ from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
 from streameval.stream.begins import read_begins
 from streameval.stream.checkpoint_policy import CheckpointPolicy
-from streameval.stream.config_objects import kept_metrics
+from streameval.stream.config.evaluators import kept_metrics, open_evaluators
+from streameval.stream.config.settings import RunSettings
 from streameval.stream.counting import Counting
-from streameval.stream.evaluators import open_evaluators
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.lateness import LateLog
-from streameval.stream.partition_rows import PartitionRows
 from streameval.stream.positions import Positions
-from streameval.stream.published import Publisher
 from streameval.stream.quarantine import Quarantine
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.records.labels import LabelKind
-from streameval.stream.settings import RunSettings
-from streameval.stream.snapshot import Snapshots
+from streameval.stream.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
 from streameval.stream.state_rows import StateRows, read_rows
 from streameval.stream.store import Store
 from streameval.stream.webhook import Webhook
@@ -103,7 +101,7 @@ class Runner:
         self._sequence = counters.get("checkpoints", 0)
         self._events = counters.get("events", 0)
         self._replayed = counters.get("replayed", 0)
-        self._snapshots = Snapshots(settings, self._counting.evaluators, self._begins, clock)
+        self._snapshots = SnapshotBuilder(settings, self._counting.evaluators, self._begins, clock)
         self._published = 0
         self._checkpoint_at = now()
         self._table = PartitionRows()
@@ -149,7 +147,9 @@ class Runner:
         self._policy.every, self._policy.events = _checkpoint_settings(settings)
         self._quarantine.settings = settings.quarantine
         self._alarms.configure(settings, webhook)
-        self._snapshots = Snapshots(settings, self._counting.evaluators, self._begins, self._clock)
+        self._snapshots = SnapshotBuilder(
+            settings, self._counting.evaluators, self._begins, self._clock
+        )
         self._publish(force=True)
 
     def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
@@ -316,33 +316,26 @@ class Runner:
         settled = self._positions.newest if self._join is None else self._join.watermark
         if settled is not None:
             settled -= self._wait
-        waiting = bool(coverage and coverage["waiting"])
-        statuses = [status for source in self._sources for status in source.status()]
         with self._store.reading():
             quarantine = self._quarantine.published()
-        now = self._now()
-        data = {
-            "sequence": self._published,
-            "at": iso_time(now),
-            **self._snapshots.build(
-                now=now,
-                waiting=waiting,
-                settled=settled,
-                late=self._counting.late,
-                force=force,
+        snapshot = self._snapshots.build(
+            sequence=self._published,
+            now=self._now(),
+            settled=settled,
+            late=self._counting.late,
+            join=coverage,
+            partitions=self._table.rows(self._positions, self._sources),
+            quarantine=quarantine,
+            checkpoint=Checkpoint(
+                self._sequence,
+                iso_time(self._checkpoint_at),
+                self._events,
+                self._policy.seconds,
             ),
-            "join": coverage,
-            "partitions": self._table.rows(self._positions, statuses),
-            "quarantine": quarantine,
-            "checkpoint": {
-                "sequence": self._sequence,
-                "at": iso_time(self._checkpoint_at),
-                "events": self._events,
-                "seconds": self._policy.seconds,
-            },
-        }
-        data["alerts"] = self._alarms.judge(data)
-        self._publisher.publish(data)
+            force=force,
+        )
+        alerts = self._alarms.judge(snapshot)
+        self._publisher.publish(msgspec.structs.replace(snapshot, alerts=alerts))
 
 
 def _checkpoint_settings(settings: RunSettings) -> tuple[float, int]:

@@ -16,14 +16,16 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from streameval.errors import ConfigError, StoreError, shown
 from streameval.stream.checksums import check_rows, check_types, keep_checksums, note_unwatched
 from streameval.stream.private_files import private_file, tighten
-from streameval.stream.settings import RunSettings
+
+if TYPE_CHECKING:
+    from streameval.stream.config.settings import RunSettings
 
 __all__ = [
     "RESTORED",

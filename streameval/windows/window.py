@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, Self
 
-from streameval.events import FloatArray, IntArray, Label, Weight
+from streameval.events import EventFields, FloatArray, IntArray, Weight
 from streameval.tally import Batch, Plan, Tally
 
 __all__ = ["EventFields", "Timeline", "Undo", "Window", "WindowSpec"]
-
-EventFields = tuple[Label, Label | None, Any, Weight]
-"""What :meth:`streameval.tally.Tally.update` takes: true, predicted, score, weight."""
 
 Undo = Callable[[], None]
 """Puts back what was taken out, to the bit."""
@@ -30,6 +27,10 @@ class Timeline(Protocol):
     """
 
     latest: int | None
+
+    def reach(self, moment: int) -> None:
+        """Make this the latest moment."""
+        ...
 
     def tick(self, count: int) -> IntArray:
         """Moments of the next events where the stream's own count is the clock.

@@ -40,6 +40,7 @@ from streameval.errors import StoreError
 from streameval.event_time import duration
 from streameval.stream.batch import Decoded
 from streameval.stream.checksums import has_table, keep_checksums
+from streameval.stream.config.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.stream.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans
 from streameval.stream.join.coverage import Coverage
 from streameval.stream.join.entry_store.entry_store import EntryStore
@@ -48,7 +49,6 @@ from streameval.stream.join.pairing import Pairing, PartitionNumbers
 from streameval.stream.join.watermark import Watermark
 from streameval.stream.lateness import LateShare
 from streameval.stream.records.fields import record_fields
-from streameval.stream.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.stream.store import Store, decoded
 
 __all__ = ["JOIN_LAYOUT", "LabelJoin", "Outcome", "join_layout", "open_join"]

@@ -9,10 +9,10 @@ import numpy as np
 from streameval.errors import InputError, shown
 from streameval.event_time import EARLY_1970, iso_time, unit_remedy
 from streameval.events import MAX_WEIGHT, BoolArray, IntArray, Label
-from streameval.files.chunk import EXPECTED, Column
-from streameval.files.columns import probability_columns
+from streameval.files.chunk import EXPECTED
+from streameval.files.event_columns import Column, probability_columns
 from streameval.files.json_faults import Fault
-from streameval.files.times import time_column, time_fault
+from streameval.files.times import time_column, time_error
 from streameval.states.class_proba_input import check_probabilities
 from streameval.stream.records.labels import LONGEST_NAME, RecordLabels
 
@@ -89,9 +89,13 @@ def moments(values: list[Any], unit: str | None) -> Checked:
     column, wrong = time_column(values, unit)
     faults = {}
     for place in () if wrong is None else np.flatnonzero(wrong).tolist():
-        value = values[place]
-        got, remedy = ("null", "") if value is None else time_fault(value, unit)
-        faults[place] = Fault("time", EXPECTED["time"], got, remedy)
+        if values[place] is None:
+            faults[place] = Fault("time", EXPECTED["time"], "null")
+        else:
+            error = time_error(values[place], unit)
+            faults[place] = Fault(
+                "time", EXPECTED["time"], error.got, error.remedy, error.remedy_code
+            )
     times = column.view(np.int64)
     if unit is not None and len(values) and int(times.min()) < EARLY_1970:
         for place, value in enumerate(values):

@@ -12,9 +12,11 @@ import numpy as np
 from streameval.errors import shown
 from streameval.event_time import EARLIEST, LATEST, duration
 from streameval.events import BoolArray, IntArray
-from streameval.files.chunk import EXPECTED, Column, Wanted, taken
+from streameval.files.chunk import EXPECTED, Wanted
+from streameval.files.event_columns import Column, EventColumns
 from streameval.files.json_faults import Fault, read_object
-from streameval.stream.batch import BadEvent, Batch, Decoded, Kind, Records
+from streameval.stream.batch import BadEvent, Batch, Decoded, Kind
+from streameval.stream.config.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
 from streameval.stream.records import columns as checks
 from streameval.stream.records.fields import (
     Field,
@@ -23,13 +25,7 @@ from streameval.stream.records.fields import (
     fault_text,
     record_fields,
 )
-from streameval.stream.records.labels import (
-    LONGEST_NAME,
-    LabelKind,
-    RecordLabels,
-    checked_values,
-)
-from streameval.stream.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
+from streameval.stream.records.labels import LONGEST_NAME, LabelKind, RecordLabels, checked_values
 
 __all__ = ["RecordDecoder"]
 
@@ -211,7 +207,7 @@ class _Reading:
                 found |= np.asarray([value is not None for value in values])
         return found
 
-    def columns(self, group: _Group, fields: tuple[Field, ...]) -> Records | None:
+    def columns(self, group: _Group, fields: tuple[Field, ...]) -> EventColumns | None:
         """The columns of records that need all of these fields; None where no record is good."""
         if not group.records:
             return None
@@ -229,6 +225,8 @@ class _Reading:
         for place, outside in checks.refuse_outside(times, EARLIEST, self._latest).items():
             faults.setdefault(place, (_TIME, outside))
         rows = group.rows
+        places = self._places
+        events = EventColumns(columns, places if len(rows) == len(places) else places[rows])
         if faults:
             for place, (field, known) in faults.items():
                 row = int(rows[place])
@@ -238,11 +236,8 @@ class _Reading:
             keep[list(faults)] = False
             if not keep.any():
                 return None
-            columns = {name: taken(column, keep) for name, column in columns.items()}
-            rows = rows[keep]
-        return Records(
-            columns, self._places if len(rows) == len(self._places) else self._places[rows]
-        )
+            events = events.take(keep)
+        return events
 
     def _checked(self, field: Field, values: list[Any]) -> checks.Checked:
         kind = field.want.kind

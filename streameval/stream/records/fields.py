@@ -12,7 +12,7 @@ from streameval.files.chunk import Kind, Wanted
 from streameval.files.json_faults import Fault, fault_in_field, plain_fields, read_object
 from streameval.files.json_record import record_shape
 from streameval.stream.batch import Kind as BatchKind
-from streameval.stream.settings import EvaluatorSettings, FieldSettings
+from streameval.stream.config.settings import EvaluatorSettings, FieldSettings
 
 __all__ = ["Field", "RecordFields", "RecordReader", "fault_text", "record_fields"]
 
@@ -21,12 +21,12 @@ _CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _LONGEST_DETAIL = 500
 
 _REMEDIES = {
-    "one number is a score: use --score": "one number is a score: name it in fields.score",
-    "declare the unit with --time-unit s, ms, us or ns": "say in fields.time_unit what numbers are",
-    "write one object a line (jq -c '.[]')": "write one object a record",
-    "compact it (jq -c .)": "write one object a record",
+    "object": "write one object a record",
+    "one_line": "write one object a record",
+    "probability": "one number is a score: name it in fields.score",
+    "time_unit": "say in fields.time_unit what numbers are",
 }
-"""What the readers of files advise, in terms of a run."""
+"""Remedies by code, in the keys of a run's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def fault_text(fault: Fault, path: str) -> str:
     >>> fault_text(Fault("score", "a finite number", "NaN"), "meta.score")
     'meta.score: expected a finite number, got NaN'
     """
-    remedy = _REMEDIES.get(fault.remedy, fault.remedy)
+    remedy = _REMEDIES.get(fault.remedy_code, fault.remedy)
     tail = f"; {remedy}" if remedy else ""
     text = f"{path}: expected {fault.expected}, got {fault.got}{tail}"
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"

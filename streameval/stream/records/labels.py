@@ -11,10 +11,10 @@ import numpy as np
 
 from streameval.errors import InputError, shown
 from streameval.events import MAX_CLASSES, Label, canonical_label, is_missing
-from streameval.files.chunk import Column
+from streameval.files.event_columns import Column
 from streameval.files.json_faults import Fault
 from streameval.slices import MISSING
-from streameval.stream.settings import EvaluatorSettings
+from streameval.stream.config.settings import EvaluatorSettings
 
 __all__ = ["LONGEST_NAME", "LabelKind", "RecordLabels", "checked_values", "plain_value"]
 
@@ -36,7 +36,7 @@ def plain_value(value: object, expected: str) -> Label | Fault:
     try:
         label = canonical_label(value)
     except InputError as error:
-        remedy = error.remedy.partition(":")[0] if isinstance(value, float) else ""
+        remedy = "a fraction is a score" if error.remedy_code == "score" else ""
         return Fault("", expected, error.got, remedy)
     if isinstance(label, int):
         if not -(2**63) <= label < 2**63:

@@ -1,14 +1,19 @@
-"""What a run is told: the tables and keys of its configuration file, typed.
+"""The settings of a run: the tables and keys of its configuration file, typed.
 
 Durations are texts such as ``"5m"``; field paths are written as for files
-(``"meta.score"``). How a file becomes settings is in :mod:`streameval.stream.config`.
+(``"meta.score"``). How a file becomes settings is in :mod:`streameval.stream.config.load`.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
+
+from streameval.stream.batch import SourceSettings
+from streameval.stream.sources.files import FilesSettings
+from streameval.stream.sources.inbox import HttpSettings
+from streameval.stream.sources.kafka import KafkaSettings
 
 __all__ = [
     "AlertSettings",
@@ -35,6 +40,10 @@ LABEL_COVERAGE = "label_coverage"
 
 LONGEST_AHEAD = "1d"
 """How far ahead of the clock a record's time may be where ``fields.ahead`` is not set."""
+
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -91,45 +100,10 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     time_unit: Literal["s", "ms", "us", "ns"] | None = None
     ahead: str | None = None
     """A time further ahead of the clock than this is a fault: it would make all others late.
-    None: a day, or what :func:`streameval.stream.config_objects.ahead_limit` allows."""
+    None: a day, or what :func:`streameval.stream.config.evaluators.ahead_limit` allows."""
     slices: dict[str, str] = {}
     """From a slice's key to its path, where the two differ."""
     label: LabelFieldSettings = LabelFieldSettings()
-
-
-class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """JSON lines in files: either all records in ``records``, or two kinds apart."""
-
-    records: list[str] = []
-    predictions: list[str] = []
-    labels: list[str] = []
-    follow: bool = True
-    """False: end when all has been read."""
-
-
-class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``POST /v1/predictions`` and ``/v1/labels``, kept in an inbox beside the store."""
-
-    max_body_bytes: int = 8 * 1024 * 1024
-    max_line_bytes: int = 1024 * 1024
-    max_inbox_bytes: int = 4 * 1024 * 1024 * 1024
-    """Posts are refused (503) while the inbox holds more than this that is not yet counted."""
-
-
-class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Topics; either one of all ``records``, or two."""
-
-    records: str | None = None
-    predictions: str | None = None
-    labels: str | None = None
-    partitions: list[int] | None = None
-    """None: all, new ones as they are added."""
-    start: Literal["earliest", "latest"] = "earliest"
-    """Of a topic that the store does not know; partitions added later begin at their beginning."""
-    out_of_range: Literal["stop", "earliest", "latest"] = "stop"
-    stop_at_end: bool = False
-    properties: dict[str, str | int | float | bool] = {}
-    """Any of librdkafka's; ``env:NAME`` and ``file:PATH`` stand for a secret's value."""
 
 
 class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -139,7 +113,7 @@ class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """A label counts if it is at most so much younger (or older) than its prediction."""
     remember: str | None = None
     """For how long after that duplicates and corrections are recognised; None is ``wait``."""
-    hot: int = 500_000
+    hot: PositiveCount = 500_000
     """Most entries that are held in memory; the rest is on disk."""
 
 
@@ -147,14 +121,14 @@ class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     """When what was counted becomes durable and visible."""
 
     every: str = "1s"
-    events: int = 50_000
+    events: PositiveCount = 50_000
 
 
 class QuarantineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How much is kept of records that cannot be counted."""
 
-    keep: int = 10_000
-    max_bytes: int = 4096
+    keep: Count = 10_000
+    max_bytes: Count = 4096
 
 
 class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -164,9 +138,9 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     listen: str = "127.0.0.1:8642"
     token: str | None = None
     """``env:NAME`` or ``file:PATH``; needed for any address but loopback."""
-    max_slices_exposed: int = 200
+    max_slices_exposed: Count = 200
     """Most slices (by support) in ``/metrics``."""
-    ready_lag: int = 100_000
+    ready_lag: Count = 100_000
     ready_checkpoint_age: str = "30s"
 
 
@@ -180,7 +154,7 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     window: str | None = None
     """None is the first window."""
     slice: dict[str, str | int] = {}
-    min_support: int = 1
+    min_support: PositiveCount = 1
     for_: str = msgspec.field(default="0s", name="for")
 
 
@@ -190,7 +164,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     url: str
     token: str | None = None
     timeout: str = "5s"
-    retries: int = 5
+    retries: Count = 5
 
 
 class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -202,6 +176,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         default_factory=lambda: [WindowSettings(name="all")]
     )
     fields: FieldSettings = FieldSettings()
+    # A source is one row here and one module in streameval.stream.sources.
     files: FilesSettings | None = None
     http: HttpSettings | None = None
     kafka: KafkaSettings | None = None
@@ -212,3 +187,13 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     serve: ServeSettings = ServeSettings()
     alert: list[AlertSettings] = []
     webhook: WebhookSettings | None = None
+
+    @property
+    def sources(self) -> dict[str, SourceSettings]:
+        """The tables of the sources that records are read from, by name.
+
+        >>> list(RunSettings(http=HttpSettings()).sources)
+        ['http']
+        """
+        tables = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: one for name, one in tables.items() if isinstance(one, SourceSettings)}

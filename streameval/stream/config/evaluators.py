@@ -1,13 +1,16 @@
-"""What settings stand for: evaluators, windows, and the metrics that matter most."""
+"""The evaluators and windows that settings describe, and the metrics that are kept and shown."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
+from streameval.errors import ConfigError, StreamevalError
 from streameval.evaluator import Evaluator
 from streameval.event_time import duration
-from streameval.metrics.registry import find
-from streameval.stream.settings import (
+from streameval.metrics.registry import USUAL_METRICS, find
+from streameval.stream.config.settings import (
     LABEL_COVERAGE,
     FieldSettings,
     JoinSettings,
@@ -22,19 +25,17 @@ __all__ = [
     "AheadLimit",
     "ahead_limit",
     "evaluator_of",
+    "fingerprint",
     "has_scores",
     "kept_metrics",
     "main_metrics",
     "needs_scores",
+    "open_evaluators",
     "slice_fields",
+    "window_kind",
     "window_spec_of",
+    "window_spec_text",
 ]
-
-_MAIN_LABELS = {
-    "binary": ["accuracy", "precision", "recall", "f1"],
-    "multiclass": ["accuracy", "balanced_accuracy", "f1_macro", "matthews_corrcoef"],
-}
-_MAIN_SCORES = {"binary": ["roc_auc", "average_precision"], "multiclass": ["log_loss"]}
 
 _MOST_MAIN = 6
 
@@ -64,6 +65,18 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
     return Evaluator(chosen.task, **options)
 
 
+def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
+    """An empty evaluator for each window, by the window's name, in their order.
+
+    Raises:
+        ConfigError: A key has a value that no evaluator takes.
+    """
+    try:
+        return {window.name: evaluator_of(settings, window) for window in settings.window}
+    except StreamevalError as error:
+        raise ConfigError(f"evaluator: {error}") from None
+
+
 def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowSpec:
     """The window that a ``[[window]]`` names.
 
@@ -83,6 +96,24 @@ def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowS
             lateness = window.length if join is None else join.wait
         return Panes(window.length, window.pane, lateness, window.retain)
     return Cumulative() if window.half_life is None else Fading(window.half_life)
+
+
+def window_kind(window: WindowSettings) -> str:
+    """``cumulative``, ``panes`` or ``fading``."""
+    if window.length is not None:
+        return "panes"
+    return "cumulative" if window.half_life is None else "fading"
+
+
+def window_spec_text(window: WindowSettings) -> str:
+    """The window in words.
+
+    >>> window_spec_text(WindowSettings(name="hour", length="1h", pane="5m"))
+    '1h in panes of 5m'
+    """
+    if window.length is not None:
+        return window.length + (f" in panes of {window.pane}" if window.pane else "")
+    return "all events" if window.half_life is None else f"half-life {window.half_life}"
 
 
 class AheadLimit(NamedTuple):
@@ -141,7 +172,9 @@ def main_metrics(settings: RunSettings) -> list[str]:
     task = settings.evaluator.task
     names = settings.evaluator.metrics
     if names is None:
-        names = _MAIN_LABELS[task] + (_MAIN_SCORES[task] if has_scores(settings.fields) else [])
+        scores = has_scores(settings.fields)
+        usual = USUAL_METRICS["slices", task]
+        names = [name for name in usual if scores or not needs_scores(name, task)]
     watched = [alert.metric for alert in settings.alert if alert.slice]
     return list(dict.fromkeys([*names[:_MOST_MAIN], *watched]))
 
@@ -163,3 +196,40 @@ def needs_scores(metric: str, task: str) -> bool:
     (True, False)
     """
     return not set(find(metric, task).states) <= {"confusion", "succession"}
+
+
+def fingerprint(settings: RunSettings) -> dict[str, str]:
+    """Key -> value, as JSON, of all that the counts in a store rest on.
+
+    >>> fingerprint(RunSettings())["evaluator.threshold"]
+    '0.5'
+    """
+    given = settings.evaluator
+    values: dict[str, Any] = {
+        "evaluator.task": given.task,
+        "evaluator.labels": given.labels,
+        # With those of alerts: what is kept decides, not what is shown.
+        "evaluator.metrics": kept_metrics(settings),
+        "evaluator.bins": given.bins,
+        "evaluator.slices": given.slices,
+        "evaluator.max_slices": given.max_slices,
+    }
+    if given.task == "binary":
+        values["evaluator.positive"] = given.positive
+        values["evaluator.threshold"] = given.threshold
+    windows = {
+        window.name: window_spec_of(window, settings.join).to_options()
+        for window in settings.window
+    }
+    values["window"] = windows
+    fields = settings.fields
+    values |= {
+        "join": settings.join is not None,
+        # Where a field is may change; whether there is one decides what is counted.
+        "fields.y_pred": fields.y_pred is not None,
+        "fields.scores": "proba" if fields.proba else "score" if fields.score else None,
+        "fields.weight": fields.weight is not None,
+    }
+    return {
+        key: msgspec.json.encode(value, order="sorted").decode() for key, value in values.items()
+    }
