@@ -62,7 +62,6 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     max_body_bytes: int = 8 * 1024 * 1024
     max_line_bytes: Annotated[int, msgspec.Meta(ge=1)] = 1024 * 1024
     max_inbox_bytes: int = 4 * 1024 * 1024 * 1024
-    """Posts are refused (503) while the inbox holds more than this that is not yet counted."""
 
     template: ClassVar[str] = """\
 # POST /v1/predictions and /v1/labels: one JSON object a line.
