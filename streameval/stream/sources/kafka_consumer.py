@@ -508,10 +508,7 @@ class Partition:
     def continue_at(self, offset: int, problem: str) -> None:
         """Skip what cannot be read."""
         self.missed = f"went on at offset {offset}: {problem}"
-        self.next = offset
-        self.at_end = False
-        self.problem = ""
-        self.beyond_since = None
+        self.read_to(offset)
 
     def status(self, end: int | None, trouble: str) -> PartitionStatus:
         """Position and lag; ``trouble`` is a problem of the client and so of all partitions."""
