@@ -59,7 +59,7 @@ def init(path: PathArgument = "streameval.toml") -> None:
         ) from None
     except OSError as error:
         raise TargetError(f"{path}: cannot be written: {error.strerror or error}") from None
-    write(f"wrote {path}; see what it comes to with: streameval run {shlex.quote(path)} --check")
+    write(f"wrote {path}; check it with: streameval run {shlex.quote(path)} --check")
 
 
 def template() -> str:

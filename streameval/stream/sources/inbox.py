@@ -167,7 +167,7 @@ class Inbox:
         lines = [line for line in body.split(b"\n") if line.strip()]
         if not lines:
             return 0
-        # No line of a body looks like a header, so that damage can be told from a torn end.
+        # No line of a body looks like a header, so that damage and a torn end differ.
         lines = [b" " + line if line[:1].isdigit() else line for line in lines]
         body = b"\n".join(lines) + b"\n"
         if self.bytes + len(body) > self.max_bytes:

@@ -177,7 +177,7 @@ class KafkaSource:
                     _, end = self._range(topic, number)
                 except KafkaException as error:
                     words = self._scrubbed(error.args[0].str())
-                    self._missing[topic] = f"waiting to be told where it ends: {words}"
+                    self._missing[topic] = f"the broker does not report its end: {words}"
                     return False
             ends[partition_name(topic, number)] = {"offset": end}
         self._positions.update(ends)
@@ -369,7 +369,7 @@ class KafkaSource:
             try:
                 self._consumer.commit(offsets=offsets, asynchronous=True)
             except KafkaException as error:
-                _log.info("the group was not told: %s", self._scrubbed(error.args[0].str()))
+                _log.info("the commit to the group failed: %s", self._scrubbed(error.args[0].str()))
 
     def status(self) -> list[PartitionStatus]:
         """Every partition; the lag is in messages, as of the broker's last answer."""
