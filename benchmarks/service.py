@@ -25,8 +25,8 @@ from benchmarks.timing import Part, Row
 from benchmarks.topics import bare_loop, fill
 from streameval.command_line.service import run_service
 from streameval.stream.batch import Batch, PartitionStatus
-from streameval.stream.config import settings_from_text
-from streameval.stream.evaluators import fingerprint
+from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.load import settings_from_text
 from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner

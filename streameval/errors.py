@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 __all__ = [
     "ConfigError",
     "InputError",
     "MetricError",
     "MissingExtraError",
+    "OptionError",
     "SourceError",
     "StateError",
     "StoreError",
@@ -154,6 +155,60 @@ def _rebuild_input_error(
     field: str, expected: str, got: str, position: int | None, remedy: str
 ) -> InputError:
     return InputError(field, expected=expected, got=got, position=position, remedy=remedy)
+
+
+class OptionError(InputError):
+    """Two options that do not fit together: one requires the other, or they conflict.
+
+    Args:
+        field: The option that was given.
+        relation: ``"requires"`` or ``"conflicts with"``.
+        other: The option, or options, it requires or conflicts with.
+        remedy: What to do about it, a full clause; may be empty.
+
+    >>> print(OptionError.requires("--worst", "--slice", remedy="add --slice FIELD"))
+    --worst requires --slice; add --slice FIELD
+    >>> print(OptionError.conflicts("--proba", "--score", remedy="give one of them"))
+    --proba conflicts with --score; give one of them
+    """
+
+    def __init__(
+        self,
+        field: str,
+        relation: Literal["requires", "conflicts with"],
+        other: str,
+        *,
+        remedy: str = "",
+    ) -> None:
+        present = relation == "conflicts with"
+        expected, got = (f"no {other}", other) if present else (other, f"no {other}")
+        super().__init__(field, expected=expected, got=got, remedy=remedy)
+        self.relation = relation
+        self.other = other
+        self.args = (f"{field} {relation} {other}" + (f"; {remedy}" if remedy else ""),)
+
+    @classmethod
+    def requires(cls, field: str, other: str, *, remedy: str = "") -> OptionError:
+        """``field`` was given without ``other``, which it requires."""
+        return cls(field, "requires", other, remedy=remedy)
+
+    @classmethod
+    def conflicts(cls, field: str, other: str, *, remedy: str = "") -> OptionError:
+        """``field`` and ``other`` were given, and exclude each other."""
+        return cls(field, "conflicts with", other, remedy=remedy)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_option_error, (self.field, self.relation, self.other, self.remedy)
+
+    def at(self, position: int | None) -> InputError:
+        """The error itself: it is about options and not about an item of an array."""
+        return self
+
+
+def _rebuild_option_error(
+    field: str, relation: Literal["requires", "conflicts with"], other: str, remedy: str
+) -> OptionError:
+    return OptionError(field, relation, other, remedy=remedy)
 
 
 class StateError(StreamevalError, ValueError):

@@ -15,7 +15,10 @@ from streameval.metrics.registry import find, metric_names
 from streameval.slices import Slicer
 from streameval.tally import Plan, Task
 from streameval.view import Question
-from streameval.windows import Cumulative, Fading, Last, Panes, window_note
+from streameval.windows.cumulative import Cumulative
+from streameval.windows.kinds import KINDS, kind_of, window_note
+from streameval.windows.last import LAST
+from streameval.windows.panes import PANES
 from streameval.windows.window import WindowSpec
 
 __all__ = ["Setup", "set_up"]
@@ -70,14 +73,17 @@ def set_up(
     classes = intake.classes if isinstance(intake, ClassIntake) and intake.closed else None
     plan = _plan(task, names, bins, classes, temporal=temporal)
     spec: WindowSpec = Cumulative() if window is None else window
-    if not isinstance(spec, (Cumulative, Fading, Last, Panes)):
+    if kind_of(spec) is None:
         # A number of events or a length is the usual mistake.
-        kind = {int: "Last", str: "Panes"}.get(type(window))
+        likely = {int: LAST, str: PANES}.get(type(window))
+        names = [f"{kind.spec.__name__}(...)" for kind in KINDS.values() if kind.sizes]
         raise InputError(
             "window",
-            expected="Last(...), Panes(...), Fading(...) or None",
+            expected=f"{', '.join(names)} or None",
             got=shown(window),
-            remedy=f"pass window=streameval.{kind}({shown(window)})" if kind else "",
+            remedy=f"pass window=streameval.{likely.spec.__name__}({shown(window)})"
+            if likely
+            else "",
         )
     if plan.ordered and not spec.keeps_order:
         raise InputError(

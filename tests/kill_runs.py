@@ -28,7 +28,7 @@ from typing import Any
 
 from streameval.errors import StoreError
 from streameval.stream.progress import read_progress
-from streameval.stream.sources.inbox_segments import segment_path, segments
+from streameval.stream.sources.inbox import segment_path, segments
 from streameval.stream.store import read_store
 from tests.kill_feeds import KINDS, Feed, FilesFeed, PostsFeed, TopicsFeed
 from tests.kill_outcome import differences, outcome, true_states

@@ -17,7 +17,7 @@ import httpx
 from streameval.errors import StoreError
 from streameval.serve.limits import LIMITS, Limits
 from streameval.serve.server import Server, start
-from streameval.stream.settings import HttpSettings, ServeSettings
+from streameval.stream.config.settings import HttpSettings, ServeSettings
 from tests.published_sample import START, SamplePublisher, published_data
 
 __all__ = ["NOW", "TOKEN", "Box", "Clock", "Running", "raw", "received", "serving"]

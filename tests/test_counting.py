@@ -19,9 +19,9 @@ from streameval.errors import StoreError
 from streameval.evaluator import Evaluator
 from streameval.stream import state_rows
 from streameval.stream.batch import Batch, Records
+from streameval.stream.config.settings import FieldSettings
 from streameval.stream.counting import Counting, Refused
 from streameval.stream.event_columns import arguments, coded, events, rows_of
-from streameval.stream.settings import FieldSettings
 from streameval.stream.state_rows import StateRows, read_rows
 from streameval.stream.store import Store, open_store
 

@@ -23,7 +23,7 @@ from playwright.sync_api import (
 )
 
 from streameval.serve.server import Server, start
-from streameval.stream.settings import HttpSettings, ServeSettings
+from streameval.stream.config.settings import HttpSettings, ServeSettings
 from tests import published_sample
 from tests.chromium import ARGUMENTS, MISSING, find_chromium
 from tests.published_sample import HOSTILE, SamplePublisher

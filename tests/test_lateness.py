@@ -17,8 +17,9 @@ from test_runner_join import Lists, Partitions
 
 from streameval.event_time import iso_time
 from streameval.serve.readiness import Readiness
-from streameval.stream.config import settings_from_text
-from streameval.stream.evaluators import fingerprint
+from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.load import settings_from_text
+from streameval.stream.config.settings import ServeSettings
 from streameval.stream.join.open_join import open_join
 from streameval.stream.join.saved_join import SavedJoin
 from streameval.stream.join.watermark import Watermark
@@ -26,7 +27,6 @@ from streameval.stream.lateness import LateShare
 from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
-from streameval.stream.settings import ServeSettings
 from streameval.stream.store import open_store
 
 MINUTE = 60_000_000

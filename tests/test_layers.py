@@ -25,7 +25,6 @@ LAYERS = [
     "places",
     "report",
     "view",
-    "short_reads",
     "slice_report",
     ("state_header", "state_codec", "state_file"),
     "saved_evaluator",
@@ -44,7 +43,7 @@ LAYERS = [
 
 # What comes with an extra is imported in one module.
 OPTIONAL = {
-    "confluent_kafka": {"stream/sources/kafka.py"},
+    "confluent_kafka": {"stream/sources/kafka_consumer.py"},
     "starlette": {"serve/app.py"},
     "uvicorn": {"serve/server.py"},
     "prometheus_client": {"serve/prometheus.py"},

@@ -22,7 +22,6 @@ from laws import LAWS, StateSpec, assert_same, check_law, columns
 
 import streameval as se
 from streameval.errors import InputError
-from streameval.metrics.compiled import compiled_reader
 from streameval.metrics.registry import find
 from streameval.metrics.undefined import reason_of
 from streameval.native.native_label_sums import NativeLabelSums
@@ -30,6 +29,7 @@ from streameval.states import kept_sums
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.label_sums import LabelSums
 from streameval.states.portable_index import PortableScoreIndex
+from streameval.view import compiled_reader
 
 MOST = 2**62 - 1
 NUMBERS = (

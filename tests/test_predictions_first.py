@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
-from streameval.stream.sources.predictions_first import PredictionsFirst
+from streameval.stream.sources.turns import PredictionsFirst
 
 
 class Sizes:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streameval.errors import StateError
 from streameval.stream.alerts import AlertBook, Judgement, Observed
-from streameval.stream.settings import AlertSettings
+from streameval.stream.config.settings import AlertSettings
 
 SECOND = 1_000_000
 

@@ -17,12 +17,8 @@ from streameval.errors import SourceError, StoreError
 from streameval.event_time import iso_time
 from streameval.serve.readiness import Readiness
 from streameval.stream.batch import Batch, PartitionStatus, Position
-from streameval.stream.evaluators import fingerprint
-from streameval.stream.published import Publisher
-from streameval.stream.quarantine import listed, mark_for_replay
-from streameval.stream.records.decoder import RecordDecoder
-from streameval.stream.runner import Runner
-from streameval.stream.settings import (
+from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.settings import (
     CheckpointSettings,
     EvaluatorSettings,
     FieldSettings,
@@ -31,6 +27,10 @@ from streameval.stream.settings import (
     ServeSettings,
     WindowSettings,
 )
+from streameval.stream.published import Publisher
+from streameval.stream.quarantine import listed, mark_for_replay
+from streameval.stream.records.decoder import RecordDecoder
+from streameval.stream.runner import Runner
 from streameval.stream.sources.files import FilesSource
 from streameval.stream.store import Store, open_store
 

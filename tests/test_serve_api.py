@@ -15,7 +15,7 @@ import streameval
 from streameval.errors import ConfigError
 from streameval.metrics.registry import find
 from streameval.serve.readiness import Readiness
-from streameval.stream.settings import ServeSettings
+from streameval.stream.config.settings import ServeSettings
 from tests.published_sample import HOSTILE, published_data
 from tests.serve_runs import Running, serving
 

@@ -17,15 +17,14 @@ from confluent_kafka.admin import NewPartitions
 
 from streameval.errors import ConfigError, SourceError
 from streameval.stream.batch import Batch, Position
-from streameval.stream.evaluators import fingerprint
+from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.secrets import secret as secret_value
+from streameval.stream.config.settings import FieldSettings, KafkaSettings, RunSettings
 from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
-from streameval.stream.secret_values import secret as secret_value
-from streameval.stream.settings import FieldSettings, KafkaSettings, RunSettings
-from streameval.stream.sources.kafka import KafkaSource
-from streameval.stream.sources.kafka_partitions import Partition, is_known
-from streameval.stream.sources.kafka_properties import KafkaProperties
+from streameval.stream.sources.kafka import KafkaProperties
+from streameval.stream.sources.kafka_consumer import KafkaSource, Partition, is_known
 from streameval.stream.store import open_store
 from tests.apache_kafka import AbsentError, ApacheKafka
 from tests.brokers import Broker, Tansu, free_port, running_broker

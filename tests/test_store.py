@@ -13,15 +13,15 @@ import pytest
 
 from streameval.errors import ConfigError, StoreError
 from streameval.stream.batch import BadEvent, Batch
-from streameval.stream.evaluators import fingerprint
-from streameval.stream.progress import Progress
-from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
-from streameval.stream.settings import (
+from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.settings import (
     JoinSettings,
     QuarantineSettings,
     RunSettings,
     WindowSettings,
 )
+from streameval.stream.progress import Progress
+from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
 from streameval.stream.store import open_store, read_store
 
 SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}

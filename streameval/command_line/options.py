@@ -9,6 +9,7 @@ import typer
 
 from streameval.command_line.output import Format
 from streameval.errors import InputError, shown
+from streameval.windows.kinds import KINDS
 
 __all__ = [
     "ByOption",
@@ -190,9 +191,9 @@ WindowOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
         metavar="WINDOW",
-        help="Which events count; all unless given. The last n: last:10000. Event time: panes:1h, "
-        "in steps panes:1h/5m, with options panes:1h/5m,lateness=10m,retain=7d. Half-life: "
-        "fading:6h, in events fading:1000.",
+        help=" ".join(
+            ["Which events count; all unless given.", *(k.help for k in KINDS.values() if k.help)]
+        ),
         rich_help_panel=_WINDOWS,
     ),
 ]

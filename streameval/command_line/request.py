@@ -11,7 +11,7 @@ from streameval.errors import InputError, MetricError
 from streameval.files.chunk import Wanted
 from streameval.metrics.registry import find
 from streameval.tally import Task
-from streameval.windows import Panes
+from streameval.windows.kinds import kind_of, window_forms
 from streameval.windows.window import WindowSpec
 
 __all__ = ["Request", "probability_pairs"]
@@ -81,7 +81,9 @@ class Request:
                 "--time",
                 expected="it beside a window of event time",
                 got="none",
-                remedy="add --window panes:1h or --window fading:6h, or leave --time out",
+                remedy="add "
+                + " or ".join(f"--window {form}" for form in window_forms(timed=True))
+                + ", or leave --time out",
             )
         if self.time_unit is not None and self.time is None:
             raise InputError(
@@ -90,7 +92,8 @@ class Request:
                 got="no --time",
                 remedy="add --time FIELD",
             )
-        if self.details.series is not None and not isinstance(self.window, Panes):
+        kind = kind_of(self.window)
+        if self.details.series is not None and (kind is None or kind.widest is None):
             raise InputError(
                 "--series",
                 expected="a window of panes",

@@ -24,7 +24,7 @@ from streameval.serve.seams import Data, Postbox, PostKind, Publisher
 from streameval.serve.slice_rows import slices
 from streameval.serve.static_files import StaticFiles
 from streameval.serve.status import status
-from streameval.stream.settings import HttpSettings, ServeSettings
+from streameval.stream.config.settings import HttpSettings, ServeSettings
 
 try:
     from starlette.applications import Starlette

@@ -7,8 +7,8 @@ from datetime import datetime
 from streameval.errors import ConfigError, InputError
 from streameval.event_time import duration
 from streameval.serve.seams import Data
+from streameval.stream.config.settings import ServeSettings
 from streameval.stream.lateness import MOST_LATE
-from streameval.stream.settings import ServeSettings
 
 __all__ = ["Readiness", "seconds_of"]
 

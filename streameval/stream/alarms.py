@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.slices import slice_name
 from streameval.stream.alerts import AlertBook, Transition, restore_alerts
-from streameval.stream.settings import RunSettings
+from streameval.stream.config.settings import RunSettings
 from streameval.stream.webhook import Webhook
 
 __all__ = ["Alarms"]

@@ -18,8 +18,8 @@ import msgspec
 from streameval.errors import StateError, StoreError, shown
 from streameval.event_time import duration, iso_time
 from streameval.slices import slice_value
+from streameval.stream.config.settings import LABEL_COVERAGE, AlertSettings
 from streameval.stream.lateness import MOST_LATE
-from streameval.stream.settings import LABEL_COVERAGE, AlertSettings
 
 __all__ = [
     "AlertBook",

@@ -26,6 +26,7 @@ from streameval.evaluator import Evaluator
 from streameval.event_time import event_time
 from streameval.files.chunk import Column
 from streameval.stream.batch import BadEvent, Batch, Records
+from streameval.stream.config.settings import FieldSettings
 from streameval.stream.event_columns import (
     Columns,
     arguments,
@@ -38,7 +39,6 @@ from streameval.stream.event_columns import (
 )
 from streameval.stream.evolution import Begins
 from streameval.stream.lateness import LateShare
-from streameval.stream.settings import FieldSettings
 from streameval.stream.state_rows import PART, Event, StateRow, StateRows, take_back
 
 __all__ = ["Counting", "Refused"]

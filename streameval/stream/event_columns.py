@@ -20,7 +20,7 @@ from streameval.events import LabelColumn, label_column
 from streameval.files.chunk import Column
 from streameval.files.json_record import split_path
 from streameval.slices import slice_column
-from streameval.stream.settings import FieldSettings
+from streameval.stream.config.settings import FieldSettings
 
 __all__ = [
     "Columns",

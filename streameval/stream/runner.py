@@ -13,16 +13,15 @@ from streameval.errors import SourceError
 from streameval.event_time import duration, iso_time, wall_time
 from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
-from streameval.stream.config_objects import kept_metrics
+from streameval.stream.config.evaluators import kept_metrics, open_evaluators
+from streameval.stream.config.settings import RunSettings
 from streameval.stream.counting import Counting
-from streameval.stream.evaluators import open_evaluators
 from streameval.stream.evolution import read_begins
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.partition_rows import PartitionRows
 from streameval.stream.progress import Progress
 from streameval.stream.published import Publisher
 from streameval.stream.quarantine import Quarantine
-from streameval.stream.settings import RunSettings
 from streameval.stream.snapshot import Snapshots
 from streameval.stream.state_rows import StateRows, read_rows
 from streameval.stream.store import Store

@@ -15,11 +15,10 @@ from streameval.evaluator import Evaluator
 from streameval.event_time import iso_time
 from streameval.report import ReportRow
 from streameval.slices import slice_name
-from streameval.stream.config_objects import main_metrics
-from streameval.stream.evaluators import window_kind, window_spec_text
+from streameval.stream.config.evaluators import main_metrics, window_kind, window_spec_text
+from streameval.stream.config.settings import RunSettings
 from streameval.stream.evolution import Begins, note_begins
 from streameval.stream.lateness import LateShare
-from streameval.stream.settings import RunSettings
 from streameval.view import PaneReports, View
 
 __all__ = ["Snapshots"]
@@ -235,16 +234,12 @@ class Snapshots:
 
 def _sources(settings: RunSettings) -> list[dict[str, str]]:
     """What the run reads: its kind, which records it holds, and its name there."""
-    found = []
-    for kind, source in (("files", settings.files), ("kafka", settings.kafka)):
-        for holds in ("records", "predictions", "labels"):
-            names = getattr(source, holds, None) or []
-            for name in [names] if isinstance(names, str) else names:
-                found.append({"kind": kind, "holds": holds, "name": name})
-    if settings.http is not None:
-        for holds in ("predictions", "labels"):
-            found.append({"kind": "http", "holds": holds, "name": f"/v1/{holds}"})
-    return found
+    return [
+        {"kind": table, "holds": holds, "name": name}
+        for table, source in settings.sources.items()
+        for holds, names in source.names().items()
+        for name in names
+    ]
 
 
 def _rows(view: View, names: Sequence[str]) -> Sequence[ReportRow]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from streameval.stream.settings import RunSettings
+from streameval.stream.config.settings import RunSettings
 from streameval.stream.store import Store
 
 __all__ = ["in_window_order", "keep_window_order"]

@@ -9,10 +9,11 @@ import msgspec
 from streameval.errors import StoreError
 from streameval.event_time import duration
 from streameval.stream.checksums import keep_checksums
+from streameval.stream.config.evaluators import kind_of_settings, step_of
+from streameval.stream.config.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.stream.join.join_report import JOIN_SPANS, JoinSpans, read_spans
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.records.fields import record_fields
-from streameval.stream.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.stream.store import Store
 
 __all__ = ["JOIN_LAYOUT", "join_layout", "open_join"]
@@ -64,7 +65,8 @@ def open_join(
         return None
     wait = duration(settings.join.wait, "join.wait")
     remember = settings.join.remember
-    panes = [window.pane or window.length for window in settings.window if window.length]
+    series = [window for window in settings.window if kind_of_settings(window).widest is not None]
+    panes = [pane for window in series for pane in step_of(window).values()]
     cohorts = [duration(pane, "pane") for pane in panes] or [duration(_COHORT)]
     meta = store.meta()
     layout = join_layout(settings.fields, settings.evaluator, meta)

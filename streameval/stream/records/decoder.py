@@ -15,6 +15,7 @@ from streameval.events import BoolArray, IntArray
 from streameval.files.chunk import EXPECTED, Column, Wanted, taken
 from streameval.files.json_faults import Fault, read_object
 from streameval.stream.batch import BadEvent, Batch, Decoded, Kind, Records
+from streameval.stream.config.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
 from streameval.stream.records import columns as checks
 from streameval.stream.records.fields import (
     Field,
@@ -29,7 +30,6 @@ from streameval.stream.records.labels import (
     RecordLabels,
     checked_values,
 )
-from streameval.stream.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
 
 __all__ = ["RecordDecoder"]
 

@@ -1,33 +1,43 @@
-"""What settings stand for: evaluators, windows, and the metrics that matter most."""
+"""The evaluators and windows that settings describe, and the metrics that are kept and shown."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
+from streameval.errors import ConfigError, StreamevalError
 from streameval.evaluator import Evaluator
 from streameval.event_time import duration
 from streameval.metrics.registry import find
-from streameval.stream.settings import (
+from streameval.stream.config.settings import (
     LABEL_COVERAGE,
     FieldSettings,
     JoinSettings,
     RunSettings,
     WindowSettings,
 )
-from streameval.windows import Fading, Panes
-from streameval.windows.cumulative import Cumulative
-from streameval.windows.window import WindowSpec
+from streameval.windows.kinds import KINDS
+from streameval.windows.window import WindowKind, WindowSpec
 
 __all__ = [
     "AheadLimit",
     "ahead_limit",
     "evaluator_of",
+    "fingerprint",
+    "given_kinds",
     "has_scores",
     "kept_metrics",
+    "kind_of_settings",
     "main_metrics",
     "needs_scores",
+    "open_evaluators",
     "slice_fields",
+    "step_of",
+    "window_keys",
+    "window_kind",
     "window_spec_of",
+    "window_spec_text",
 ]
 
 _MAIN_LABELS = {
@@ -64,6 +74,36 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
     return Evaluator(chosen.task, **options)
 
 
+def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
+    """An empty evaluator for each window, by the window's name, in their order.
+
+    Raises:
+        ConfigError: A key has a value that no evaluator takes.
+    """
+    try:
+        return {window.name: evaluator_of(settings, window) for window in settings.window}
+    except StreamevalError as error:
+        raise ConfigError(f"evaluator: {error}") from None
+
+
+def kind_of_settings(window: WindowSettings) -> WindowKind:
+    """The kind of window whose first key is given; all events where there is none."""
+    first = next(iter(given_kinds(window)), None)
+    return next(iter(KINDS.values())) if first is None else first
+
+
+def given_kinds(window: WindowSettings) -> list[WindowKind]:
+    """The kinds of window whose first key is given: one at most, in a valid window."""
+    given = window_keys(window)
+    return [kind for kind in KINDS.values() if {key.name for key in kind.keys[:1]} & given.keys()]
+
+
+def window_keys(window: WindowSettings) -> dict[str, Any]:
+    """The keys of a ``[[window]]`` that are given, but its name."""
+    given = msgspec.structs.asdict(window)
+    return {key: value for key, value in given.items() if value is not None and key != "name"}
+
+
 def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowSpec:
     """The window that a ``[[window]]`` names.
 
@@ -77,12 +117,37 @@ def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowS
     >>> window_spec_of(WindowSettings(name="w", length="1h"), JoinSettings(wait="6h"))
     Panes(length='1h', pane=None, lateness='6h', retain=None)
     """
-    if window.length is not None:
-        lateness = window.lateness
-        if lateness is None:
-            lateness = window.length if join is None else join.wait
-        return Panes(window.length, window.pane, lateness, window.retain)
-    return Cumulative() if window.half_life is None else Fading(window.half_life)
+    kind, given = kind_of_settings(window), window_keys(window)
+    if kind.waits:
+        wait = given[kind.keys[0].name] if join is None else join.wait
+        given.setdefault(kind.waits, wait)
+    spec: WindowSpec = kind.spec(**given)
+    return spec
+
+
+def window_kind(window: WindowSettings) -> str:
+    """``cumulative``, ``panes`` or ``fading``."""
+    return kind_of_settings(window).name
+
+
+def window_spec_text(window: WindowSettings) -> str:
+    """The window in words.
+
+    >>> window_spec_text(WindowSettings(name="hour", length="1h", pane="5m"))
+    '1h in panes of 5m'
+    """
+    return kind_of_settings(window).label(window_keys(window))
+
+
+def step_of(window: WindowSettings) -> dict[str, str]:
+    """The key that says in what steps of time a window goes, with its value; empty: in none.
+
+    >>> step_of(WindowSettings(name="hour", length="1h", pane="5m"))
+    {'pane': '5m'}
+    """
+    given = window_keys(window)
+    names = [name for name in kind_of_settings(window).steps if name in given]
+    return {name: given[name] for name in names[:1]}
 
 
 class AheadLimit(NamedTuple):
@@ -112,11 +177,8 @@ def ahead_limit(settings: RunSettings) -> AheadLimit | None:
         wait = settings.join.wait
         limits.append(AheadLimit(duration(wait) // 2, "join.wait", wait))
     for n, window in enumerate(settings.window):
-        for name in ("pane", "length", "half_life"):
-            span = getattr(window, name)
-            if span is not None:
-                limits.append(AheadLimit(duration(span), f"window[{n}].{name}", span))
-                break
+        for name, span in step_of(window).items():
+            limits.append(AheadLimit(duration(span), f"window[{n}].{name}", span))
     return min(limits, default=None)
 
 
@@ -163,3 +225,40 @@ def needs_scores(metric: str, task: str) -> bool:
     (True, False)
     """
     return find(metric, task).needs_scores
+
+
+def fingerprint(settings: RunSettings) -> dict[str, str]:
+    """Key -> value, as JSON, of all that the counts in a store rest on.
+
+    >>> fingerprint(RunSettings())["evaluator.threshold"]
+    '0.5'
+    """
+    given = settings.evaluator
+    values: dict[str, Any] = {
+        "evaluator.task": given.task,
+        "evaluator.labels": given.labels,
+        # With those of alerts: what is kept decides, not what is shown.
+        "evaluator.metrics": kept_metrics(settings),
+        "evaluator.bins": given.bins,
+        "evaluator.slices": given.slices,
+        "evaluator.max_slices": given.max_slices,
+    }
+    if given.task == "binary":
+        values["evaluator.positive"] = given.positive
+        values["evaluator.threshold"] = given.threshold
+    windows = {
+        window.name: window_spec_of(window, settings.join).to_options()
+        for window in settings.window
+    }
+    values["window"] = windows
+    fields = settings.fields
+    values |= {
+        "join": settings.join is not None,
+        # Where a field is may change; whether there is one decides what is counted.
+        "fields.y_pred": fields.y_pred is not None,
+        "fields.scores": "proba" if fields.proba else "score" if fields.score else None,
+        "fields.weight": fields.weight is not None,
+    }
+    return {
+        key: msgspec.json.encode(value, order="sorted").decode() for key, value in values.items()
+    }

@@ -1,17 +1,25 @@
-"""What a run is told: the tables and keys of its configuration file, typed.
+"""The settings of a run: the tables and keys of its configuration file, typed.
 
 Durations are texts such as ``"5m"``; field paths are written as for files
-(``"meta.score"``). How a file becomes settings is in :mod:`streameval.stream.config`.
+(``"meta.score"``). How a file becomes settings is in :mod:`streameval.stream.config.load`.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
+from streameval.stream.batch import SourceSettings
+from streameval.stream.sources.files import FilesSettings
+from streameval.stream.sources.inbox import HttpSettings
+from streameval.stream.sources.kafka import KafkaSettings
+from streameval.windows.kinds import KINDS
+
 __all__ = [
     "AlertSettings",
+    "Duration",
+    "DurationOrZero",
     "CheckpointSettings",
     "EvaluatorSettings",
     "FieldSettings",
@@ -37,6 +45,12 @@ LONGEST_AHEAD = "1d"
 """How far ahead of the clock a record's time may be where ``fields.ahead`` is not set."""
 
 
+Duration: TypeAlias = Annotated[str, "duration"]
+DurationOrZero: TypeAlias = Annotated[str, "duration or zero"]
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+
+
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is evaluated; as the arguments of :class:`streameval.Evaluator`."""
 
@@ -51,21 +65,33 @@ class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     max_slices: int = 10_000
 
 
-class WindowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _NamedWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A window that is kept and published under a name of its own.
 
-    With ``length`` it is one of panes, with ``half_life`` a fading one, with
-    neither it counts all events.
+    The other keys are those of :data:`streameval.windows.kinds.KINDS`, each None unless given:
+    the first key of a kind selects it, and without one all events count.
     """
 
     name: str
-    length: str | None = None
-    pane: str | None = None
-    lateness: str | None = None
-    """None: the join's ``wait``, so that no label that is waited for comes too late; without
-    a join the window's ``length``."""
-    retain: str | None = None
-    half_life: str | None = None
+
+
+if TYPE_CHECKING:
+    WindowSettings = _NamedWindow
+else:
+    _KEY_TYPES = {"duration": Duration, "duration or zero": DurationOrZero, "count": PositiveCount}
+    WindowSettings = msgspec.defstruct(
+        "WindowSettings",
+        [
+            (key.name, _KEY_TYPES[key.type] | None, None)
+            for kind in KINDS.values()
+            for key in kind.keys
+        ],
+        bases=(_NamedWindow,),
+        module=__name__,
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+    )
 
 
 class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -89,72 +115,37 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     time: str | None = None
     """None: the broker's or the inbox's time stamp, or for files the time of reading."""
     time_unit: Literal["s", "ms", "us", "ns"] | None = None
-    ahead: str | None = None
+    ahead: DurationOrZero | None = None
     """A time further ahead of the clock than this is a fault: it would make all others late.
-    None: a day, or what :func:`streameval.stream.config_objects.ahead_limit` allows."""
+    None: a day, or what :func:`streameval.stream.config.evaluators.ahead_limit` allows."""
     slices: dict[str, str] = {}
     """From a slice's key to its path, where the two differ."""
     label: LabelFieldSettings = LabelFieldSettings()
 
 
-class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """JSON lines in files: either all records in ``records``, or two kinds apart."""
-
-    records: list[str] = []
-    predictions: list[str] = []
-    labels: list[str] = []
-    follow: bool = True
-    """False: end when all has been read."""
-
-
-class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``POST /v1/predictions`` and ``/v1/labels``, kept in an inbox beside the store."""
-
-    max_body_bytes: int = 8 * 1024 * 1024
-    max_line_bytes: int = 1024 * 1024
-    max_inbox_bytes: int = 4 * 1024 * 1024 * 1024
-    """Posts are refused (503) while the inbox holds more than this that is not yet counted."""
-
-
-class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Topics; either one of all ``records``, or two."""
-
-    records: str | None = None
-    predictions: str | None = None
-    labels: str | None = None
-    partitions: list[int] | None = None
-    """None: all, new ones as they are added."""
-    start: Literal["earliest", "latest"] = "earliest"
-    """Of a topic that the store does not know; partitions added later begin at their beginning."""
-    out_of_range: Literal["stop", "earliest", "latest"] = "stop"
-    stop_at_end: bool = False
-    properties: dict[str, str | int | float | bool] = {}
-    """Any of librdkafka's; ``env:NAME`` and ``file:PATH`` stand for a secret's value."""
-
-
 class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How predictions and labels meet."""
 
-    wait: str = "24h"
+    wait: Duration = "24h"
     """A label counts if it is at most so much younger (or older) than its prediction."""
-    remember: str | None = None
+    remember: DurationOrZero | None = None
     """For how long after that duplicates and corrections are recognised; None is ``wait``."""
-    hot: int = 500_000
+    hot: PositiveCount = 500_000
     """Most entries that are held in memory; the rest is on disk."""
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """When what was counted becomes durable and visible."""
 
-    every: str = "1s"
-    events: int = 50_000
+    every: Duration = "1s"
+    events: PositiveCount = 50_000
 
 
 class QuarantineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How much is kept of records that cannot be counted."""
 
-    keep: int = 10_000
-    max_bytes: int = 4096
+    keep: Count = 10_000
+    max_bytes: Count = 4096
 
 
 class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -164,10 +155,10 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     listen: str = "127.0.0.1:8642"
     token: str | None = None
     """``env:NAME`` or ``file:PATH``; needed for any address but loopback."""
-    max_slices_exposed: int = 200
+    max_slices_exposed: Count = 200
     """Most slices (by support) in ``/metrics``."""
-    ready_lag: int = 100_000
-    ready_checkpoint_age: str = "30s"
+    ready_lag: Count = 100_000
+    ready_checkpoint_age: Duration = "30s"
 
 
 class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -180,8 +171,8 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     window: str | None = None
     """None is the first window."""
     slice: dict[str, str | int] = {}
-    min_support: int = 1
-    for_: str = msgspec.field(default="0s", name="for")
+    min_support: PositiveCount = 1
+    for_: DurationOrZero = msgspec.field(default="0s", name="for")
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -189,8 +180,8 @@ class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     url: str
     token: str | None = None
-    timeout: str = "5s"
-    retries: int = 5
+    timeout: Duration = "5s"
+    retries: Count = 5
 
 
 class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -202,6 +193,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         default_factory=lambda: [WindowSettings(name="all")]
     )
     fields: FieldSettings = FieldSettings()
+    # A source is one row here and one module in streameval.stream.sources.
     files: FilesSettings | None = None
     http: HttpSettings | None = None
     kafka: KafkaSettings | None = None
@@ -212,3 +204,13 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     serve: ServeSettings = ServeSettings()
     alert: list[AlertSettings] = []
     webhook: WebhookSettings | None = None
+
+    @property
+    def sources(self) -> dict[str, SourceSettings]:
+        """The tables of the sources that records are read from, by name.
+
+        >>> list(RunSettings(http=HttpSettings()).sources)
+        ['http']
+        """
+        tables = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: one for name, one in tables.items() if isinstance(one, SourceSettings)}

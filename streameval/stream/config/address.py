@@ -1,17 +1,17 @@
-"""Addresses to listen at, and which names mean this machine."""
+"""Addresses to listen on, and the hosts that mean this machine."""
 
 from __future__ import annotations
 
 import ipaddress
 from typing import NamedTuple
 
-from streameval.errors import ConfigError, shown
+from streameval.errors import InputError, shown
 
 __all__ = ["Address", "client_of", "is_loopback", "parse_address"]
 
 
 class Address(NamedTuple):
-    """Where to listen."""
+    """Host and port to listen on; the system chooses the port where it is 0."""
 
     host: str
     port: int
@@ -27,30 +27,32 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """``host:port``; port 0 has the system choose one; no host is every address.
+    """The address ``HOST:PORT``; an IPv6 address is written in brackets.
 
     Raises:
-        ConfigError: Anything else.
+        InputError: The text is none.
 
     >>> parse_address("127.0.0.1:8642"), parse_address("[::1]:0").loopback
     (Address(host='127.0.0.1', port=8642), True)
     >>> parse_address("localhost")
     Traceback (most recent call last):
-    streameval.errors.ConfigError: serve.listen: expected HOST:PORT such as 127.0.0.1:8642, ...
+    streameval.errors.InputError: serve.listen: expected HOST:PORT, as 127.0.0.1:8642 or ...
     """
-    host, colon, port = text.rpartition(":")
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    sound = colon and port.isascii() and port.isdigit() and int(port) < 65536
-    if not sound or (":" in bare and bare == host):
-        raise ConfigError(
-            f"serve.listen: expected HOST:PORT such as 127.0.0.1:8642, got {shown(text)}; "
-            "an IPv6 address stands in brackets"
+    host, _, port = text.rpartition(":")
+    number = int(port) if port.isascii() and port.isdecimal() and len(port) <= 5 else -1
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""  # "::1:80" could be read in two ways
+    if not host or not 0 <= number <= 65535 or any(letter.isspace() for letter in host):
+        raise InputError(
+            "serve.listen", expected="HOST:PORT, as 127.0.0.1:8642 or [::1]:8642", got=shown(text)
         )
-    return Address(bare or "0.0.0.0", int(port))
+    return Address(host, number)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address, without port, always means this machine.
+    """Whether a host name or address always means this machine.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "localhost.evil.com")]
     [True, True, True, False]
