@@ -1,7 +1,7 @@
-"""The states of one evaluator over one set of events, fed and merged together.
+"""A set of states that are updated, merged and serialised together.
 
-A tally is what a window keeps: a total has one, a sliding window one for each
-pane, a slice its own. What it keeps follows from its :class:`Plan`.
+A window keeps one or more of them: a sliding window one for each pane, each slice
+its own. The :class:`Plan` says which states a set keeps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
     Binary: the labels are ``1`` (positive) and ``0``, the score a float.
     Multi-class: canonical labels, the score a mapping label -> probability.
-    ``None`` where the event brought none.
+    ``None`` where the event has none.
     """
 
     y_true: Label
@@ -119,7 +119,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a tally keeps, and how.
+    """Which states a tally keeps, and how they are made.
 
     Args:
         task: ``"binary"`` or ``"multiclass"``.
@@ -359,8 +359,8 @@ class Tally:
 
         Raises:
             InputError: The event was never counted, its weight is not whole, or
-                this tally knows the order of its events, of which none can be
-                taken out of the middle.
+                a state depends on the order of events, of which none can be
+                removed from the middle.
         """
         if self._ordered:
             raise InputError(
@@ -384,7 +384,7 @@ class Tally:
     def replace(self, oldest: tuple[Any, ...], event: tuple[Any, ...]) -> None:
         """:meth:`update` with an event and :meth:`evict` the oldest, in one call.
 
-        Not for a tally that knows the order of its events.
+        Not for a tally with a state that depends on the order of events.
         """
         y_true, y_pred, score, weight = event
         old_true, old_pred, old_score, old_weight = oldest
@@ -420,7 +420,7 @@ class Tally:
     def _steps(
         self, y_true: Any, y_pred: Any, score: Any, weight: Any
     ) -> list[tuple[Any, Any, tuple[Any, ...]]]:
-        """How to take an event out of each state, how to put it back, and the arguments."""
+        """For each state: the method that removes an event, its inverse, and the arguments."""
         steps: list[tuple[Any, Any, tuple[Any, ...]]] = []
         if y_pred is not None:
             given: tuple[Any, ...] = (y_true, y_pred, weight)
@@ -518,7 +518,7 @@ class Tally:
         self._forget_derived()
 
     def subtract(self, other: Tally) -> None:
-        """Take out all events of another that was merged in before; both :attr:`exact`.
+        """Remove all events of another that was merged in before; both :attr:`exact`.
 
         The same bits as a merge of what is left.
         """
@@ -528,7 +528,7 @@ class Tally:
 
     @property
     def exact(self) -> bool:
-        """Whether every state holds integers only, and none knows the order of events."""
+        """Whether every state holds integers only, and none depends on the order of events."""
         return not self._ordered and all(getattr(self, name).exact for name in self.plan.keeps)
 
     def copy(self) -> Tally:
@@ -674,7 +674,7 @@ class _LaterTally(Tally):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            """A state that was put off; Python calls this for unset attributes only."""
+            """A state that was not made yet; Python calls this for unset attributes only."""
             if name not in STATES:
                 raise AttributeError(name)
             return self._missing(STATES[name])

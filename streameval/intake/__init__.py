@@ -1,8 +1,7 @@
-"""The edge of an evaluator: raw arguments become validated events and batches.
+"""Validation of an evaluator's arguments: raw values become canonical events and batches.
 
-Behind this package labels, scores and weights are canonical. Names of labels
-that are new are only remembered once the whole call has proved good, so a
-refused call leaves no trace.
+The states trust what is validated here. New labels are added to the known ones
+only after the event or batch was counted, so a refused call changes nothing.
 """
 
 from streameval.intake.binary import BinaryIntake

@@ -1,4 +1,4 @@
-"""The edge of a binary evaluator: positive or not, and predictions out of scores."""
+"""Input of a binary evaluator: labels as positive or not, predictions from scores."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BinaryIntake:
 
     Args:
         positive: The label that counts as positive; every other is the one
-            negative label, learnt as it comes.
+            negative label, learnt from the events.
         threshold: An event with ``score >= threshold`` is predicted positive
             where no ``y_pred`` is given.
         labels: Both labels, where they are known beforehand.
@@ -102,11 +102,11 @@ class BinaryIntake:
         check_same_kind(self.positive, label, field, position)
         remedy = 'pass task="multiclass" for more than two labels'
         if not self.closed and self.positive in (0, 1):
-            # The other label was taken for granted.
+            # The other label was assumed.
             both = f"[{shown(label)}, {shown(self.positive)}]"
             remedy = f"pass labels={both} if these are the two labels, or {remedy[5:]}"
         elif not self.closed:
-            # The first label that came may have been a wrong one.
+            # The first other label may have been a mistake.
             remedy = f"pass labels=[negative, positive] to name both, or {remedy[5:]}"
         raise InputError(
             field,
@@ -200,10 +200,10 @@ class BinaryIntake:
         return shares.get(self.positive, 0.0)
 
     def _named(self, given: Mapping[Any, Any], position: int | None = None) -> dict[Label, Any]:
-        """What is given under each of the two labels; learns nothing.
+        """The value given for each of the two labels; learns nothing.
 
         Files and data frames may name columns by text only, so the text of a
-        known label that is a number stands for it.
+        known numeric label is accepted for it.
         """
         texts: dict[object, Label] = {str(label): label for label in self._truth}  # type: ignore[misc]
         found: dict[Label, Any] = {}

@@ -1,4 +1,4 @@
-"""The edge of a multi-class evaluator: canonical labels, and the most probable one."""
+"""Input of a multi-class evaluator: canonical labels, predictions from probabilities."""
 
 from __future__ import annotations
 
@@ -89,10 +89,10 @@ class ClassIntake:
         return label
 
     def _named(self, name: object, position: int | None = None) -> Label:
-        """The label that probabilities are given under; learns nothing.
+        """The canonical label of a probability; learns nothing.
 
-        Files and data frames may name columns by text only, so among declared
-        labels that are numbers the text of one stands for it.
+        Files and data frames may name columns by text only, so the text of a
+        declared numeric label is accepted for it.
         """
         if not self.closed:
             return self._label(name, "proba", position)
@@ -348,7 +348,7 @@ def _most_probable_codes(
 
 
 def _check_rows(columns: tuple[Label, ...], matrix: FloatArray) -> None:
-    """Find the first row that is no distribution, and let the state's own rule word it."""
+    """Raise the error of the first row that is no distribution, as for a single event."""
     good = (
         (matrix >= 0.0).all(axis=1)
         & (matrix <= 1.0).all(axis=1)

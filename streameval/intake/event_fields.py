@@ -1,4 +1,4 @@
-"""What both edges share: the fields of a validated event, and how a miss is worded."""
+"""Fields of a validated event, and errors that binary and multi-class input share."""
 
 from __future__ import annotations
 

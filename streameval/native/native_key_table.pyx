@@ -29,7 +29,7 @@ cdef extern from "key_slots.hpp" namespace "streameval":
 
 
 cdef enum:
-    BATCH = 128  # Keys whose slots and texts are asked for at once.
+    BATCH = 128  # Keys whose slots and texts are prefetched together.
 
 
 cdef list _texts(object keys):
@@ -77,7 +77,7 @@ cdef class NativeKeyTable:
         return 0
 
     def reserve(self, count):
-        """Make room for so many keys at once, which is faster than as they come."""
+        """Reserve space for so many keys at once, which is faster than growing key by key."""
         self._slots.reserve(count)
 
     def find(self, keys):
@@ -144,7 +144,7 @@ cdef class NativeKeyTable:
         return found
 
     def changes(self):
-        """Keys and values of what :meth:`add` and :meth:`put` have changed since this was asked."""
+        """Keys and values of what :meth:`add` and :meth:`put` have changed since the last call."""
         cdef list names = self._changed
         cdef Py_ssize_t total = len(names), start, count, n
         cdef KeySlot* slot
