@@ -1,7 +1,7 @@
-"""The states of one evaluator over one set of events, fed and merged together.
+"""A set of states that are updated, merged and serialised together.
 
-A tally is what a window keeps: a total has one, a sliding window one for each
-pane, a slice its own. What it keeps follows from its :class:`Plan`.
+A window keeps one or more of them: a sliding window one for each pane, each slice
+its own. The :class:`Plan` says which states a set keeps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
     Binary: the labels are ``1`` (positive) and ``0``, the score a float.
     Multi-class: canonical labels, the score a mapping label -> probability.
-    ``None`` where the event brought none.
+    ``None`` where the event has none.
     """
 
     y_true: Label
@@ -119,7 +119,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a tally keeps, and how.
+    """Which states a tally keeps, and how they are made.
 
     Args:
         task: ``"binary"`` or ``"multiclass"``.
@@ -305,11 +305,6 @@ class Tally:
             del self.derived
             self._sort()
 
-    def put(self, name: str, state: Any) -> None:
-        """Keep another object as the state of this name."""
-        setattr(self, name, state)
-        self._sort()
-
     # Counting
 
     def check(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
@@ -364,8 +359,8 @@ class Tally:
 
         Raises:
             InputError: The event was never counted, its weight is not whole, or
-                this tally knows the order of its events, of which none can be
-                taken out of the middle.
+                a state depends on the order of events, of which none can be
+                removed from the middle.
         """
         if self._ordered:
             raise InputError(
@@ -381,24 +376,15 @@ class Tally:
 
         ``following`` is the event after it; None where there is none.
         """
-        y_true, y_pred, score, weight = oldest
-        if y_pred is not None:
-            for state in self._labelled:
-                state.revert(y_true, y_pred, weight)
-        if score is not None:
-            if self.plan.binary:
-                for state in self._scored:
-                    state.revert(y_true == 1, score, weight)
-            else:
-                for state in self._scored:
-                    state.remove(y_true, score, weight, y_pred)
+        for remove, _, given in self._steps(*oldest):
+            remove(*given)
         for state in self._ordered:
-            state.forget_oldest(y_true, None if following is None else following[0])
+            state.forget_oldest(oldest[0], None if following is None else following[0])
 
     def replace(self, oldest: tuple[Any, ...], event: tuple[Any, ...]) -> None:
         """:meth:`update` with an event and :meth:`evict` the oldest, in one call.
 
-        Not for a tally that knows the order of its events.
+        Not for a tally with a state that depends on the order of events.
         """
         y_true, y_pred, score, weight = event
         old_true, old_pred, old_score, old_weight = oldest
@@ -428,10 +414,13 @@ class Tally:
                 state = row.make(self.plan)
                 for label in others:
                     state.update(label)
-                self.put(row.name, state)
+                setattr(self, row.name, state)
+        self._sort()
 
-    def _remove(self, y_true: Any, y_pred: Any, score: Any, weight: Any) -> None:
-        # How to take the event out of each state, and how to put it back.
+    def _steps(
+        self, y_true: Any, y_pred: Any, score: Any, weight: Any
+    ) -> list[tuple[Any, Any, tuple[Any, ...]]]:
+        """For each state: the method that removes an event, its inverse, and the arguments."""
         steps: list[tuple[Any, Any, tuple[Any, ...]]] = []
         if y_pred is not None:
             given: tuple[Any, ...] = (y_true, y_pred, weight)
@@ -442,6 +431,10 @@ class Tally:
         elif score is not None:
             given = (y_true, score, weight, y_pred)
             steps += [(state.remove, state.add, given) for state in self._scored]
+        return steps
+
+    def _remove(self, *event: Any) -> None:
+        steps = self._steps(*event)
         done = 0
         try:
             for remove, _, given in steps:
@@ -525,7 +518,7 @@ class Tally:
         self._forget_derived()
 
     def subtract(self, other: Tally) -> None:
-        """Take out all events of another that was merged in before; both :attr:`exact`.
+        """Remove all events of another that was merged in before; both :attr:`exact`.
 
         The same bits as a merge of what is left.
         """
@@ -535,7 +528,7 @@ class Tally:
 
     @property
     def exact(self) -> bool:
-        """Whether every state holds integers only, and none knows the order of events."""
+        """Whether every state holds integers only, and none depends on the order of events."""
         return not self._ordered and all(getattr(self, name).exact for name in self.plan.keeps)
 
     def copy(self) -> Tally:
@@ -681,7 +674,7 @@ class _LaterTally(Tally):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            """A state that was put off; Python calls this for unset attributes only."""
+            """A state that was not made yet; Python calls this for unset attributes only."""
             if name not in STATES:
                 raise AttributeError(name)
             return self._missing(STATES[name])

@@ -1,8 +1,7 @@
-"""Input of an evaluator: raw arguments become validated events and batches.
+"""Validation of an evaluator's arguments: raw values become canonical events and batches.
 
-Behind this package labels, scores and weights are canonical. New labels are
-registered only after the whole call was validated, so a rejected call changes
-nothing.
+The states trust what is validated here. New labels are added to the known ones
+only after the event or batch was counted, so a refused call changes nothing.
 """
 
 from streameval.intake.binary import BinaryIntake

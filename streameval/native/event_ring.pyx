@@ -61,12 +61,12 @@ cdef class NativeEventRing:
     :meth:`count` does all that an evaluator does with a plain event (a float as
     score, known labels, weight 1) in one call: score against threshold, index,
     confusion, and out with the oldest. It declines everything else, which
-    then goes the long way.
+    then takes the general path in Python.
 
     Args:
         most: The events of a full window.
-        truth: From a label to whether it is the positive one; shared with who
-            learns labels.
+        truth: From a label to whether it is the positive one; shared with the
+            input, which adds labels.
         threshold: A score of at least this is predicted positive.
 
     Cost:
@@ -176,7 +176,7 @@ cdef class NativeEventRing:
                     raise RuntimeError("the window's oldest event is not in its score index")
             self._ring.drop(1)
         self._ring.push(flags, value)
-        # Of labels, what comes is often what goes.
+        # The new event's labels often equal the old one's.
         if self._counts is not None and not (full and (flags ^ old) & (TRUE | PREDICTED) == 0):
             self._counts.update((flags & TRUE) != 0, (flags & PREDICTED) != 0)
             if full:
@@ -230,7 +230,7 @@ cdef class NativeEventRing:
                 self._ring.push(flags, 0.0)
 
     def popleft(self):
-        """Forget the oldest event, and tell it."""
+        """Remove the oldest event and return it."""
         event = self[0]
         self._ring.drop(1)
         return event

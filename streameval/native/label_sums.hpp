@@ -56,13 +56,13 @@ public:
     std::int64_t active = 0, with_true = 0, with_predicted = 0;
     Wide precision = 0, recall = 0, f1 = 0;
     Wide true_predicted = 0, true_squared = 0, predicted_squared = 0;
-    // Set by who reads: the next event then renews its ratios at once.
+    // Set by a read: the next event then recomputes its ratios at once.
     bool watched = false;
 
     void grow(std::size_t count) {
         if (count <= classes.size()) return;
         // First the room for every class to wait, so that count() cannot fail half way.
-        // Doubled, because labels join one by one and reserve() gives no more than is asked.
+        // Doubled, because labels are added one by one and reserve() allocates the exact size.
         if (count > waiting_.capacity()) waiting_.reserve(std::max(count, 2 * waiting_.capacity()));
         classes.resize(count);
     }

@@ -82,7 +82,7 @@ cdef inline object _integer(U128 value):
 
 @cython.final
 cdef class _Tree:
-    """A C++ tree that goes when Python lets go of it; for work that may fail half way."""
+    """A C++ tree that is freed with its Python object; for work that may fail half way."""
 
     cdef ScoreTree* tree
 
@@ -158,8 +158,8 @@ cdef class NativeScoreIndex:
 
     # One thread at a time -------------------------------------------------
     #
-    # The interpreter's lock serves for single events. A bulk operation lets go of
-    # it and marks the index busy. Whoever touches the tree calls _wait right
+    # The interpreter's lock protects single events. A bulk operation releases
+    # it and marks the index busy. Code that touches the tree calls _wait right
     # before: between the two no Python code may run, or threads could change.
 
     cdef int _wait(self) except -1:
@@ -171,7 +171,7 @@ cdef class NativeScoreIndex:
         return 0
 
     cdef void _begin(self) noexcept:
-        # Called right after _wait with the interpreter's lock held: nobody is in
+        # Called right after _wait with the interpreter's lock held: no thread is in
         # between. A waiting thread may hold the lock for a moment, never for long.
         self._busy = True
         self._plain = False
@@ -226,7 +226,7 @@ cdef class NativeScoreIndex:
     def roc_auc(self):
         """W2 / (2·P·N), the same bits as ``streameval.metrics.roc_auc``; nan while a class is missing.
 
-        Here for who reads it after every event.
+        For callers that read it after every event.
 
         >>> NativeScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).roc_auc()
         0.5
@@ -629,7 +629,7 @@ cdef class NativeScoreIndex:
             self._end()
 
     cdef int _wait_for_both(self, NativeScoreIndex other) except -1:
-        # Both have to be free at one moment, and nobody holds one while waiting
+        # Both have to be free at one moment, and no thread holds one while waiting
         # for the other: a.merge(b) beside b.merge(a) cannot lock up.
         while self._busy or other._busy:
             self._wait()

@@ -113,7 +113,7 @@ cdef class NativeLabelSums:
     See :class:`~streameval.states.label_sums.LabelSums` for the attributes.
     The methods from :meth:`accuracy` on are the metrics of these names, with
     the same bits as ``streameval.metrics`` gives. They return nan where the
-    metric has no value or has to be asked there.
+    metric has no value or has to be read there.
 
     Args:
         classes: Number of classes.
@@ -199,7 +199,7 @@ cdef class NativeLabelSums:
             else:
                 found = NULL
         if found is NULL:
-            # New, or not hashable and so no label: who is asked next says which.
+            # New, or not hashable and so no label: the caller finds out which.
             _forget_miss()
             return False
         more = <object>found + 1
@@ -214,7 +214,7 @@ cdef class NativeLabelSums:
         self._sums.settle()
 
     def retire(self):
-        """Answer nan from now on, whatever metric is asked: other sums have taken over."""
+        """Return nan from now on for every metric: other sums have replaced these."""
         self._retired = True
 
     # What one class has, and all of them.

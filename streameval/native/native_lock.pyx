@@ -82,7 +82,7 @@ cdef class NativeLock:
             PyThread_release_lock(self._gate)
 
     cdef void _wait(self) noexcept:
-        # Who is the next to have it has been woken.
+        # The next thread to hold it has been woken.
         while self._passed_over and not self._depth:
             with nogil:
                 pause()

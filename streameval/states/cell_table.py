@@ -1,4 +1,4 @@
-"""The cells of a confusion under the indices of their labels, and what is summed over them."""
+"""The cells of a sparse confusion matrix by label indices, and the sums over them."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class CellTable:
     """Weight of each (true, predicted) pair of indices, with sums that follow it.
 
     Args:
-        places: The labels' indices; the confusion's own, whose labels join and
-            leave while this table looks on.
+        places: The labels' indices. Shared with the owning confusion, which adds
+            and removes labels.
 
     Attributes:
         cells: From ``i << INDEX_BITS | j`` to the weight. One int and not a
-            tuple: smaller, and quicker to make and to look up. Who adds to a
-            cell directly tells :meth:`sum_up`.
+            tuple: smaller, and quicker to make and to look up. Code that writes a
+            cell directly must call :meth:`sum_up`.
         exact: Whether every weight is an int.
         quick: The compiled sums' way to count an event of weight 1 under its
             labels, the cell included; it returns False, nothing done, for what
             is new. None while there are no such sums.
 
     Cost:
-        An event O(1). The sums are made when first asked for, in
+        An event O(1). The sums are made at the first read, in
         O(classes + cells), and then kept current; with float weights they are
         made anew after each event.
 
@@ -50,7 +50,7 @@ class CellTable:
         self._places = places
         self.cells: dict[int, Weight] = {}
         self.exact = True
-        # Of integer weights; with floats summed when asked. Where there are sums
+        # Of integer weights; with floats summed at each read. Where there are sums
         # they keep both, and these two are behind.
         self._total: Weight = 0
         self._correct: Weight = 0
@@ -93,7 +93,7 @@ class CellTable:
             self.margins()
 
     def take(self, i: int, j: int, weight: Weight) -> Weight:
-        """Take an integer weight out of a cell of an exact table.
+        """Remove an integer weight from a cell of an exact table.
 
         Returns:
             What is left there; below 0 where there was less, and nothing is changed.
@@ -145,7 +145,7 @@ class CellTable:
         return self._sums
 
     def settled(self) -> LabelSums:
-        """The sums, the ratios up to date and soon to be asked again."""
+        """The sums with up-to-date ratios, which the next events recompute at once."""
         sums = self._sums
         if sums is None:
             sums = self.margins()
@@ -157,7 +157,7 @@ class CellTable:
     # The object
 
     def grow(self) -> None:
-        """Make room for the labels that have joined."""
+        """Extend the sums to the labels that were added."""
         if self._sums is not None:
             self._sums.grow(len(self._places.labels))
 
@@ -178,7 +178,7 @@ class CellTable:
 
     def _forget_sums(self) -> None:
         sums, self._sums, self.quick = self._sums, None, None
-        # Who still reads a metric straight from them has to notice.
+        # Cached readers of a metric still hold them.
         if sums is not None:
             sums.retire()
 

@@ -312,7 +312,7 @@ class ClassProbabilitySums:
         Raises:
             InputError: The weight is not whole, or was not for some event of
                 this state; or what is left could not come from any events, so
-                this one never came. (Sums cannot tell every such case.)
+                this one was never counted. (Sums cannot detect every such case.)
                 Nothing is changed.
         """
         checked = check_probabilities(proba)

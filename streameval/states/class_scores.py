@@ -1,4 +1,4 @@
-"""Who outscores whom, class by class: what multi-class AUC is made of.
+"""Pairwise wins between classes in each column of scores: the basis of multi-class AUC.
 
 The probability that a random event of class c outscores, in column c, a random
 event of class j comes from the scores of column c for events of class c against
@@ -44,7 +44,7 @@ __all__ = ["ClassScores"]
 
 
 class ClassScores:
-    """Scores of each class's column, by true class, and who wins over whom.
+    """Scores of each class's column by true class, and the pairwise wins between classes.
 
     A label belongs to the state while some event has it as true class or gives
     it a probability above 0; a probability of 0 is the same as none.
@@ -103,7 +103,7 @@ class ClassScores:
             no events, or is compared with itself.
 
         Cost:
-            O(1) when it was asked for before and not too many events have come
+            O(1) when it was read before and not too many events have been counted
             since; else 30 ns a score of the two classes.
         """
         counts = self._scores.counts
@@ -115,7 +115,7 @@ class ClassScores:
         """:meth:`pair_wins` of a class over all others together.
 
         Cost:
-            O(K) when the pairs were asked for before.
+            O(K) when the pairs were read before.
         """
         wins = [self.pair_wins(column, other) for other in self._scores.counts if other != column]
         return sum(wins) if self.exact else math.fsum(wins)
@@ -174,7 +174,7 @@ class ClassScores:
             self._promote()
         if not scores.exact:
             self._wins.forget()  # wins of floats are derived anew, in one order of summing
-        # Sorted in at once only where somebody asks often; queued, it costs a tenth.
+        # Sorted in at once only where wins are read often; queued, it costs a tenth.
         often = bool(self._wins)
         if often:
             self._wins.follow(scores, y_true, proba, int(weight))
@@ -309,8 +309,8 @@ class ClassScores:
 
         Raises:
             InputError: The weight is not whole, or was not for some event of
-                this state; or an event with these scores never came. (That
-                they came in one event is not remembered.) Nothing is changed.
+                this state; or no event with these scores was counted. (That
+                they belong to one event is not recorded.) Nothing is changed.
         """
         self.remove(canonical_label(y_true, "y_true"), check_probabilities(proba), weight)
 

@@ -1,4 +1,4 @@
-"""Who was taken for whom: the weight of every (true, predicted) pair of labels."""
+"""Sparse confusion matrix: total weight of each (true, predicted) pair of labels."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _ONE = 1
 class ConfusionCounts:
     """Confusion of a stream: weight of each (true, predicted) pair, sparse and exact.
 
-    Labels are ``str`` or ``int`` and join as they come, up to 100,000 of them;
-    a label that no event speaks of any more is forgotten. Labels of a closed
+    Labels are ``str`` or ``int`` and are added as they occur, up to 100,000 of them;
+    a label without an event is removed. Labels of a closed
     list are classes from the beginning, with support 0 and predicted 0, and
     stay; their order is that of the rows. Only pairs that occur
     take memory. Integer weights are counted as Python ints of any size; the
@@ -54,12 +54,12 @@ class ConfusionCounts:
 
     Args:
         labels: The closed list of classes; any other label is then an
-            InputError. None lets labels join as they come.
+            InputError. None adds labels as they occur.
 
     Cost:
         About 0.3 µs for an event of weight 1 whose pair is known, however many
         classes there are. What is summed over rows, columns or classes is
-        derived when first asked, in O(K + cells), and from then on kept
+        derived at the first read, in O(K + cells), and from then on kept
         current by each event in O(1). With float weights it is derived anew on
         the first read after an event, so that it follows from the cells alone.
 
@@ -76,7 +76,7 @@ class ConfusionCounts:
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
         self._places = LabelPlaces(None if labels is None else distinct_labels(labels, "labels"))
-        # The very dict of _places, one step nearer to update().
+        # The same dict as that of _places, which saves update() a look-up.
         self._index = self._places.index
         self._table = CellTable(self._places)
 
@@ -201,7 +201,7 @@ class ConfusionCounts:
     ) -> None:
         """Count columns that are factorised already: the second half of :meth:`update_many`.
 
-        For callers who have codes anyway, such as the argmax of a matrix of
+        For callers that have codes already, such as the argmax of a matrix of
         probabilities.
 
         Args:
@@ -253,10 +253,10 @@ class ConfusionCounts:
         self._add(list(true), list(predicted), pairs, find)
 
     def revert(self, y_true: object, y_pred: object, weight: Weight = 1) -> None:
-        """Take one earlier event back, exactly.
+        """Remove one earlier event, exactly.
 
         Raises:
-            InputError: The event never came, the weight is not whole, or the
+            InputError: The event was never counted, the weight is not whole, or the
                 state holds float sums, from which nothing can be taken back
                 exactly. Nothing is changed.
 
@@ -282,7 +282,7 @@ class ConfusionCounts:
             raise never_came("event", (y_true, y_pred, weight))
 
     def _take(self, i: int, j: int, weight: Weight) -> Weight:
-        """As :meth:`CellTable.take`; labels that are left without an event are forgotten."""
+        """As :meth:`CellTable.take`; labels without an event are removed."""
         left = self._table.take(i, j, weight)
         if not left:
             margins = self._table.margins()
@@ -385,8 +385,8 @@ class ConfusionCounts:
         """Sums over the classes, for macro averages and agreement; see :class:`LabelSums`.
 
         Cost:
-            O(1) for each class touched since it was last asked; O(K + cells)
-            the first time and, with float weights, whenever an event has come.
+            O(1) for each class touched since the last read; O(K + cells)
+            the first time and, with float weights, after each event.
         """
         return self._table.settled()
 

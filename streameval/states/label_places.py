@@ -1,4 +1,4 @@
-"""The index of each label of a confusion: labels join, and leave when nothing speaks of them."""
+"""Index of each label of a confusion; labels without an event are removed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _SHOWN_LABELS = 10
 
 
 class LabelPlaces:
-    """Labels of one kind, each with an index that stays its own while it is here.
+    """Labels of one kind, each with an index that is fixed while the label is present.
 
-    The index of a label that left goes to the next that joins, so indices
-    stay below the largest number of labels that were here at one time.
+    The index of a removed label is given to the next new one, so indices
+    stay below the largest number of labels present at one time.
 
     Args:
-        closed: The closed list of classes: no other label joins. Copies share
+        closed: The closed list of classes: no other label is added. Copies share
             it, so an evaluator of many windows and slices holds it once.
 
     >>> places = LabelPlaces()
@@ -40,7 +40,7 @@ class LabelPlaces:
     def __init__(self, closed: Iterable[Label] | None = None) -> None:
         self.index: dict[Any, int] = {}
         self.labels: list[Label] = []
-        """By index; what stands at a free index has no meaning."""
+        """By index; the value at a free index has no meaning."""
         self.free: list[int] | None = None
         self.closed: Mapping[Label, int] | None = None
         """From each declared label to its position in the list; None without a list."""
@@ -48,7 +48,7 @@ class LabelPlaces:
             self.closed = {label: n for n, label in enumerate(closed)}
 
     def place(self, label: Label) -> int:
-        """The index of a label that may be here; it joins if it is not."""
+        """The index of a label, which is added if it is new."""
         k = self.index.get(label)
         if k is None:
             if self.free:
@@ -61,7 +61,7 @@ class LabelPlaces:
         return k
 
     def leave(self, k: int) -> None:
-        """Let the label of this index go."""
+        """Remove the label of this index."""
         del self.index[self.labels[k]]
         if self.free is None:
             self.free = []
@@ -72,7 +72,7 @@ class LabelPlaces:
         columns: Iterable[tuple[str, list[Label], Iterable[int]]],
         find: Callable[[str, int], int] | None,
     ) -> list[dict[int, int]]:
-        """The indices of labels of several columns; all that are new join, or none.
+        """The indices of labels of several columns; all new ones are added, or none.
 
         Args:
             columns: Field name, list of labels, and the codes (indices into
@@ -96,7 +96,7 @@ class LabelPlaces:
         columns: Iterable[tuple[str, list[Label], Iterable[int]]],
         find: Callable[[str, int], int] | None,
     ) -> None:
-        """Raise what :meth:`join` of these columns would raise; no label joins."""
+        """Raise what :meth:`join` of these columns would raise; no label is added."""
         joining: dict[Label, None] = {}
         for field, labels, codes in columns:
             for code in codes:
@@ -140,7 +140,7 @@ class LabelPlaces:
         return twin
 
     def _check(self, occurring: set[int]) -> None:
-        """Assert every invariant; ``occurring`` are the indices that cells speak of."""
+        """Assert every invariant; ``occurring`` are the indices used by cells."""
         free = self.free or []
         assert len(self.index) + len(free) == len(self.labels)
         assert {*self.index.values(), *free} == set(range(len(self.labels)))

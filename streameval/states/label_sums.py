@@ -52,7 +52,7 @@ class LabelSums:
         predicted: p of each class.
         correct: c of each class.
         touched: Classes whose ratios are behind.
-        watched: Set by who reads: the next event then renews its ratios at
+        watched: Set by a read: the next event then recomputes its ratios at
             once, which is cheaper than to note what to renew.
 
     Integer weights give Python ints throughout. Float weights give floats for
@@ -121,7 +121,7 @@ class LabelSums:
             self._sum_floats(classes, cells)
 
     def grow(self, classes: int) -> None:
-        """Make room for classes that have joined."""
+        """Extend the sums to classes that were added."""
         more = classes - len(self.true)
         if more > 0:
             self.true.extend([0] * more)

@@ -51,7 +51,7 @@ class LossSums:
         self.most_brier = most_brier
 
     def add(self, loss: int, brier: int, probability: float, hit: bool, weight: Weight) -> None:
-        """Count one event: its terms in units, its bin's probability, whether it came true."""
+        """Count one event: its terms in units, its bin's probability, whether it was a hit."""
         self.log_loss += weight * loss
         self.brier += weight * brier
         self.bins.add(probability, hit, weight)
@@ -60,7 +60,7 @@ class LossSums:
         self, given: FloatArray, squares: FloatArray, weight: WeightArray | None,
         square_weight: WeightArray | None,
     ) -> None:  # fmt: skip
-        """Count the losses of many events; their bins are counted by themselves.
+        """Count the losses of many events; :meth:`add_bins` counts their bins.
 
         Args:
             given: Probability given to what happened.
@@ -76,7 +76,7 @@ class LossSums:
         self.bins.add_many(probability, hit, weight)
 
     def remove(self, loss: int, brier: int, probability: float, hit: bool, weight: int) -> bool:
-        """Take one event out; False, and nothing changed, when it cannot have come."""
+        """Remove one event; False, and nothing changed, when it cannot have been counted."""
         if not self.bins.remove(probability, hit, weight):
             return False
         self.log_loss -= weight * loss
@@ -120,7 +120,7 @@ class LossSums:
         return new
 
     def write(self, hits: str) -> dict[str, Any]:
-        """The fields of the written form; ``hits`` names the list of those that came true."""
+        """The fields of the written form; ``hits`` names the list of hit weights."""
         return {
             "bins": len(self.bins.weights),
             "exact": self.exact,

@@ -2,7 +2,7 @@
 
 Σx and Σx² are exact sums (:class:`~streameval.states.exact_sum.ExactSum`), so
 the variance does not suffer from large means or from the order of events, and
-an event that is taken back leaves no trace.
+a reverted event leaves no trace.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class ScoreMoments:
         Raises:
             InputError: The weight is not whole, or was not for some event of
                 this state; or no events have the moments that would be left,
-                so this one never came. (Moments cannot tell every such case.)
+                so this one was never counted. (Moments cannot detect every such case.)
                 Nothing is changed.
         """
         positive = canonical_positive(positive)

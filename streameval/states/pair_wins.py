@@ -1,4 +1,4 @@
-"""Wins of one class over another that somebody has asked for, kept current."""
+"""Wins of one class over another, kept current from the first read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PairWins:
     def __init__(self) -> None:
         # Column -> true class it is compared with -> wins.
         self._rows: dict[Label, dict[Label, Weight]] = {}
-        self._unread = 0  # events since somebody read
+        self._unread = 0  # events since the last read
 
     def __bool__(self) -> bool:
         return bool(self._rows)
@@ -51,7 +51,7 @@ class PairWins:
         return wins
 
     def forget(self) -> None:
-        """Derive everything anew when it is next asked for."""
+        """Derive everything anew at the next read."""
         self._rows = {}
 
     def forget_class(self, label: Label) -> None:
@@ -76,7 +76,7 @@ class PairWins:
             weight: Its weight.
 
         Cost:
-            Two ranks for each class that was asked for.
+            Two ranks for each class that was read.
         """
         self._unread += 1
         if self._unread > _KEPT_LEAST and self._unread > scores.total() // _KEPT_SHARE:

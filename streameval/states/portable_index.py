@@ -1,4 +1,4 @@
-"""Scores of positives and negatives, and how often the positives win."""
+"""Score index without compiled code: scores of both classes and their pairwise wins."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PortableScoreIndex:
     so that AUC = W2 / (2·P·N). W2 is derived when :attr:`twice_wins` is first
     read. From then each event keeps it current: a positive at s adds the weight
     of negatives below s plus that at or below s; a negative, the like. A large
-    ``update_many`` or ``merge`` lets go of it until the next read.
+    ``update_many`` or ``merge`` discards it until the next read.
 
     Args:
         events: Pairs (positive, score).
@@ -70,7 +70,7 @@ class PortableScoreIndex:
     def __init__(self, events: Iterable[tuple[bool, float]] = ()) -> None:
         self._positives = RankedWeights()
         self._negatives = RankedWeights()
-        # W2, or None until it is asked for again.
+        # W2, or None until it is read again.
         self._wins: Weight | None = None
         for positive, score in events:
             self.update(positive, score)
@@ -157,7 +157,7 @@ class PortableScoreIndex:
 
         Args:
             positive: Whether its true class is the positive one.
-            score: Any finite number; higher speaks for the positive class.
+            score: Any finite number; higher means more likely positive.
             weight: Above 0. The first fraction makes the state inexact.
 
         Raises:
@@ -333,7 +333,7 @@ class PortableScoreIndex:
         return (self._positives, other._positives), (self._negatives, other._negatives)
 
     def copy(self) -> PortableScoreIndex:
-        """An index of the same events that goes its own way; its arrays are shared."""
+        """An independent index of the same events; its arrays are shared."""
         twin = PortableScoreIndex()
         twin._positives, twin._negatives = self._positives.copy(), self._negatives.copy()
         twin._wins = self._wins
@@ -354,7 +354,7 @@ class PortableScoreIndex:
         """The index that :meth:`to_state` wrote.
 
         Raises:
-            StateError: Something else came; the message names the key.
+            StateError: The data is anything else; the message names the key.
         """
         groups, exact = groups_from_state(data)
         index = cls()

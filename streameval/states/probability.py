@@ -2,7 +2,7 @@
 
 Every term is a whole number of units of 2**-60 (see
 :mod:`streameval.states.fixed_point`), so the sums do not depend on how the
-events came: one by one, in batches, from shards, or with others taken back.
+events were counted: one by one, in batches, from shards, or with others reverted.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class ProbabilitySums:
         Brier    = Σ w · (1 − q)² / Σ w
 
     A score outside [0, 1] is no probability and no error either: its weight is
-    counted in :attr:`outside` and it leaves the sums alone, so that a state fed
-    with margins can say why it has no log loss.
+    counted in :attr:`outside` and not in the sums, so that a metric can give the
+    reason why margins have no log loss.
 
     Args:
         bins: Reliability bins of equal width, 1 to 10,000; an inner edge
@@ -241,7 +241,7 @@ class ProbabilitySums:
         Raises:
             InputError: The weight is not whole, or was not for some event of
                 this state; or what is left could not come from any events, so
-                this one never came. (Sums cannot tell every such case.)
+                this one was never counted. (Sums cannot detect every such case.)
                 Nothing is changed.
         """
         positive = canonical_positive(positive)

@@ -117,7 +117,7 @@ class RankBase:
     def absorbed(
         self, runs: list[FloatArray], pairs: list[tuple[FloatArray, WeightArray]]
     ) -> RankBase:
-        """A base of this and more; scores whose weight becomes 0 go.
+        """A base of this and more; scores whose weight becomes 0 are dropped.
 
         Args:
             runs: Ascending arrays of scores that weigh 1 each.

@@ -77,7 +77,7 @@ class RankDelta:
         return scores, np.fromiter(self.weights.values(), np.int64, length)
 
     def copy(self) -> RankDelta:
-        """A delta of the same changes that goes its own way; O(n)."""
+        """An independent delta of the same changes; O(n)."""
         twin = RankDelta()
         twin._units = SortedList(self._units)
         twin._powers = {power: SortedList(entries) for power, entries in self._powers.items()}

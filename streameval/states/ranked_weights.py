@@ -1,14 +1,14 @@
 """The scores of one class with their weights, and how much weight lies below any score.
 
 Scores rest in a :class:`~streameval.states.rank_base.RankBase`: sorted arrays.
-What has come since waits in one of two places, because a ranking is used in
+Later changes are kept in one of two places, because a ranking is used in
 two ways:
 
-- asked after every event: ``add`` and ``remove`` change a
+- read after every event: ``add`` and ``remove`` change a
   :class:`~streameval.states.rank_delta.RankDelta`, which answers at once and
   is folded into the base when it has grown;
-- asked now and then: ``queue``, ``add_many`` and ``merge`` only append to a
-  :class:`~streameval.states.score_queue.ScoreQueue`, and the next question
+- read now and then: ``queue``, ``add_many`` and ``merge`` only append to a
+  :class:`~streameval.states.score_queue.ScoreQueue`, and the next read
   sorts and merges all of it in one go, ten times cheaper an event.
 """
 
@@ -138,7 +138,7 @@ class RankedWeights:
             self.settle()
 
     def queue(self, score: float, weight: Weight = 1) -> None:
-        """Count one event, to be sorted in when next something is asked; O(1)."""
+        """Count one event, to be sorted in at the next read; O(1)."""
         self._arrive(weight)
         if self._queue.put(score, weight):
             self._relieve()
@@ -186,7 +186,7 @@ class RankedWeights:
             self.settle()
 
     def remove(self, score: float, weight: Weight = 1) -> int:
-        """Take weight back that was counted before; cost as :meth:`add` and :meth:`rank`.
+        """Remove weight that was counted before; cost as :meth:`add` and :meth:`rank`.
 
         Returns:
             The weight, as an int.
@@ -266,7 +266,7 @@ class RankedWeights:
         return self._base.scores, self._base.running()
 
     def copy(self) -> RankedWeights:
-        """A ranking of the same events that goes its own way; the base is shared."""
+        """An independent ranking of the same events; the base is shared."""
         twin = RankedWeights()
         twin._base, twin._delta, twin._queue = self._base, self._delta.copy(), self._queue.copy()
         twin.exact, twin._total = self.exact, self._total

@@ -1,4 +1,4 @@
-"""Every state by name: the one list of them that the rest of the package goes by.
+"""Registry of states: the one list of them that the rest of the package reads.
 
 A new state is one module and one row of :data:`STATES`. Its class keeps a
 mergeable sum over events and has, for a set of states

@@ -1,4 +1,4 @@
-"""How often events come true, by the probability that they were given.
+"""Reliability bins: how often events occur, by the probability that they were given.
 
 Probabilities are sorted into bins of equal width; each bin keeps the weight of
 its events, of those that came true, and the sum of their probabilities. A
@@ -46,7 +46,7 @@ class ReliabilityBins:
     Attributes:
         edges: The inner edges, ascending, ``bins - 1`` of them.
         weights: Weight of the events in each bin.
-        hits: Weight of those that came true.
+        hits: Weight of those that occurred.
         units: Σ weight · probability in units of 2**-60.
 
     >>> bins = ReliabilityBins(2)
@@ -76,7 +76,7 @@ class ReliabilityBins:
         self.units[place] += weight * int(probability * _SCALE)
 
     def remove(self, probability: float, hit: bool, weight: int) -> bool:
-        """Take one event out; False, and nothing changed, when it cannot have come."""
+        """Remove one event; False, and nothing changed, when it cannot have been counted."""
         place = bisect_left(self.edges, probability)
         before = self.weights[place], self.hits[place], self.units[place]
         self.add(probability, hit, -weight)

@@ -1,4 +1,4 @@
-"""What may be taken out of a state again, and what is said when it may not."""
+"""Which events can be removed from a state, and the errors where they cannot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["never_came", "removable_weight"]
 
 
 def removable_weight(weight: Weight, exact: bool) -> int:
-    """The weight of an event to take out, when that can be done exactly.
+    """The weight of an event to remove, where that can be done exactly.
 
     Args:
         weight: As the event was counted.

@@ -1,4 +1,4 @@
-"""Scores of each class's column by true class, with the zeros that nobody stores.
+"""Scores of each class's column by true class, with zeros that are implied, not stored.
 
 ``S[c][y]`` is the multiset of the scores that column c gave to events of true
 class y. Only scores above 0 are kept. An event that does not name a class gave
@@ -57,7 +57,7 @@ class ScoreColumns:
         return self._whole if self.exact else math.fsum(self.counts.values())
 
     def count(self, true: Label, weight: Weight) -> None:
-        """Add to the weight of a true class; its scores are added by themselves."""
+        """Add to the weight of a true class; its scores are added separately."""
         self.counts[true] = self.counts.get(true, 0 if self.exact else 0.0) + weight
         if self.exact:
             self._whole += int(weight)

@@ -81,7 +81,7 @@ def _spans(runs: list[FloatArray], descending: bool) -> Iterator[list[tuple[int,
     """Places from and to of each run, cut at the same scores, so that no span is long."""
     lows, highs = [0] * len(runs), [len(run) for run in runs]
     while any(low < high for low, high in zip(lows, highs, strict=True)):
-        # The nearest cut of those that are too long for one block; the others have room.
+        # The nearest cut of those that are too long for one block; the others fit.
         long = [
             part
             for part in zip(runs, lows, highs, strict=True)
@@ -124,7 +124,7 @@ def groups_from_state(data: object) -> tuple[ScoreGroups, bool]:
     """What :func:`groups_to_state` wrote, every value checked, and whether it was exact.
 
     Raises:
-        StateError: Anything else came.
+        StateError: The data is anything else.
     """
     fields = fields_of(data, _STATE, _KEYS)
     exact = bool_field(fields, "exact", _STATE)
@@ -144,8 +144,8 @@ def groups_from_state(data: object) -> tuple[ScoreGroups, bool]:
         _check_column(column, key, exact)
         weights.append(column)
     groups = ScoreGroups(scores, *weights)
-    nobody = (groups.positives == 0) & (groups.negatives == 0)
-    _refuse_at(groups.positives, nobody, "positives", "a weight above 0 here or in negatives")
+    empty = (groups.positives == 0) & (groups.negatives == 0)
+    _refuse_at(groups.positives, empty, "positives", "a weight above 0 here or in negatives")
     return groups, exact
 
 

@@ -1,9 +1,9 @@
 """Which implementation of the score index this process uses.
 
-Both are one class to the outside: the same methods, the same errors, the same
-written form. The compiled one is chosen where it was built; the environment
-variable ``STREAMEVAL_BACKEND`` (``portable`` or ``native``), read once when
-streameval is imported, decides otherwise.
+Both have the same methods, the same errors and the same written form. The
+compiled one is used where it was built. The environment variable
+``STREAMEVAL_BACKEND`` (``portable`` or ``native``), read once when streameval
+is imported, overrides this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VARIABLE = "STREAMEVAL_BACKEND"
 
 
 class BackendError(StreamevalError, ImportError):
-    """``STREAMEVAL_BACKEND`` asks for an implementation that is not to be had."""
+    """``STREAMEVAL_BACKEND`` names an implementation that is not available."""
 
 
 def choose(wish: str) -> tuple[str, type[Any]]:
@@ -31,7 +31,7 @@ def choose(wish: str) -> tuple[str, type[Any]]:
         wish: ``"portable"``, ``"native"``, or ``""`` for the best there is.
 
     Raises:
-        BackendError: The compiled index was asked for and cannot be imported,
+        BackendError: The compiled index was requested and cannot be imported,
             or the wish is none of these.
 
     >>> choose("portable")[0]

@@ -1,4 +1,4 @@
-"""Scores that have come but have not been sorted in yet."""
+"""Queue of scores that were counted but not yet sorted in."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ScoreQueue:
         self._loose: list[float] = []
         self._loose_pairs: list[tuple[float, Weight]] = []
         self._stored = 0
-        # Asked for at each event, where a length counted from the lists would cost 0.3 µs.
+        # Read at each event, where a length counted from the lists would cost 0.3 µs.
         self.waiting = False
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class ScoreQueue:
         return taken
 
     def copy(self) -> ScoreQueue:
-        """A queue of the same events that goes its own way; arrays are shared."""
+        """An independent queue of the same events; arrays are shared."""
         twin = ScoreQueue()
         twin._runs, twin._pairs = self._runs.copy(), self._pairs.copy()
         twin._loose, twin._loose_pairs = self._loose.copy(), self._loose_pairs.copy()

@@ -85,7 +85,7 @@ def distinct_run(run: FloatArray) -> tuple[FloatArray, IntArray | None]:
     Returns:
         The scores, and the running counts: entry g is the number of values of
         ``run`` below score g, one last entry their number in all. None in
-        place of 0, 1, 2, … when no value came twice.
+        place of 0, 1, 2, … when no value occurs twice.
 
     >>> distinct_run(np.array([0.2, 0.2, 0.9]))
     (array([0.2, 0.9]), array([0, 2, 3]))
@@ -181,7 +181,7 @@ def sum_by_score(scores: FloatArray, weights: WeightArray) -> tuple[FloatArray, 
 def merge_into(
     scores: FloatArray, weights: WeightArray, more: FloatArray, added: WeightArray
 ) -> tuple[FloatArray, WeightArray]:
-    """Two distinct runs with weights as one; scores whose weight becomes 0 go.
+    """Two distinct runs with weights as one; scores whose weight becomes 0 are dropped.
 
     ``added`` may be negative.
 

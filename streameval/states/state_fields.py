@@ -3,7 +3,7 @@
 A written state may come from a file that was damaged or made to do harm. Each
 function takes one field out of the dictionary, in exactly the type that
 ``to_state`` writes, or raises :class:`~streameval.errors.StateError` with the
-field's name, what was expected and what came.
+field's name, what was expected and what was found.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _weight(value: object, exact: bool, field: str, most: int) -> Weight:
         not exact
         and type(value) is float
         and 0.0 <= value <= most
-        and math.copysign(1.0, value) > 0.0  # -0.0 would be written otherwise than it came
+        and math.copysign(1.0, value) > 0.0  # -0.0 would be written differently
     ):
         return value
     kind = "a non-negative integer" if exact else "a finite non-negative float"

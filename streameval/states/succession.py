@@ -1,4 +1,4 @@
-"""How often the true label is the one before it: what a no-change guess would get right."""
+"""Repeats of consecutive true labels: the accuracy of a no-change classifier."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _KEYS = frozenset({"events", "last", "pairs", "repeats"})
 
 
 class Succession:
-    """Neighbours in a stream of true labels: how many, and how many of them alike.
+    """Consecutive pairs of true labels: how many, and how many of equal labels.
 
     The one state that depends on the order of the events; ``kappa_temporal``
     needs it. Two consequences, which the other states do not have:
 
-    - A merge adds the counts of both parts. The pair at their seam is not
-      counted, as nobody knows which part came first, and the next event has no
+    - A merge adds the counts of both parts. The pair across the two is not
+      counted, because their order is unknown, and the next event has no
       predecessor.
-    - Nothing but the first event can be taken back: removing any other makes
-      its neighbours neighbours of each other.
+    - Only the first event can be removed: removing any other would make its
+      neighbours consecutive.
 
     Attributes:
         events: Number of events.
@@ -67,12 +67,12 @@ class Succession:
         return True
 
     def update(self, y_true: object, weight: Weight = 1) -> None:
-        """Note the next true label.
+        """Count the next true label.
 
         Args:
             y_true: The label.
-            weight: Validated, then left aside: it says how much an event
-                counts, not how often it came.
+            weight: Validated and not used: it says how much an event counts,
+                not how often it occurred.
 
         Raises:
             InputError: No label, or a str after a number; nothing is noted.
@@ -88,7 +88,7 @@ class Succession:
         self.last = label
 
     def update_many(self, y_true: object, weight: object = None) -> None:
-        """Note a column of true labels in the order in which they came.
+        """Count a column of true labels in their order of arrival.
 
         Raises:
             InputError: As :meth:`update`, with the position; nothing of the

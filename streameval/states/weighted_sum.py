@@ -100,7 +100,7 @@ def confusion(parts: Parts, unit: int) -> Form:
         "closed": parts[0][0]["closed"],
         "true": np.array([row[0] for row in rows], dtype=np.int64),
         "predicted": np.array([row[1] for row in rows], dtype=np.int64),
-        # Without a cell nothing tells that weights are floats.
+        # Without a cell the dtype of the weights is int64, as in a state.
         "weight": np.array([row[2] for row in rows], dtype=np.float64 if rows else np.int64),
     }
 
@@ -165,7 +165,7 @@ _INVERSE_BITS = 128
 
 def moments(parts: Parts, unit: int) -> Form:
     """The weighted sum of forms of ``ScoreMoments``."""
-    # Rounding each sum by itself could make a variance of 0 negative. All are
+    # Rounding each sum separately could make a variance of 0 negative. All are
     # multiplied by one number instead, 1 / unit to 128 bits.
     inverse = (1 << (_INVERSE_BITS + unit.bit_length())) // unit
     shift = _INVERSE_BITS + unit.bit_length()
