@@ -158,7 +158,7 @@ class InputError(StreamevalError, ValueError):
 
 
 def _rebuild_input_error(
-    field: str, expected: str, got: str, position: int | None, remedy: str, remedy_code: str
+    field: str, expected: str, got: str, position: int | None, remedy: str, remedy_code: str = ""
 ) -> InputError:
     return InputError(
         field,

@@ -64,7 +64,7 @@ class Places:
     def follow(self, other: Places, newest: int | None) -> None:
         """Go on, empty, where another's windows are: in time, and in which slices are open."""
         if self.timeline is not None and newest is not None:
-            self.timeline.latest = newest
+            self.timeline.reach(newest)
         self._slicer.reserve(other.slices.keys(), other._slicer.opened)
 
     def add(self, event: EventFields, event_time: object, slices: object) -> None:

@@ -254,16 +254,62 @@ class Tally:
             self._moments = ScoreMoments.from_blocks(self.index.group_blocks())
         return self._moments
 
-    def update(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
-        """Count one validated event (the fields of :class:`Event`)."""
+    def check(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
+        """Raise what :meth:`update` of this event would raise; nothing is counted.
+
+        Raises:
+            InputError: Too many labels, or more weight than a state can hold.
+        """
         if score is not None:
-            # First the two that can refuse: theirs is a most weight that they hold.
+            if self.index is not None:
+                self.index.check(y_true == 1, score, weight)
+            elif self.class_scores is not None:
+                self.class_scores.check(y_true, score, weight)
+        # The two labels of a binary task are known beforehand.
+        if y_pred is not None and self.confusion is not None and self.plan.task == "multiclass":
+            self.confusion.check(y_true, y_pred, weight)
+
+    def check_many(self, batch: Batch) -> None:
+        """Raise what :meth:`update_many` of this batch would raise; nothing is counted."""
+        if not len(batch):
+            return
+        if batch.score is not None and self.index is not None:
+            self.index.check_many(batch.y_true, batch.score, batch.weight)
+        elif batch.score is not None and self.class_scores is not None:
+            named = batch.score_labels
+            if batch.named is not None:
+                held = np.flatnonzero(np.logical_or.reduce(batch.named)).tolist()
+                named = tuple(named[column] for column in held)
+            self.class_scores.check_codes(
+                batch.y_true, batch.labels, batch.score, named, batch.weight
+            )
+        if (
+            batch.y_pred is not None
+            and self.confusion is not None
+            and self.plan.task == "multiclass"
+        ):
+            self.confusion.check_codes(
+                LabelColumn(list(batch.labels), batch.y_true),
+                LabelColumn(list(batch.labels), batch.y_pred),
+            )
+
+    def update(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
+        """Count one validated event (the fields of :class:`Event`).
+
+        Raises:
+            InputError: As :meth:`check`; nothing is counted.
+        """
+        if score is not None:
             index = self.index
             if index is not None:
-                # A bool takes the index's short way, the label 1 or 0 does not.
+                # The one state that can refuse a binary event, hence the first. A bool
+                # takes its short way, the label 1 or 0 does not.
                 index.update(y_true == 1, score, weight)
-            elif self.class_scores is not None:
-                self.class_scores.update(y_true, score, weight)
+            elif self.plan.task == "multiclass":
+                # Several states can refuse it.
+                self.check(y_true, y_pred, score, weight)
+                if self.class_scores is not None:
+                    self.class_scores.update(y_true, score, weight)
             if self._probability is not None:
                 self._probability.update(y_true == 1, score, weight)
             if self._moments is not None:
@@ -382,6 +428,8 @@ class Tally:
         if not len(batch):
             return
         binary = self.plan.task == "binary"
+        if not binary and batch.score is not None:
+            self.check_many(batch)
         if batch.score is not None:
             if binary:
                 for state in (self.index, self._probability, self._moments):

@@ -27,7 +27,7 @@ import streameval as se
 from streameval.command_line.service import run_service
 from streameval.errors import StoreError
 from streameval.stream.backup import back_up, restore
-from streameval.stream.config import load_settings
+from streameval.stream.config.load import load_settings
 from streameval.stream.runner import Runner
 from streameval.stream.sources import inbox as inbox_module
 from streameval.stream.state_rows import merged_windows
@@ -283,7 +283,10 @@ def test_a_killed_restore_leaves_the_old_store_or_the_new_one(store: Path, tmp_p
     shutil.rmtree(inbox_of(str(store)))
     kept = str(tmp_path / "kept")
     shutil.copytree(store.parent, kept)
-    code = f"from tests.test_backup import *; killed_restores({backup!r}, {kept!r}, {str(store)!r})"
+    code = f"""
+from tests.test_backup import *
+killed_restores({backup!r}, {kept!r}, {str(store)!r})
+"""
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     left = ended.stdout.split()

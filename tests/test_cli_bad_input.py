@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import COMMAND, Command, in_process, own_process
-from test_cli_evaluate import write_jsonl, written
 
 from streameval.command_line import feed
 from streameval.files import chunk
+from tests.command_runs import COMMAND, Command, in_process, own_process
+from tests.test_cli_evaluate import write_jsonl, written
+
+pytestmark = pytest.mark.backend_independent
 
 
 @pytest.fixture

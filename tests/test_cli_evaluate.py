@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import Command, in_process, own_process
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 import streameval as se
 from streameval.command_line import feed
+from tests.command_runs import Command, in_process, own_process
 
 
 @pytest.fixture

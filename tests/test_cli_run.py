@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import COMMAND, Command, Result, in_process, own_process
 
 import streameval as se
 from streameval.errors import StoreError
 from streameval.stream.store import read_store
+from tests.command_runs import COMMAND, Command, Result, in_process, own_process
 
 CONFIG = """
 [evaluator]
@@ -425,7 +425,7 @@ def test_a_change_that_is_killed_leaves_the_store_as_it_was(here: Path, command:
                 *("run", here / "run.toml", "--until-end", *changed),
                 *("--store", here / "streameval.db"),
             ],
-            cwd=Path(__file__).parent.parent,
+            cwd=Path(__file__).parents[1],
             capture_output=True,
             check=False,
         )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.backend_independent
+
 # Packages of extras, and modules of the standard library that only a run needs.
 OPTIONAL = {
     "confluent_kafka",

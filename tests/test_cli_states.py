@@ -8,7 +8,8 @@ import random
 from pathlib import Path
 
 import pytest
-from command_runs import Command, in_process, own_process
+
+from tests.command_runs import Command, in_process, own_process
 
 BINARY = ("--y-true", "label", "--score", "score")
 

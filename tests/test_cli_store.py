@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_runs import Command, in_process
 
 import streameval as se
 from streameval.evaluator import load
 from streameval.stream.store import open_store
+from tests.command_runs import Command, in_process
 
 CONFIG = """
 [fields]

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import Command, in_process, own_process
 
 import streameval as se
 from streameval.command_line import feed
 from streameval.command_line.window_text import parse_slices, parse_window
 from streameval.errors import InputError
+from tests.command_runs import Command, in_process, own_process
 
 Events = list[dict[str, Any]]
 

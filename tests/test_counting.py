@@ -20,8 +20,8 @@ from streameval.evaluator import Evaluator
 from streameval.files.event_columns import EventColumns, arguments
 from streameval.stream import state_rows
 from streameval.stream.batch import Batch
+from streameval.stream.config.settings import FieldSettings
 from streameval.stream.counting import Counting, Refused
-from streameval.stream.settings import FieldSettings
 from streameval.stream.state_rows import StateRows, read_rows
 from streameval.stream.store import Store, open_store
 

@@ -20,6 +20,8 @@ from streameval.demo.replay import Poster, replay
 from streameval.demo.stream import Message, messages
 from streameval.errors import SourceError
 
+pytestmark = pytest.mark.backend_independent
+
 
 @pytest.fixture(scope="module")
 def flights() -> list[Flight]:

@@ -16,6 +16,8 @@ from streameval.files.chunk import BadRecord, Chunk, Wanted
 from streameval.files.csv_table import LabelTypes, read_csv
 from streameval.files.label_text import LabelType, label_from_text, likely_type
 
+pytestmark = pytest.mark.backend_independent
+
 LABEL = Wanted("label", "label")
 SCORE = Wanted("score", "number")
 

@@ -15,6 +15,8 @@ from streameval.errors import InputError
 from streameval.files.chunk import BadRecord, Chunk, Kind, Wanted
 from streameval.files.jsonl import read_jsonl
 
+pytestmark = pytest.mark.backend_independent
+
 LABEL = Wanted("label", "label")
 SCORE = Wanted("score", "number")
 

@@ -14,6 +14,8 @@ from streameval.errors import InputError, MissingExtraError
 from streameval.files.chunk import BadRecord, Chunk, Wanted
 from streameval.files.parquet import read_parquet
 
+pytestmark = pytest.mark.backend_independent
+
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 

@@ -13,6 +13,8 @@ from streameval.files.chunk import Wanted
 from streameval.files.csv_table import LabelTypes
 from streameval.files.sources import Source, find_paths, find_sources, read_source
 
+pytestmark = pytest.mark.backend_independent
+
 WANTED = [Wanted("y", "label")]
 
 

@@ -11,6 +11,8 @@ import pytest
 from benchmarks import run
 from benchmarks.timing import Row
 
+pytestmark = pytest.mark.backend_independent
+
 ROOT = Path(__file__).parents[1]
 
 _ELSEWHERE = {"check": "static and test", "bench": "bench-quick"}

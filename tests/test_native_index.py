@@ -16,14 +16,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from fuzz_native_index import fuzz
 from hypothesis import strategies as st
-from laws import LAWS, StateSpec, check_law, columns
 
 from streameval.errors import InputError
 from streameval.metrics import roc_auc
 from streameval.native import native_index
 from streameval.states.portable_index import PortableScoreIndex
+from tests.fuzz_native_index import fuzz
+from tests.laws import LAWS, StateSpec, check_law, columns
 
 NativeScoreIndex = native_index.NativeScoreIndex
 SCORES = st.one_of(
@@ -62,6 +62,7 @@ def test_laws(spec: StateSpec, law: str) -> None:
     check_law(spec, law, max_examples=20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_a_million_random_operations_agree_with_the_portable_index(seed: int) -> None:
     assert fuzz(250_000, seed) > 0

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from laws import LAWS, StateSpec, assert_same, check_law, columns
 
 import streameval as se
 from streameval.errors import InputError
@@ -30,6 +29,7 @@ from streameval.states import kept_sums
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.label_sums import LabelSums
 from streameval.states.portable_index import PortableScoreIndex
+from tests.laws import LAWS, StateSpec, assert_same, check_law, columns
 
 MOST = 2**62 - 1
 NUMBERS = (
@@ -214,6 +214,7 @@ def test_a_metric_has_the_bits_of_the_function(cells: list[tuple[int, int, int]]
             assert_same(value, float(reference), name)
 
 
+@pytest.mark.slow
 def test_means_of_many_classes_are_rounded_once() -> None:
     draw = np.random.default_rng(3)
     for classes in (3, 7, 500, 1499):

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import assert_same
 
 import streameval as se
 from streameval.tally import Plan, Tally
-from streameval.windows import panes as panes_module
+from streameval.windows import time_buckets
+from tests.laws import assert_same
 
 PLANS = [
     Plan.everything("binary"),
@@ -77,6 +77,7 @@ ASKED = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(
     seed=st.integers(0, 2**32 - 1),
@@ -147,7 +148,7 @@ def operations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(holder, name, call)
 
-    counted(panes_module, "thaw")
+    counted(time_buckets, "thaw")
     counted(Tally, "merge")
     counted(Tally, "subtract")
     return counts

@@ -27,6 +27,8 @@ from matplotlib.figure import Figure
 
 from streameval import plots
 
+pytestmark = [pytest.mark.slow, pytest.mark.backend_independent]
+
 ENDINGS = [".png", ".svg", ".pdf", ".html"]
 
 

@@ -15,18 +15,12 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from streameval.command_line.check import check_text
-from streameval.errors import ConfigError
-from streameval.stream.config import (
-    evaluator_of,
-    load_settings,
-    main_metrics,
-    resolved,
-    secret,
-    settings_from_text,
-    window_spec_of,
-)
-from streameval.stream.outside import resolved_secrets
-from streameval.stream.settings import (
+from streameval.errors import ConfigError, InputError
+from streameval.stream.config.address import parse_address
+from streameval.stream.config.evaluators import evaluator_of, main_metrics, window_spec_of
+from streameval.stream.config.load import load_settings, resolved, settings_from_text
+from streameval.stream.config.secrets import resolved_secrets, secret
+from streameval.stream.config.settings import (
     HttpSettings,
     JoinSettings,
     RunSettings,
@@ -35,7 +29,9 @@ from streameval.stream.settings import (
 from streameval.windows import Fading, Panes
 from streameval.windows.cumulative import Cumulative
 
-PAGE = Path(__file__).parent.parent / "docs" / "run.md"
+pytestmark = pytest.mark.backend_independent
+
+PAGE = Path(__file__).parents[1] / "docs" / "run.md"
 SCORE = '[fields]\nscore = "s"\n'
 JOINED = '[fields]\nscore = "s"\nid = "id"\n[join]\n'
 
@@ -200,7 +196,7 @@ REFUSED = [
     ),
     (
         JOINED + "[files]\npredictions = ['a']",
-        "files.predictions requires labels, from files, kafka or http",
+        "files.predictions requires labels, from this source or another",
     ),
     (SCORE + "[kafka]\nrecords = 'a'", 'kafka.properties: expected "bootstrap.servers", the brok'),
     (
@@ -261,7 +257,7 @@ REFUSED = [
     (SCORE + "[serve]\ntoken = ''", "serve.token: expected a token, got an empty text"),
     (
         SCORE + "[serve]\nenabled = false",
-        "serve.enabled: expected true beside the source http, got",
+        "http requires serve.enabled = true",
     ),
     (
         SCORE + "[webhook]\nurl = 'ftp://a'",
@@ -647,3 +643,61 @@ def test_the_page_lists_every_key_with_its_default() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \| (.+?) \| .+ \|$", PAGE.read_text("utf-8"), re.MULTILINE)
     wanted = [(key, default_text(field)) for key, field in keys(inspect.type_info(RunSettings))]
     assert rows == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "loopback"),
+    [
+        ("127.0.0.1:8642", ("127.0.0.1", 8642), True),
+        ("127.1.2.3:1", ("127.1.2.3", 1), True),
+        ("[::1]:0", ("::1", 0), True),
+        ("localhost:0", ("localhost", 0), True),
+        ("LOCALHOST:1", ("LOCALHOST", 1), True),
+        ("localhost.:1", ("localhost.", 1), True),
+        ("localhost.evil.com:1", ("localhost.evil.com", 1), False),
+        ("0.0.0.0:65535", ("0.0.0.0", 65535), False),
+        ("[::]:80", ("::", 80), False),
+        ("host:00080", ("host", 80), False),
+        (":8642", None, False),
+        ("", None, False),
+        ("8642", None, False),
+        ("localhost", None, False),
+        ("localhost:", None, False),
+        ("::1:80", None, False),
+        ("[]:80", None, False),
+        ("a b:1", None, False),
+        (" :1", None, False),
+        ("a:65536", None, False),
+        ("a:000001", None, False),
+        ("a:-1", None, False),
+        ("a:\u0661", None, False),
+        ("a:1 ", None, False),
+    ],
+)
+def test_addresses_to_listen_on(text: str, address: tuple[str, int] | None, loopback: bool) -> None:
+    if address is None:
+        with pytest.raises(InputError, match=r"serve\.listen: expected HOST:PORT"):
+            parse_address(text)
+        assert "serve.listen: expected HOST:PORT" in refusal(SCORE, f'serve.listen="{text}"')
+        return
+    found = parse_address(text)
+    assert (found, found.loopback) == (address, loopback)
+    # The configuration and the server have one rule.
+    token = 'serve.token="a token of more than 16"'
+    assert read(SCORE, f'serve.listen="{text}"', token).serve.listen == text
+    assert parse_address(str(found)) == found
+
+
+def test_a_key_that_looks_like_a_path_of_msgspec() -> None:
+    assert refusal("'x` - at `$.join' = 1").startswith("run.toml: ")
+    assert refusal("[join]\n'x` - at `$.a[...].b' = 1").startswith("run.toml: ")
+
+
+def test_the_key_of_a_free_table_is_named() -> None:
+    assert "fields.slices.b: expected text, got 5" in refusal("[fields.slices]\na = 'x'\nb = 5")
+    assert "alert[0].slice.k: expected text or a whole number, got a list" in refusal(
+        "[[alert]]\nname = 'a'\nmetric = 'f1'\nslice = {j = 1, k = []}"
+    )
+    assert "join.hot: expected a whole number of at least 1, got -99999999999999999999" in refusal(
+        "[join]\nhot = -99999999999999999999"
+    )

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from streameval import Evaluator
 from streameval.errors import InputError
 from streameval.stream.batch import BadEvent, Batch, Decoded, Kind
+from streameval.stream.config.settings import EvaluatorSettings, FieldSettings, LabelFieldSettings
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.records.labels import LONGEST_NAME
-from streameval.stream.settings import EvaluatorSettings, FieldSettings, LabelFieldSettings
+
+pytestmark = pytest.mark.backend_independent
 
 NOW = 1_800_000_000.0
 SECOND = 1_000_000

@@ -13,10 +13,12 @@ import httpx
 import pytest
 
 from streameval.serve.limits import LIMITS
-from streameval.stream.settings import HttpSettings
+from streameval.stream.config.settings import HttpSettings
 from streameval.stream.sources.inbox import Inbox, InboxSource
 from tests.published_sample import HOSTILE
 from tests.serve_runs import Box, raw, serving
+
+pytestmark = pytest.mark.backend_independent
 
 SMALL = HttpSettings(max_body_bytes=2000, max_line_bytes=200)
 NDJSON = {"content-type": "application/x-ndjson"}

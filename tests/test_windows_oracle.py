@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn import metrics as sk
-from window_model import Item, Model, binary_stream, class_stream, names_for, plain, same
 
 import streameval as se
+from tests.window_model import Item, Model, binary_stream, class_stream, names_for, plain, same
+
+pytestmark = pytest.mark.slow
 
 PANES = se.Panes("1h", "10m", "20m")
 CASES: list[tuple[str, str, Any, int, float]] = [

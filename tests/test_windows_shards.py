@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from window_model import Item, binary_stream, class_stream, columns
 
 import streameval as se
+from tests.window_model import Item, binary_stream, class_stream, columns
+
+pytestmark = pytest.mark.slow
 
 SHARDS = 7
 READ = {

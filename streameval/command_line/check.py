@@ -7,10 +7,11 @@ import time
 from collections.abc import Collection, Mapping
 
 from streameval.event_time import duration_text
-from streameval.stream.config import main_metrics, resolved, window_spec_of
+from streameval.stream.config.evaluators import main_metrics, window_spec_of
+from streameval.stream.config.load import resolved
+from streameval.stream.config.secrets import check_store, resolved_secrets
+from streameval.stream.config.settings import RunSettings, WindowSettings
 from streameval.stream.evolution import evolution_of
-from streameval.stream.outside import check_store, resolved_secrets
-from streameval.stream.settings import RunSettings, WindowSettings
 from streameval.stream.store import read_store
 from streameval.windows import Fading, Panes
 

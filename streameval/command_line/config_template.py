@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["TEMPLATE"]
+from typing import get_args
 
-TEMPLATE = """\
+import msgspec
+
+from streameval.stream.config.settings import RunSettings
+
+__all__ = ["template"]
+
+_BEFORE_SOURCES = """\
 # What `streameval run` is told. A line that begins with "#" and no space is a
 # setting that is off: take the "#" away to have it. See what the file comes to
 # with
@@ -106,44 +112,9 @@ score = "score"
 
 # --- Where records come from: any of these, together or alone -------------------
 
-# POST /v1/predictions and /v1/labels: one JSON object a line.
-[http]
-# A larger body is refused.
-#max_body_bytes = 8388608
-# A longer line is a bad record.
-#max_line_bytes = 1048576
-# Posts are refused while more than this waits to be counted.
-#max_inbox_bytes = 4294967296
+"""
 
-# Files of JSON lines. In place of the two kinds, records = ["logs/*.jsonl"] names
-# files whose records are either, or both at once.
-#[files]
-#predictions = ["predictions.jsonl"]
-#labels = ["labels.jsonl"]
-# Go on reading as they grow and rotate; false ends the run when all is read.
-#follow = true
-
-# Topics. In place of the two, records = "events" names one for everything.
-#[kafka]
-#predictions = "predictions"
-#labels = "labels"
-# Off, all of them, new ones as they are added.
-#partitions = [0, 1]
-# Where a topic is begun that the store does not know: "earliest", "latest".
-#start = "earliest"
-# Where the position is gone from the broker: "stop", or go on at "earliest" or
-# "latest".
-#out_of_range = "stop"
-# End the run when all is read.
-#stop_at_end = false
-
-# Anything that librdkafka takes.
-#[kafka.properties]
-#"bootstrap.servers" = "localhost:9092"
-#"security.protocol" = "SASL_SSL"
-#"sasl.mechanism" = "PLAIN"
-#"sasl.username" = "streameval"
-#"sasl.password" = "env:KAFKA_PASSWORD"
+_AFTER_SOURCES = """\
 
 
 # --- Labels that come later -------------------------------------------------------
@@ -217,3 +188,10 @@ listen = "127.0.0.1:8642"
 # After 1, 2, 4 ... seconds.
 #retries = 5
 """
+
+
+def template() -> str:
+    """The whole text: a section for each source stands where its row is in the settings."""
+    kinds = [kind for field in msgspec.structs.fields(RunSettings) for kind in get_args(field.type)]
+    sources = [kind.template for kind in kinds if hasattr(kind, "template")]
+    return _BEFORE_SOURCES + "\n".join(sources) + _AFTER_SOURCES

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from streameval.command_line.config_template import TEMPLATE
 from streameval.command_line.output import TargetError, check_target, write
 
 __all__ = ["init"]
@@ -19,14 +18,17 @@ PathArgument = Annotated[
 
 def init(path: PathArgument = "streameval.toml") -> None:
     """Write a configuration to start from, with every key explained."""
+    # Imported here: the text is made of what describes the sources, and the help needs none.
+    from streameval.command_line.config_template import template
+
     if path == "-":
-        write(TEMPLATE.rstrip("\n"))
+        write(template().rstrip("\n"))
         return
     check_target(path)
     try:
         # "x" looks and creates at once: nothing is ever overwritten.
         with open(path, "x", encoding="utf-8", newline="\n") as file:
-            file.write(TEMPLATE)
+            file.write(template())
     except FileExistsError:
         raise TargetError(
             f"{path}: expected no such file yet, got one that is there; "

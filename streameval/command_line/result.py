@@ -11,6 +11,7 @@ from streameval.command_line.request import Details
 from streameval.errors import InputError
 from streameval.evaluator import Evaluator
 from streameval.files.chunk import BadRecords
+from streameval.metrics.registry import USUAL_METRICS
 from streameval.report import Report, SeriesRow, markdown_table, number, text_table, weight
 from streameval.slice_report import SliceReport
 from streameval.slices import SliceKey
@@ -22,8 +23,6 @@ _SHOWN_SLICES = 20
 
 _ANY_SUPPORT = 5e-324
 """Without ``--min-support``, only slices without events in the window are left out."""
-
-_MAIN_METRICS = {"binary": "f1", "multiclass": "f1_macro"}
 
 _ARRIVALS = {
     "on_time": "on time",
@@ -209,7 +208,7 @@ def _slices(evaluator: Evaluator, report: Report, details: Details) -> SliceRepo
             )
     metric = details.by
     if metric is None:
-        metric = _MAIN_METRICS[report.task]
+        (metric,) = USUAL_METRICS["single", report.task]
         reported = [row.metric for row in report]
         if metric not in reported:
             metric = reported[0]

@@ -11,7 +11,7 @@ import typer
 
 from streameval.command_line.check import check_text
 from streameval.command_line.output import write
-from streameval.stream.config import load_settings
+from streameval.stream.config.load import load_settings
 from streameval.stream.one_line_log import log_to_stderr
 
 __all__ = ["run"]

@@ -13,23 +13,20 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from streameval.errors import ConfigError, StreamevalError
 from streameval.event_time import wall_time
-from streameval.stream.evaluators import fingerprint
+from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.secrets import resolved_secrets
+from streameval.stream.config.settings import RunSettings
 from streameval.stream.evolution import differences, evolution_of, while_running
-from streameval.stream.join.open_join import open_join
-from streameval.stream.open_sources import open_sources
-from streameval.stream.outside import resolved_secrets
-from streameval.stream.published import Publisher
+from streameval.stream.join.label_join import open_join
+from streameval.stream.open_sources import ending, open_sources
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
-from streameval.stream.settings import RunSettings
-from streameval.stream.sources.inbox import Inbox
-from streameval.stream.store import Store, inbox_of, open_store
+from streameval.stream.snapshot import Publisher
+from streameval.stream.sources.inbox import Inbox, InboxSource
+from streameval.stream.store import Store, keep_window_order, open_store
 from streameval.stream.webhook import Webhook
-from streameval.stream.window_order import keep_window_order
 
 if TYPE_CHECKING:
     from streameval.serve.server import Server
@@ -67,7 +64,7 @@ def run_service(
             run, or not any longer; what was checkpointed is safe.
     """
     if until_end:
-        settings = _ending(settings)
+        settings = ending(settings)
     resolve = resolved_secrets(settings)
     token = settings.serve.token
     if token is not None:
@@ -106,13 +103,11 @@ def run_service(
             len(runner.positions),
         )
         inbox = None
-        if settings.http is not None:
-            directory = inbox_of(settings.store)
-            inbox = parts.inbox = Inbox(directory, max_bytes=settings.http.max_inbox_bytes)
-            stack.callback(inbox.close)
-        sources = open_sources(settings, runner.positions, inbox, resolve)
+        sources = open_sources(settings, runner.positions, resolve)
         for source in sources:
             stack.callback(source.close)
+            if isinstance(source, InboxSource):
+                inbox = parts.inbox = source.inbox
         url = None
         if settings.serve.enabled and publisher is not None:
             # Imported only where it is wanted: the server is an extra.
@@ -221,17 +216,6 @@ class _Signalled:
         self._runner = runner
         if self._asked:
             self._tell(runner)
-
-
-def _ending(settings: RunSettings) -> RunSettings:
-    """The settings with sources that end."""
-    if settings.files is not None:
-        files = msgspec.structs.replace(settings.files, follow=False)
-        settings = msgspec.structs.replace(settings, files=files)
-    if settings.kafka is not None:
-        kafka = msgspec.structs.replace(settings.kafka, stop_at_end=True)
-        settings = msgspec.structs.replace(settings, kafka=kafka)
-    return settings
 
 
 @contextmanager

@@ -24,13 +24,12 @@ from streameval.stream.backup import back_up
 from streameval.stream.backup import restore as restore_backup
 from streameval.stream.checksums import check_rows
 from streameval.stream.evolution import note_begins, read_begins, since_text
-from streameval.stream.join.join_report import read_join, read_watermark, reset_watermark
+from streameval.stream.join.counts import read_join, read_watermark, reset_watermark
 from streameval.stream.join.watermark import SavedWatermark
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
 from streameval.stream.state_rows import merged_windows
-from streameval.stream.store import Store, open_store, read_store
+from streameval.stream.store import Store, in_window_order, open_store, read_store
 from streameval.stream.store_check import Checked, check_store
-from streameval.stream.window_order import in_window_order
 
 __all__ = ["store_app"]
 

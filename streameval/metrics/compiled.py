@@ -1,7 +1,7 @@
-"""Metrics that compiled states answer by themselves.
+"""Metrics that compiled states compute themselves: same definitions, same bits.
 
-Same definitions, same bits; for who reads a number after every event, where
-the way to a function of Python and back would take longer than the event.
+For callers that read a value after every event, where a call of a Python
+function would take longer than the event.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _OF_INDEX: Mapping[str, str] = {"roc_auc": "roc_auc"}
 
 
 def compiled_reader(name: str, state: ConfusionCounts | ScoreIndex) -> Callable[[], float] | None:
-    """The metric of this name as a function of nothing, or None where there is none.
+    """The metric of this name as a function without arguments; None where it is not compiled.
 
-    It reads the state as it then is. Where it returns nan, the metric itself
-    has to be asked: it may know a reason, or a number.
+    The function reads the state at the time of the call. Where it returns nan,
+    call the metric itself, which returns a reason or a number.
 
     Args:
         name: As the registry has it, without parameters and with no number

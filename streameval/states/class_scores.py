@@ -165,7 +165,7 @@ class ClassScores:
             InputError: Labels of two kinds, too many labels or too much weight.
         """
         scores = self._scores
-        self._make_room((y_true, *proba), weight)
+        self._check_room((y_true, *proba), weight)
         if type(weight) is float:
             self._promote()
         if not scores.exact:
@@ -183,8 +183,31 @@ class ClassScores:
                     ranked.queue(score, weight)
         scores.count(y_true, weight)
 
-    def _make_room(self, labels: Sequence[Label], weight: Weight) -> None:
-        """Refuse, before anything is counted, what there is no room for."""
+    def check(
+        self,
+        y_true: Label,
+        proba: Mapping[Label, float],
+        weight: Weight = 1,
+        y_pred: Label | None = None,
+    ) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        self._check_room((y_true, *proba), weight)
+
+    def check_codes(
+        self,
+        y_true: IntArray,
+        labels: Sequence[Label],
+        proba: FloatArray,
+        proba_labels: Sequence[Label],
+        weight: WeightArray | None,
+        y_pred: IntArray | None = None,
+    ) -> None:
+        """Raise what :meth:`add_codes` of these events would raise; nothing is counted."""
+        true = [labels[code] for code in np.flatnonzero(np.bincount(y_true)).tolist()]
+        total = len(y_true) if weight is None else total_weight(weight)
+        self._check_room((*true, *proba_labels), total)
+
+    def _check_room(self, labels: Sequence[Label], weight: Weight) -> None:
         scores = self._scores
         counts, columns = scores.counts, scores.columns
         new = [label for label in labels if label not in counts and label not in columns]
@@ -259,7 +282,7 @@ class ClassScores:
         true = [labels[code] for code in codes[starts].tolist()]
         spans = [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
         total = n if weight is None else total_weight(weight)
-        self._make_room((*true, *proba_labels), total)
+        self._check_room((*true, *proba_labels), total)
         if weight is not None and weight.dtype.kind == "f":
             self._promote()
         self._wins.forget()
@@ -309,7 +332,7 @@ class ClassScores:
         if not isinstance(other, ClassScores):
             raise StateError(f"merge: expected ClassScores, got {shown(other)}")
         try:
-            self._make_room(other.labels, other.total)
+            self._check_room(other.labels, other.total)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
         self._wins.forget()

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from streameval.events import IntArray
 from streameval.files.event_columns import EventColumns
+from streameval.stream.config.errors import ConfigErrors
 
 __all__ = [
     "BadEvent",
     "Batch",
     "Decoded",
     "Kind",
+    "LagUnit",
+    "Opening",
     "PartitionStatus",
     "Position",
     "Records",
     "Source",
+    "SourceSettings",
 ]
 
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
 """What a batch holds; in ``records`` each record's fields tell what it is."""
 
 Records: TypeAlias = EventColumns
+LagUnit: TypeAlias = Literal["records", "bytes"]
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
@@ -74,7 +80,7 @@ class PartitionStatus(NamedTuple):
     partition: str
     position: Position | None
     lag: int | None
-    """Records (Kafka) or bytes (files, inbox) that are there and not yet read; None: unknown."""
+    """What is there and not yet read, in the source's ``lag_unit``; None: unknown."""
     problem: str = ""
     """In words, while something keeps it from being read."""
     missed: str = ""
@@ -84,6 +90,10 @@ class PartitionStatus(NamedTuple):
 class Source(Protocol):
     """Where records come from. One thread reads; nothing is lost or repeated by a restart
     from the positions of the last checkpoint."""
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        """What the lag of its partitions is counted in."""
 
     def read(self, most: int, timeout: float) -> list[Batch]:
         """Up to about ``most`` records; waits ``timeout`` seconds at most; may be empty."""
@@ -100,6 +110,49 @@ class Source(Protocol):
     @property
     def finished(self) -> bool:
         """Whether nothing more will come: all was read of what is not followed."""
+
+
+class Opening(NamedTuple):
+    """What a source is opened with."""
+
+    positions: Mapping[str, Position]
+    """Where to go on, by partition."""
+    resolve: Callable[[str, str], str]
+    """From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret."""
+    stamps: bool
+    """Whether the time at which a record was written is needed."""
+    inbox: Path
+    """The directory beside the store in which a source may keep records."""
+
+
+@runtime_checkable
+class SourceSettings(Protocol):
+    """A table of the configuration that describes a source.
+
+    It is a struct in the module of its source, and one row in
+    :class:`streameval.stream.config.settings.RunSettings`. Its attribute ``template`` is the
+    text of the table in the file that ``streameval init`` writes.
+    """
+
+    def names(self) -> Mapping[Kind, Sequence[str]]:
+        """What is read, by what its records are: paths, topics, routes."""
+
+    def check(self, table: str, errors: ConfigErrors) -> None:
+        """Raise ConfigError for values that the types allow and the source does not."""
+
+    def secrets(self) -> Mapping[str, str]:
+        """The values that may be ``env:NAME`` or ``file:PATH``, by their keys in the table."""
+
+    def ending(self) -> Self:
+        """The settings with which the source ends when all has been read."""
+
+    def open(self, opening: Opening) -> list[Source]:
+        """The source, in one part or more.
+
+        Raises:
+            ConfigError, SourceError, StoreError: It cannot be opened; nothing is open then.
+            MissingExtraError: Its client is not installed.
+        """
 
 
 @dataclass(slots=True)

@@ -4,68 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from msgspec.structs import replace
+import msgspec
 
-from streameval.stream.batch import Position, Source
-from streameval.stream.secret_values import secret
-from streameval.stream.settings import KafkaSettings, RunSettings
-from streameval.stream.sources.files import FilesSource
-from streameval.stream.sources.inbox import Inbox, InboxSource
-from streameval.stream.sources.predictions_first import PredictionsFirst
+from streameval.stream.batch import Opening, Position, Source
+from streameval.stream.config.secrets import secret
+from streameval.stream.config.settings import RunSettings
+from streameval.stream.store import inbox_of
 
-__all__ = ["open_sources"]
+__all__ = ["ending", "open_sources"]
 
 
 def open_sources(
     settings: RunSettings,
     positions: Mapping[str, Position],
-    inbox: Inbox | None,
     resolve: Callable[[str, str], str] = secret,
 ) -> list[Source]:
-    """Every source of a run; to be closed by the caller.
+    """Every source of a run; the caller closes them.
 
     Args:
         settings: The run's.
         positions: Where each partition is to be read on.
-        inbox: Where posts arrive; None without ``[http]``.
-        resolve: What ``env:`` and ``file:`` stand for, by value and key.
+        resolve: From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret.
 
     Raises:
-        ConfigError, SourceError: One of them cannot be opened; none is open then.
-        MissingExtraError: Kafka is wanted, and its client is not installed.
+        ConfigError, SourceError, StoreError: One of them cannot be opened; none is open then.
+        MissingExtraError: The client of one is not installed.
     """
+    timed = settings.join is not None or any(
+        window.length is not None or window.half_life is not None for window in settings.window
+    )
+    opening = Opening(
+        positions, resolve, settings.fields.time is None and timed, inbox_of(settings.store)
+    )
     opened: list[Source] = []
     try:
-        if settings.files is not None:
-            opened.append(FilesSource(settings.files, positions))
-        if inbox is not None:
-            opened.append(InboxSource(inbox, positions))
-        if settings.kafka is not None:
-            # Imported only where it is wanted: its client is an extra.
-            from streameval.stream.sources.kafka import KafkaSource
-
-            stamps = settings.fields.time is None and _needs_time(settings)
-            topics = []
-            for one in _topics(settings.kafka):
-                topics.append(KafkaSource(one, positions, secret=resolve, stamps=stamps))
-                opened.append(topics[-1])
-            if len(topics) == 2:
-                opened[-2:] = [PredictionsFirst(*topics)]
+        for source in settings.sources.values():
+            opened += source.open(opening)
     except BaseException:
-        for source in opened:
-            source.close()
+        for one in opened:
+            one.close()
         raise
     return opened
 
 
-def _topics(settings: KafkaSettings) -> list[KafkaSettings]:
-    """One or two, each of one topic."""
-    if settings.predictions is None or settings.labels is None:
-        return [settings]
-    return [replace(settings, labels=None), replace(settings, predictions=None)]
-
-
-def _needs_time(settings: RunSettings) -> bool:
-    """Whether anything goes by the time of events."""
-    timeless = all(window.length is None and window.half_life is None for window in settings.window)
-    return settings.join is not None or not timeless
+def ending(settings: RunSettings) -> RunSettings:
+    """The settings with sources that end when all has been read."""
+    tables = {name: source.ending() for name, source in settings.sources.items()}
+    return msgspec.structs.replace(settings, **tables)

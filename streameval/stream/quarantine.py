@@ -9,7 +9,7 @@ from typing import Any
 
 from streameval.event_time import iso_time
 from streameval.stream.batch import BadEvent, Batch
-from streameval.stream.settings import QuarantineSettings
+from streameval.stream.config.settings import QuarantineSettings
 
 __all__ = ["Quarantine", "listed", "mark_for_replay", "reasons"]
 

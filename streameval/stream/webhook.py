@@ -20,9 +20,8 @@ import msgspec
 from streameval import __version__
 from streameval.event_time import duration
 from streameval.stream.alerts import Transition
-from streameval.stream.secret_values import hidden_url, secret
-from streameval.stream.settings import WebhookSettings
-from streameval.stream.webhook_target import webhook_target
+from streameval.stream.config.secrets import hidden_url, secret, webhook_target
+from streameval.stream.config.settings import WebhookSettings
 
 __all__ = ["Webhook"]
 

@@ -28,6 +28,10 @@ class Timeline(Protocol):
 
     latest: int | None
 
+    def reach(self, moment: int) -> None:
+        """Make this the latest moment."""
+        ...
+
     def tick(self, count: int) -> IntArray:
         """Moments of the next events where the stream's own count is the clock.
 

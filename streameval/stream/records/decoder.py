@@ -25,6 +25,7 @@ from streameval.files.json_record import Fault, read_object
 from streameval.files.times import time_column, time_error
 from streameval.states.class_proba_input import check_probabilities
 from streameval.stream.batch import BadEvent, Batch, Decoded, Kind
+from streameval.stream.config.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
 from streameval.stream.records.fields import (
     Field,
     RecordFields,
@@ -32,13 +33,7 @@ from streameval.stream.records.fields import (
     fault_text,
     record_fields,
 )
-from streameval.stream.records.labels import (
-    LONGEST_NAME,
-    LabelKind,
-    RecordLabels,
-    checked_values,
-)
-from streameval.stream.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
+from streameval.stream.records.labels import LONGEST_NAME, LabelKind, RecordLabels, checked_values
 
 __all__ = ["RecordDecoder"]
 

@@ -19,7 +19,7 @@ from streameval.files.json_record import (
     record_shape,
 )
 from streameval.stream.batch import Kind as BatchKind
-from streameval.stream.settings import EvaluatorSettings, FieldSettings
+from streameval.stream.config.settings import EvaluatorSettings, FieldSettings
 
 __all__ = ["Field", "RecordFields", "RecordReader", "fault_text", "record_fields"]
 

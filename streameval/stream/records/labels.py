@@ -14,7 +14,7 @@ from streameval.events import MAX_CLASSES, Label, canonical_label, is_missing
 from streameval.files.event_columns import Column
 from streameval.files.json_record import Fault
 from streameval.slices import MISSING
-from streameval.stream.settings import EvaluatorSettings
+from streameval.stream.config.settings import EvaluatorSettings
 
 __all__ = ["LONGEST_NAME", "LabelKind", "RecordLabels", "checked_values", "plain_value"]
 

@@ -7,13 +7,16 @@ import logging
 import resource
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import ClassVar
+
+import msgspec
 
 from streameval.errors import ConfigError
-from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
-from streameval.stream.settings import FilesSettings
+from streameval.stream.batch import Batch, Kind, LagUnit, Opening, PartitionStatus, Position, Source
+from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.sources.file_marks import (
     Inode,
     Judgement,
@@ -26,9 +29,9 @@ from streameval.stream.sources.file_marks import (
     open_inodes,
 )
 from streameval.stream.sources.followed_file import FollowedFile, unsure
-from streameval.stream.sources.label_turns import LabelTurns
+from streameval.stream.sources.turns import LabelTurns
 
-__all__ = ["FilesSource"]
+__all__ = ["FilesSettings", "FilesSource"]
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +43,50 @@ _KNOWN = "files:"
 
 _INCOMPLETE_SECONDS = 60.0
 """Compressed data that ends early and was not written to for so long is not being written."""
+
+
+class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """JSON lines in files: either all records in ``records``, or the two kinds separately."""
+
+    records: list[str] = []
+    predictions: list[str] = []
+    labels: list[str] = []
+    follow: bool = True
+    """False: end when all has been read."""
+
+    template: ClassVar[str] = """\
+# Files of JSON lines. In place of the two kinds, records = ["logs/*.jsonl"] names
+# files whose records are either, or both at once.
+#[files]
+#predictions = ["predictions.jsonl"]
+#labels = ["labels.jsonl"]
+# Go on reading as they grow and rotate; false ends the run when all is read.
+#follow = true
+"""
+
+    def names(self) -> Mapping[Kind, Sequence[str]]:
+        """The patterns, by what their files hold."""
+        found: dict[Kind, list[str]] = {
+            "records": self.records,
+            "predictions": self.predictions,
+            "labels": self.labels,
+        }
+        return {kind: patterns for kind, patterns in found.items() if patterns}
+
+    def check(self, table: str, errors: ConfigErrors) -> None:
+        """Every value is accepted."""
+
+    def secrets(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def ending(self) -> FilesSettings:
+        """Without following."""
+        return msgspec.structs.replace(self, follow=False)
+
+    def open(self, opening: Opening) -> list[Source]:
+        """One source for all files."""
+        return [FilesSource(self, opening.positions)]
 
 
 class FilesSource:
@@ -64,6 +111,8 @@ class FilesSource:
     Cost:
         A look is a listing and one ``stat`` a file. A file is opened when it has changed.
     """
+
+    lag_unit: LagUnit = "bytes"
 
     def __init__(
         self,
@@ -102,10 +151,8 @@ class FilesSource:
         """Files that readers will read after their current ones, as found in this look."""
         self._turn = 0
         self._label_turns = LabelTurns()
-        self._patterns: list[tuple[Kind, str]] = [
-            *(("records", pattern) for pattern in settings.records),
-            *(("predictions", pattern) for pattern in settings.predictions),
-            *(("labels", pattern) for pattern in settings.labels),
+        self._patterns = [
+            (kind, pattern) for kind, patterns in settings.names().items() for pattern in patterns
         ]
         if not settings.follow:
             for kind, pattern in self._patterns:
