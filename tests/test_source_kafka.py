@@ -24,8 +24,12 @@ from streameval.stream.config.settings import FieldSettings, KafkaSettings, RunS
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.snapshot import Publisher
-from streameval.stream.sources.kafka_consumer import KafkaProperties, KafkaSource
-from streameval.stream.sources.kafka_consumer import Partition, is_known
+from streameval.stream.sources.kafka_consumer import (
+    KafkaProperties,
+    KafkaSource,
+    Partition,
+    is_known,
+)
 from streameval.stream.store import open_store
 from tests.apache_kafka import AbsentError, ApacheKafka
 from tests.brokers import Broker, Tansu, free_port, running_broker

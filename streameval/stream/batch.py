@@ -20,7 +20,6 @@ __all__ = [
     "Opening",
     "PartitionStatus",
     "Position",
-    "Records",
     "Source",
     "SourceSettings",
 ]
@@ -28,7 +27,6 @@ __all__ = [
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
 """What a batch holds; in ``records`` each record's fields tell what it is."""
 
-Records: TypeAlias = EventColumns
 LagUnit: TypeAlias = Literal["records", "bytes"]
 
 Position: TypeAlias = Mapping[str, int | str]
