@@ -1,4 +1,4 @@
-"""Damaged and forged state files, without end.
+"""Endless damaged and forged state files, read by streameval and by the second reader.
 
     python -m tests.fuzz_state_file --seconds 60 [--seed 0]
 

@@ -1,4 +1,4 @@
-"""How a stream comes to a run, piece by piece: into files, as posts, into topics."""
+"""How a stream reaches a run, piece by piece: through files, posts or topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill ``streameval run`` again and again, and compare with a run that nobody has killed.
+"""Kill ``streameval run`` again and again, and compare with an undisturbed run.
 
     python -m tests.kill_runs --source SOURCE --kills 200 --seed 0 [--events N]
 

@@ -1,4 +1,4 @@
-"""Backups: of one moment, whatever a run and its clients do meanwhile; a restore is all or nothing.
+"""Backups: of one moment, also under load; a restore is all or nothing.
 
 ``python -m tests.test_backup`` takes 200 backups under load.
 """

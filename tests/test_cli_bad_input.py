@@ -1,4 +1,4 @@
-"""``streameval evaluate`` on what goes wrong: one line, the right place, the right exit code."""
+"""``streameval evaluate`` on bad input: one line, the right place, the right exit code."""
 
 from __future__ import annotations
 

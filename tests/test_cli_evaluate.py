@@ -1,4 +1,4 @@
-"""``streameval evaluate`` on sound files: every format, field and task."""
+"""``streameval evaluate`` on valid files: every format, field and task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``streameval init``: what it writes can be run as it is, and with every line switched on."""
+"""``streameval init``: its output is a valid configuration, also with every line enabled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import inspect
 
-from streameval.command_line.config_template import template
+from streameval.command_line.init import template
 from streameval.stream.config.evaluators import evaluator_of
 from streameval.stream.config.load import load_settings, settings_from_text
 from streameval.stream.config.settings import RunSettings

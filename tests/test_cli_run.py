@@ -1,4 +1,4 @@
-"""``streameval run`` as a process: killed, stopped, refused, and going on exactly."""
+"""``streameval run`` as a process: killed, stopped, refused, and continued exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command loads before it does anything: its own modules, and no other's."""
+"""Which modules a command imports at its start."""
 
 from __future__ import annotations
 

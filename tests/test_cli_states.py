@@ -1,4 +1,4 @@
-"""``--save``, ``merge`` and ``report``: shards print what the whole prints."""
+"""``--save``, ``merge`` and ``report``: merged shards print the result of the whole."""
 
 from __future__ import annotations
 

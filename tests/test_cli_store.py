@@ -1,4 +1,4 @@
-"""``streameval store``: what a store holds, in words, in JSON and as state files."""
+"""``streameval store``: the content of a store in words, in JSON and as state files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows, slices, series and pictures on the command line: what the evaluator gives."""
+"""Windows, slices, series and pictures on the command line equal the evaluator's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run counts has the bits of one evaluator that was fed everything."""
+"""A run's counts have the bits of one evaluator that counted every event."""
 
 from __future__ import annotations
 

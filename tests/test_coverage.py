@@ -1,4 +1,4 @@
-"""Counts of a join, and the watermark that they are told by."""
+"""Counts of a join, and the watermark that it passes on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The evaluator as its users meet it: values, reasons, refusals, files."""
+"""The evaluator's public interface: values, reasons, errors, files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fading: weights by age, late events, taking back, years, bits that follow from the events."""
+"""Fading: weights by age, late events, reverts, years, bits that depend on the events only."""
 
 from __future__ import annotations
 

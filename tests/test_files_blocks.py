@@ -1,4 +1,4 @@
-"""Lines cut out of byte streams: none lost, none held that is too long."""
+"""Lines cut from byte streams: none lost, none kept that is too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON lines: what is read, and what is said of what cannot be."""
+"""JSON lines: what is read, and the errors of the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files, by way of pyarrow."""
+"""Parquet files, read with pyarrow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of event times: whatever their shape, what the evaluator takes them for."""
+"""Columns of event times of any form are read as the evaluator reads single ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frozen tallies thaw to what they were."""
+"""Frozen states thaw to equal ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worked examples: every value of them, by every path that gives it."""
+"""The worked examples: each of their values, by every code path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ten thousand records that cannot be counted, from every source: each is refused, nothing else."""
+"""Ten thousand records that cannot be counted, from every source: each is refused, alone."""
 
 from __future__ import annotations
 

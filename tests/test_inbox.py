@@ -1,4 +1,4 @@
-"""What was answered is there after any crash, once, in order."""
+"""Acknowledged posts survive any crash, once and in order."""
 
 from __future__ import annotations
 

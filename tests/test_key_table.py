@@ -1,4 +1,4 @@
-"""The tables of the join, portable and compiled, against a dict."""
+"""The key tables of the join, portable and compiled, against a dict."""
 
 from __future__ import annotations
 

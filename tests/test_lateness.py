@@ -1,4 +1,4 @@
-"""A clock that is ahead of time: neither the join nor a window loses what comes after it."""
+"""A clock that is ahead of time: neither the join nor a window loses later records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tallies and evaluators keep the laws of the states they are made of."""
+"""State sets and evaluators keep the laws of the states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laws of all states, for the four that are sums over probabilities and scores."""
+"""The laws of all states, for the four sums over probabilities and scores."""
 
 from __future__ import annotations
 

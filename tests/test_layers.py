@@ -29,7 +29,6 @@ LAYERS = [
     "places",
     "report",
     "view",
-    "short_reads",
     "slice_report",
     ("state_header", "state_codec", "state_file"),
     "saved_evaluator",
@@ -54,7 +53,7 @@ OPTIONAL = {
     "prometheus_client": {"serve/prometheus.py"},
     "plotly": set(),
     "pyarrow": {"files/parquet.py"},
-    "river": {"demo/stream.py", "integrations/river.py"},
+    "river": {"demo/flights.py", "integrations/river.py"},
     "sklearn": {"plots.py"},
     "matplotlib": {"plots.py"},
 }

@@ -1,4 +1,4 @@
-"""Pictures: every curve and format, hostile text, gaps, nothing left behind."""
+"""Pictures: every curve and format, hostile text, gaps, no leaked figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two sources read as one, in the order that lets the fewest labels wait."""
+"""Two sources read as one, in the order in which the fewest labels wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's tour is real: its commands are run and their output compared."""
+"""The README's commands run and print what it shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry itself: whole rows, names that are found, errors that say what to ask."""
+"""The registry itself: complete rows, names that are found, errors that name alternatives."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from streameval import metrics
 from streameval.errors import MetricError
 from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
 from streameval.metrics.curves import SERVED_CURVES
-from streameval.metrics.metric import BOTH, DIRECTIONS, STATES
+from streameval.metrics.metric import BOTH, DIRECTIONS
 from streameval.metrics.registry import USUAL_METRICS
+from streameval.states.registry import STATES
 from tests.metric_laws import states_of
 
 TASKS = sorted(BOTH)

@@ -1,4 +1,4 @@
-"""Alerts: which state under which values, told once, whatever is restarted in between."""
+"""Alerts: which state for which values, notified once, also across restarts."""
 
 from __future__ import annotations
 

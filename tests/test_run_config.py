@@ -1,4 +1,4 @@
-"""A configuration file: what is taken, what is refused in which words, and what is hidden."""
+"""A configuration file: what is accepted, the errors of the rest, and what is hidden."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from streameval.command_line.check import check_text
+from streameval.command_line.run import check_text
 from streameval.errors import ConfigError, InputError
 from streameval.stream.config.address import parse_address
 from streameval.stream.config.evaluators import evaluator_of, main_metrics, window_spec_of
@@ -61,7 +61,7 @@ REFUSED = [
         "[join]\nwiat = '1h'",
         "join.wiat: expected a key of join (wait, remember, hot), got the unkn",
     ),
-    ("[join]\nwiat = '1h'", "'wiat'; did you mean wait?"),
+    ("[join]\nwiat = '1h'", "'wiat'; did you mean 'wait'?"),
     ("[sorce]", "sorce: expected a table or key of a run (store, evaluator, "),
     ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
     ("[[window]]\nlast = 5", "window[0].last: expected a key of window[0] (name, length, "),
@@ -181,7 +181,7 @@ REFUSED = [
     # Sources and the join.
     (
         "[fields]\nscore = 's'\n[join]",
-        "fields.id: expected where a record has its id, which the jo",
+        "fields.id: expected the field of the id by which records are",
     ),
     (JOINED + "wait = '0s'", "join.wait: expected a duration such as 90s, 5m, 1h or 7d, got '0s'"),
     (JOINED + "hot = 0", "join.hot: expected a whole number of at least 1, got 0"),
@@ -221,7 +221,7 @@ REFUSED = [
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5",
-        "alert[0].metric requires [join]; without it every record brings its label",
+        "alert[0].metric requires [join]; without it every record holds its label",
     ),
     (
         JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nwindow = 'all'",
@@ -233,7 +233,7 @@ REFUSED = [
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nwindow = 'al'",
-        "alert[0].window: expected one of all, got 'al'; did you mean all?",
+        "alert[0].window: expected one of all, got 'al'; did you mean 'all'?",
     ),
     (
         SCORE + "[evaluator]\nslices = ['a', ['a', 'b']]\n"
@@ -701,3 +701,29 @@ def test_the_key_of_a_free_table_is_named() -> None:
     assert "join.hot: expected a whole number of at least 1, got -99999999999999999999" in refusal(
         "[join]\nhot = -99999999999999999999"
     )
+
+
+WINDOW = "[[window]]\nname = 'w'\n"
+DURATIONS = {
+    "checkpoint.every": (SCORE + "[checkpoint]\nevery = '{}'", False),
+    "serve.ready_checkpoint_age": (SCORE + "[serve]\nready_checkpoint_age = '{}'", False),
+    "fields.ahead": (SCORE + "ahead = '{}'", True),
+    "join.wait": (JOINED + "wait = '{}'", False),
+    "join.remember": (JOINED + "remember = '{}'", True),
+    "webhook.timeout": (SCORE + "[webhook]\nurl = 'http://a'\ntimeout = '{}'", False),
+    "window[0].length": (SCORE + WINDOW + "length = '{}'", False),
+    "window[0].pane": (SCORE + WINDOW + "length = '1h'\npane = '{}'", False),
+    "window[0].lateness": (SCORE + WINDOW + "length = '1h'\nlateness = '{}'", True),
+    "window[0].retain": (SCORE + WINDOW + "length = '1h'\nretain = '{}'", False),
+    "window[0].half_life": (SCORE + WINDOW + "half_life = '{}'", False),
+    "alert[0].for": (SCORE + "[[alert]]\nname='a'\nmetric='f1'\nbelow=1\nfor='{}'", True),
+}
+
+
+@pytest.mark.parametrize("key", DURATIONS)
+def test_every_duration_is_checked(key: str) -> None:
+    text, zero = DURATIONS[key]
+    for wrong in ("soon", "", "5", "99999999999w", *(() if zero else ("0s",))):
+        refused = refusal(text.format(wrong))
+        assert f"{key}: expected a duration such as 90s, 5m, 1h or 7d, got" in refused
+    read(text.format("0s" if zero else "1h" if key != "window[0].retain" else "1d"))

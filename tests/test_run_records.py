@@ -1,4 +1,4 @@
-"""Raw messages become columns: every message ends up in exactly one place, for what is in it."""
+"""Raw messages become columns: every message is in exactly one of them, or bad."""
 
 from __future__ import annotations
 

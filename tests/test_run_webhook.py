@@ -1,4 +1,4 @@
-"""Alerts arrive at a real server: repeated, authorised, and never in the caller's way."""
+"""Alerts are posted to a real server: repeated, authorised, without blocking the caller."""
 
 from __future__ import annotations
 

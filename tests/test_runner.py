@@ -1,4 +1,4 @@
-"""The loop of a run over real files, with its clock in the test's hands."""
+"""The loop of a run over real files, with the clock as an argument."""
 
 from __future__ import annotations
 

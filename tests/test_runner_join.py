@@ -1,4 +1,4 @@
-"""A run with late, doubled, corrected and bad records, ended anywhere: always one result."""
+"""A run with late, doubled, corrected and bad records, stopped anywhere: one result."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from streameval.command_line.service import open_sources
 from streameval.event_time import wall_time
 from streameval.stream.batch import Batch, Kind, LagUnit, PartitionStatus, Position
 from streameval.stream.config.evaluators import fingerprint
@@ -27,7 +28,6 @@ from streameval.stream.config.settings import (
     WindowSettings,
 )
 from streameval.stream.join.label_join import open_join
-from streameval.stream.open_sources import open_sources
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.snapshot import Publisher

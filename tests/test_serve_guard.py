@@ -1,4 +1,4 @@
-"""Who is let in, from where, and what every answer carries."""
+"""Access to the server, and the headers of every response."""
 
 from __future__ import annotations
 

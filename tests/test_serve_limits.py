@@ -1,4 +1,4 @@
-"""A server under attack: it answers others, its log stays short, and its memory is bounded."""
+"""A server under attack: it serves others, its log stays short, its memory is bounded."""
 
 from __future__ import annotations
 

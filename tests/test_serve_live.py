@@ -1,4 +1,4 @@
-"""Server-sent events: everyone hears of the newest snapshot, and nobody costs more than that."""
+"""Server-sent events: every client gets the newest snapshot, at a shared cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Posting events: what is accepted is durable, what is refused leaves nothing."""
+"""Posting events: what is accepted is durable, what is refused has no effect."""
 
 from __future__ import annotations
 

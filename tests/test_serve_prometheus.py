@@ -1,4 +1,4 @@
-"""What Prometheus scrapes, and the rules and the dashboard that are made of it."""
+"""The metrics for Prometheus, and the rules and the dashboard made of them."""
 
 from __future__ import annotations
 

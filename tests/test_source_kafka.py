@@ -1,4 +1,4 @@
-"""The Kafka source against a real broker: every message once, and trouble in words."""
+"""The Kafka source against a real broker: every message once, and failures in words."""
 
 from __future__ import annotations
 

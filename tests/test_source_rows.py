@@ -10,8 +10,8 @@ from typing import ClassVar, Literal
 import msgspec
 import pytest
 
-from streameval.command_line import config_template
-from streameval.command_line.check import check_text
+from streameval.command_line.init import template
+from streameval.command_line.run import check_text
 from streameval.command_line.service import run_service
 from streameval.errors import ConfigError
 from streameval.stream.batch import (
@@ -24,6 +24,7 @@ from streameval.stream.batch import (
     SourceSettings,
 )
 from streameval.stream.config import load
+from streameval.stream.config import settings as settings_module
 from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.config.settings import RunSettings
 from streameval.stream.runner import Runner
@@ -98,7 +99,7 @@ class WithMemory(RunSettings, frozen=True, forbid_unknown_fields=True, kw_only=T
 @pytest.fixture(autouse=True)
 def row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "RunSettings", WithMemory)
-    monkeypatch.setattr(config_template, "RunSettings", WithMemory)
+    monkeypatch.setattr(settings_module, "RunSettings", WithMemory)
 
 
 def read(path: Path, count: int, more: str = "") -> RunSettings:
@@ -128,10 +129,10 @@ def test_a_row_is_configured_run_and_resumed(tmp_path: Path) -> None:
 def test_a_row_is_checked_hidden_and_in_the_template(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"memory\.records: expected three records, got more"):
         read(tmp_path / "run.db", 4)
-    with pytest.raises(ConfigError, match=r"memory\.recods: .* did you mean records\?"):
+    with pytest.raises(ConfigError, match=r"memory\.recods: .* did you mean 'records'\?"):
         load.settings_from_text("[memory]\nrecods = []")
     settings = read(tmp_path / "run.db", 1, 'password = "env:NOT_THERE"')
     with pytest.raises(ConfigError, match=r"memory\.password: expected the variable NOT_THERE"):
         check_text(settings)
-    text = config_template.template()
+    text = template()
     assert text.index("#[kafka]") < text.index("#[memory]") < text.index("[join]")

@@ -1,4 +1,4 @@
-"""The state file: one structure, one text of bytes, and clear words for everything else."""
+"""The state file: one text of bytes for each structure, and clear errors for all else."""
 
 import math
 import os

@@ -1,4 +1,4 @@
-"""Damaged and forged state files: StateError and nothing else, whatever the bytes."""
+"""Damaged and forged state files: StateError and nothing else, for any bytes."""
 
 import random
 from functools import partial

@@ -1,4 +1,4 @@
-"""State files on disk: the old file or the new one, and clear words where there is neither."""
+"""State files on disk: the old file or the new one, and clear errors if there is none."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""Succession: neighbours alike in a stream of true labels."""
+"""Succession: equal neighbours in a stream of true labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An evaluator that is read in some threads while another thread feeds it."""
+"""An evaluator that is read in some threads while another thread updates it."""
 
 from __future__ import annotations
 

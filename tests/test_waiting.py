@@ -1,4 +1,4 @@
-"""Entries on disk against a dict, and what is said of damage."""
+"""Entries on disk against a dict, and the errors of damage."""
 
 from __future__ import annotations
 

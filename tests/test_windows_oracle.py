@@ -1,4 +1,4 @@
-"""After each of 20,000 events, every window answers for the literal list of events in it."""
+"""After each of 20,000 events, every window equals the literal list of its events."""
 
 from __future__ import annotations
 

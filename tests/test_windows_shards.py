@@ -1,4 +1,4 @@
-"""Seven shards, merged in any order, give the bits of the run that was never split."""
+"""Seven shards, merged in any order, give the bits of the unsharded run."""
 
 from __future__ import annotations
 

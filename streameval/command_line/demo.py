@@ -56,7 +56,7 @@ def demo(
     """
     seconds = None if stop_after is None else duration(stop_after, "--for") / 1_000_000
     rate = _rate(speed)
-    flights, stream, session, posting = _parts()
+    flights, session, posting = _parts()
     with ExitStack() as stack:
         # The run is another process and would outlive this one.
         stack.enter_context(_terminated_as_interrupted())
@@ -74,10 +74,9 @@ def demo(
         run = stack.enter_context(session.DemoRun(place, port))
         say(f"the run is at work in {run.config.parent}")
         say(f"dashboard: {run.url}  (Ctrl-C ends)")
-        progress = _replay(
-            posting.replay(stream.messages(departures), run.poster, speed=rate, stop_after=seconds),
-            len(departures),
-        )
+        messages = flights.messages(departures)
+        posts = posting.replay(messages, run.poster, speed=rate, stop_after=seconds)
+        progress = _replay(posts, len(departures))
         if progress is not None:
             run.wait_counted(progress)
         run.stop()
@@ -111,8 +110,8 @@ def _rate(speed: str) -> float | None:
 
 
 def _parts() -> list[Any]:
-    """The demo's modules; they require packages of an extra."""
-    names = ("flights", "stream", "session", "replay")
+    """The demo's modules; they need packages that come with an extra."""
+    names = ("flights", "session", "replay")
     try:
         return [importlib.import_module(f"streameval.demo.{name}") for name in names]
     except ImportError as error:

@@ -10,6 +10,7 @@ import typer
 
 from streameval.command_line.output import Format
 from streameval.errors import InputError, shown
+from streameval.windows.kinds import KINDS
 
 
 class InputFormat(StrEnum):
@@ -116,9 +117,9 @@ WindowOption: TypeAlias = Annotated[
     str | None,
     _windows(
         metavar="WINDOW",
-        help="Events to count; all by default. The last n: last:10000. Event time: panes:1h, "
-        "in steps panes:1h/5m, with options panes:1h/5m,lateness=10m,retain=7d. Half-life: "
-        "fading:6h, in events fading:1000.",
+        help=" ".join(
+            ["Which events count; all unless given.", *(k.help for k in KINDS.values() if k.help)]
+        ),
     ),
 ]
 SliceOption: TypeAlias = Annotated[

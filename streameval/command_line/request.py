@@ -13,7 +13,7 @@ from streameval.files.chunk import Wanted
 from streameval.metrics.registry import find
 from streameval.report import SeriesRow
 from streameval.tally import Task
-from streameval.windows import Panes
+from streameval.windows.kinds import kind_of, window_forms
 from streameval.windows.window import WindowSpec
 
 __all__ = ["Details", "Request", "probability_pairs"]
@@ -129,11 +129,13 @@ class Request:
             remedy = "add --time FIELD, the field of the event's time"
             raise OptionError.requires("--window", "--time", remedy=remedy)
         if self.time is not None and not needs_time:
-            remedy = "add --window panes:1h or --window fading:6h, or leave --time out"
+            forms = " or ".join(f"--window {form}" for form in window_forms(timed=True))
+            remedy = f"add {forms}, or leave --time out"
             raise OptionError.requires("--time", "a --window of event time", remedy=remedy)
         if self.time_unit is not None and self.time is None:
             raise OptionError.requires("--time-unit", "--time", remedy="add --time FIELD")
-        if self.details.series is not None and not isinstance(self.window, Panes):
+        kind = kind_of(self.window)
+        if self.details.series is not None and (kind is None or kind.widest is None):
             remedy = "add --window panes:1h --time FIELD"
             raise OptionError.requires("--series", "a --window of panes", remedy=remedy)
 
@@ -141,13 +143,13 @@ class Request:
         """Raise MetricError for a metric that cannot be computed from these fields."""
         scores = self.score is not None or self.proba is not None
         for name in (*(self.metrics or ()), *self.details.metrics):
-            states = set(find(name, self.kind).states)
-            if not scores and states - {"confusion", "succession"}:
+            metric = find(name, self.kind)
+            if not scores and metric.needs_scores:
                 option, what = (
                     ("--score", "scores") if self.binary else ("--proba", "probabilities")
                 )
                 raise MetricError(f"{name} needs {what}: name their field with {option}")
-            if "succession" in states and self.window is not None and not self.window.keeps_order:
+            if metric.ordered and self.window is not None and not self.window.keeps_order:
                 raise MetricError(
                     f"{name} is about the order of events, which this window does not keep: "
                     "use --window last:10000, or no --window"
@@ -175,7 +177,7 @@ class Request:
     @property
     def temporal(self) -> bool:
         """Whether a metric requires the order of events."""
-        return any("succession" in find(name, self.kind).states for name in self.details.metrics)
+        return any(find(name, self.kind).ordered for name in self.details.metrics)
 
     @property
     def slice_fields(self) -> tuple[str, ...]:

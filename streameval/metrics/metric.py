@@ -14,17 +14,18 @@ import numpy as np
 from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.events import Label
 from streameval.metrics.averages import Rule
+from streameval.states.registry import STATES
 
 __all__ = [
     "BINARY",
     "BOTH",
     "DIRECTIONS",
     "MULTICLASS",
-    "STATES",
     "Metric",
     "call",
     "check_parameters",
     "of_states",
+    "public_name",
     "undefined_number",
 ]
 
@@ -32,17 +33,6 @@ BINARY = frozenset({"binary"})
 MULTICLASS = frozenset({"multiclass"})
 BOTH = BINARY | MULTICLASS
 NOWHERE: frozenset[str] = frozenset()
-
-STATES = (
-    "confusion",
-    "index",
-    "probability",
-    "moments",
-    "class_probability",
-    "class_scores",
-    "succession",
-)
-"""The names under which an evaluator keeps its states."""
 
 DIRECTIONS = ("up", "down", "none")
 
@@ -80,12 +70,13 @@ def _check_flags(function: Callable[..., Any], params: Mapping[str, Any]) -> Non
             raise MetricError(f"{name}: expected True or False, got {shown(value)}")
 
 
+def public_name(state_type: type) -> str:
+    """The name of a state's class; the compiled index has another one of its own."""
+    return state_type.__name__.removeprefix("Native").removeprefix("Portable")
+
+
 def _kind_name(kind: Any) -> str:
-    # The compiled index has another name than the public one.
-    kinds = getattr(kind, "__args__", (kind,))
-    return " or ".join(
-        one.__name__.removeprefix("Native").removeprefix("Portable") for one in kinds
-    )
+    return " or ".join(map(public_name, getattr(kind, "__args__", (kind,))))
 
 
 _NOTHING: Any = object()
@@ -164,7 +155,7 @@ class Metric:
     function: Callable[..., float]
     """Called as ``function(state, undefined=None, **params)``; `fixed` is bound already."""
     state: str
-    """The state that it reads; one of :data:`STATES`."""
+    """The state that it reads; a name of :data:`~streameval.states.registry.STATES`."""
     definition: str
     """One line: what the number is."""
     tasks: frozenset[str] = BOTH
@@ -192,6 +183,16 @@ class Metric:
     def states(self) -> tuple[str, ...]:
         """Every state that the function takes, in the order of its arguments."""
         return (self.state, *self.also)
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether it reads a state of scores, or probabilities, rather than of labels."""
+        return any(STATES[name].fed_by == "scores" for name in self.states)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it reads a state that depends on the order of events."""
+        return any(STATES[name].ordered for name in self.states)
 
     def bind(
         self, *, positive: Label | None = None, undefined: float | None = None, **params: Any

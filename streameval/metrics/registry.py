@@ -20,16 +20,10 @@ from streameval.metrics.averages import undefined_classes
 from streameval.metrics.binormal import binormal_auc
 from streameval.metrics.calibration import expected_calibration_error, max_calibration_error
 from streameval.metrics.class_metrics import class_row, class_rows
-from streameval.metrics.metric import BINARY, BOTH, MULTICLASS, Metric
+from streameval.metrics.metric import BINARY, BOTH, MULTICLASS, Metric, public_name
 from streameval.metrics.pr_gain import pr_gain_auc
-from streameval.states.class_probability import ClassProbabilitySums
-from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.moments import ScoreMoments
-from streameval.states.portable_index import PortableScoreIndex
-from streameval.states.probability import ProbabilitySums
-from streameval.states.score_index import ScoreIndex
-from streameval.states.succession import Succession
+from streameval.states.registry import STATES
 
 __all__ = [
     "METRICS",
@@ -318,17 +312,6 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 )
 """Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
-# With the public name: the class of the compiled index has another one.
-_STATE_TYPES: Mapping[str, tuple[str, tuple[type, ...]]] = {
-    "confusion": ("ConfusionCounts", (ConfusionCounts,)),
-    "index": ("ScoreIndex", (ScoreIndex, PortableScoreIndex)),
-    "probability": ("ProbabilitySums", (ProbabilitySums,)),
-    "moments": ("ScoreMoments", (ScoreMoments,)),
-    "class_probability": ("ClassProbabilitySums", (ClassProbabilitySums,)),
-    "class_scores": ("ClassScores", (ClassScores,)),
-    "succession": ("Succession", (Succession,)),
-}
-
 # For the hint in an error only: a value has one name.
 _SYNONYMS: Mapping[str, str] = {synonym: row.name for row in ROWS for synonym in row.synonyms}
 
@@ -518,7 +501,7 @@ def compute(
         # A name may read a different state in each task.
         row = find(name, "multiclass", average)
     if not _takes(row, states):
-        wanted = ", ".join(_STATE_TYPES[state][0] for state in row.states)
+        wanted = ", ".join(public_name(STATES[state].types[0]) for state in row.states)
         got = ", ".join(type(state).__name__ for state in states) or "none"
         raise MetricError(f"{name} is a function of {wanted}, got {got}")
     return row.bind(positive=positive, undefined=undefined, **params)(*states)
@@ -526,6 +509,6 @@ def compute(
 
 def _takes(row: Metric, states: tuple[Any, ...]) -> bool:
     return len(states) == len(row.states) and all(
-        isinstance(state, _STATE_TYPES[name][1])
+        isinstance(state, STATES[name].types)
         for state, name in zip(states, row.states, strict=True)
     )

@@ -1,4 +1,4 @@
-"""What passes between a source, the decoder and the join."""
+"""Batches of records, and what a source is: how it is configured, opened and read."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from streameval.files.event_columns import EventColumns
 from streameval.stream.config.errors import ConfigErrors
 
 __all__ = [
+    "KINDS",
     "BadEvent",
     "Batch",
     "Decoded",
@@ -25,9 +26,11 @@ __all__ = [
 ]
 
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
-"""What a batch holds; in ``records`` each record's fields tell what it is."""
+"""What a batch holds; in ``records`` each record may be a prediction, a label or both."""
 
 LagUnit: TypeAlias = Literal["records", "bytes"]
+
+KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
@@ -43,7 +46,7 @@ class BadEvent(NamedTuple):
     detail: str
     """Expected, got, and what to do."""
     raw: bytes
-    """As it came; cut by whoever keeps it."""
+    """The record itself; the quarantine truncates it."""
 
 
 @dataclass(slots=True)
@@ -53,14 +56,14 @@ class Batch:
     Attributes:
         partition: Unique in the run: ``"kafka:clicks/3"``, ``"files:/data/a.jsonl"``,
             ``"http:labels"``. One that ends with a colon is no partition: its position holds
-            what the source remembers besides.
+            other data of the source.
         kind: What the records are.
         messages: One JSON object each, undecoded.
         places: Where each stands; as many as messages, ascending.
         times: Microseconds since 1970 when each was written, by the clock of
-            the broker or inbox; None where nobody knows.
+            the broker or inbox; None where it is unknown.
         next: The position after the last one.
-        bad: What the source itself could not take, such as a line too long.
+        bad: Records that the source itself refuses, such as a line that is too long.
     """
 
     partition: str
@@ -82,12 +85,12 @@ class PartitionStatus(NamedTuple):
     problem: str = ""
     """In words, while something keeps it from being read."""
     missed: str = ""
-    """In words, what was left out because it could not be read; as long as the run goes on."""
+    """In words, what was skipped because it could not be read; kept until the run ends."""
 
 
 class Source(Protocol):
-    """Where records come from. One thread reads; nothing is lost or repeated by a restart
-    from the positions of the last checkpoint."""
+    """Reads records. One thread calls it; a restart from the positions of the last checkpoint
+    loses and repeats nothing."""
 
     @property
     def lag_unit(self) -> LagUnit:
@@ -97,24 +100,24 @@ class Source(Protocol):
         """Up to about ``most`` records; waits ``timeout`` seconds at most; may be empty."""
 
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
-        """These positions are durable now: what lies before them is needed no more."""
+        """These positions are durable: records before them are not read again."""
 
     def status(self) -> list[PartitionStatus]:
         """Every partition."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will come: all was read of what is not followed."""
+        """Whether the source has ended: it does not follow, and all was read."""
 
 
 class Opening(NamedTuple):
     """What a source is opened with."""
 
     positions: Mapping[str, Position]
-    """Where to go on, by partition."""
+    """The positions to read from, by partition."""
     resolve: Callable[[str, str], str]
     """From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret."""
     stamps: bool

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -25,12 +25,12 @@ from streameval.errors import InputError, StateError, shown
 from streameval.event_time import duration
 from streameval.events import FloatArray, IntArray, Weight
 from streameval.states.ranked_weights import MAX_TOTAL
-from streameval.states.weighted_sum import weighted_sum
+from streameval.states.registry import STATES
 from streameval.tally import Batch, Plan, Tally
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.window import EventFields, Undo, WindowKey, WindowKind
 
-__all__ = ["Fading", "FadingWindow"]
+__all__ = ["FADING", "Fading", "FadingWindow"]
 
 EPOCHS = 64
 """Half-lives that are remembered."""
@@ -189,6 +189,10 @@ class FadingWindow:
 
     __slots__ = ("_current", "_forms", "_plan", "_spec", "_timeline", "buckets")
 
+    steady = None
+    compiled_way = None
+    series = None
+
     def __init__(self, spec: Fading, plan: Plan, timeline: BucketTimeline) -> None:
         self.buckets = TimeBuckets(plan, timeline, "epoch")
         self._spec = spec
@@ -198,72 +202,90 @@ class FadingWindow:
         self._forms: dict[int, dict[str, Any]] = {}
         self._current: tuple[int | None, Tally] | None = None
 
-    def _changing(self, number: int) -> Tally:
+    def _changed(self, number: int) -> None:
         self._forms.pop(number, None)
         self._current = None
-        return self.buckets.live(number)
 
-    def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one admitted event with the weight of its moment."""
+    def _weighed(self, event: EventFields, event_time: int | None) -> tuple[int, EventFields]:
+        """An event's epoch, and the event with the whole units that it weighs there."""
         assert event_time is not None
         number, phase = divmod(event_time, self._spec.span)
+        true, predicted, score, weight = event
+        return number, (true, predicted, score, weight * units(phase, self._spec.span))
+
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        number, weighed = self._weighed(event, event_time)
+        try:
+            self.buckets.at(number).check(*weighed)
+        except InputError as error:
+            raise self._refusal(error, number, event[2] or ()) from None
+
+    def add(self, event: EventFields, event_time: int | None) -> None:
+        """Count one event with the weight of its moment, or raise InputError and change nothing."""
+        number, weighed = self._weighed(event, event_time)
         if number < self._timeline.oldest:
             return  # it came in a batch, by whose end it has faded out
-        true, predicted, score, weight = event
-        whole = weight * units(phase, self._spec.span)
         try:
-            self._changing(number).update(true, predicted, score, whole)
-        except InputError:
-            self.buckets.drop_empty(number)
-            raise
+            self.buckets.update(number, weighed)
+        except InputError as error:
+            raise self._refusal(error, number, event[2] or ()) from None
+        self._changed(number)
         self.buckets.prune()
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count an admitted batch, each event with the weight of its moment."""
+        """Count a validated batch, or raise InputError and change nothing."""
+        self.prepare(batch, event_times)()
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Check a batch; the result counts it, each event with the weight of its moment."""
         assert event_times is not None
         span = self._spec.span
         weight = units_many(event_times % span, span)
         whole = weight if batch.weight is None else weight * batch.weight
         parts = self.buckets.parts(batch.weighted(whole), event_times)
         for number, part in parts:
-            self._check_room(number, part)
+            try:
+                self.buckets.at(number).check_many(part)
+            except InputError as error:
+                raise self._refusal(error, number, batch.labels) from None
+        return functools.partial(self._add_parts, parts)
+
+    def _add_parts(self, parts: list[tuple[int, Batch]]) -> None:
         for number, part in parts:
-            self._changing(number).update_many(part)
+            # A batch may span more than is kept: what is old by its end is left out.
+            if self._timeline.keeps(number):
+                self.buckets.live(number).update_many(part)
+                self._changed(number)
         self.buckets.prune()
 
-    def _check_room(self, number: int, batch: Batch) -> None:
-        """Refuse a batch that an epoch cannot hold before any other epoch has its part."""
-        keeps = self._plan.keeps
-        state = "index" if "index" in keeps else "class_scores"
-        if state not in keeps or batch.score is None or batch.weight is None:
-            return
-        tally = self.buckets.read(number)
-        classes = 1
-        if tally.class_scores is not None:
-            classes += len(batch.labels) + len(tally.class_scores.labels)
-        total = tally.support(state) + float(batch.weight.sum(dtype=np.float64))
-        if total > MAX_TOTAL // classes:
-            raise InputError(
-                "weight",
-                expected=f"at most {MAX_TOTAL // classes >> 32} events of weight 1 in a half-life",
-                got="more",
-                remedy="make the half-life shorter",
-            )
+    def _refusal(self, error: InputError, number: int, labels: Collection[Any]) -> InputError:
+        """A refusal for too much weight, in terms of events instead of units."""
+        if error.field != "weight":
+            return error
+        scores, classes = self.buckets.read(number).class_scores, 1
+        if scores is not None:
+            classes = len({*scores.labels, *labels})
+        return InputError(
+            "weight",
+            expected=f"at most {MAX_TOTAL // classes >> 32} events of weight 1 in a half-life",
+            got="more",
+            remedy="make the half-life shorter",
+        )
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
         assert event_time is not None
         self.buckets.prune()
-        number, phase = divmod(event_time, self._spec.span)
+        number, weighed = self._weighed(event, event_time)
         if number not in self.buckets:
             raise InputError(
                 "revert",
                 expected="an event of the last 64 half-lives",
                 got="one that never came or has faded out",
             )
-        true, predicted, score, weight = event
-        whole = weight * units(phase, self._spec.span)
-        self._changing(number).revert(true, predicted, score, whole)
+        self.buckets.live(number).revert(*weighed)
+        self._changed(number)
         self.buckets.drop_empty(number)
         return functools.partial(self.add, event, event_time)
 
@@ -290,9 +312,10 @@ class FadingWindow:
         self._forms = {number: self._forms.get(number, {}) for number in numbers}
 
         def state(name: str) -> Any:
-            kind = type(getattr(self.buckets.read(oldest), name))
+            row = STATES[name]
+            assert row.weighted_sum is not None
             forms = [(self._form(number, name), 1 << (number - oldest)) for number in numbers]
-            return Tally.restored(self._plan, name, kind, weighted_sum(name, forms, unit))
+            return row.restored(self._plan, row.weighted_sum(forms, unit))
 
         return state
 
@@ -318,7 +341,8 @@ class FadingWindow:
     def merge(self, other: FadingWindow) -> None:
         """Add another shard's epochs; the timelines are merged before."""
         for number, part in self.buckets.kept_of(other.buckets):
-            self._changing(number).merge(part)
+            self.buckets.live(number).merge(part)
+            self._changed(number)
         self.buckets.prune()
 
     def retained(self) -> dict[str, Any]:
@@ -343,3 +367,23 @@ def _too_heavy(weight: object, position: int | None) -> InputError:
         got=shown(weight),
         position=position,
     )
+
+
+FADING = WindowKind(
+    name="fading",
+    spec=Fading,
+    clock="either",
+    sizes=("half_life",),
+    forms=("fading:6h", "fading:1000"),
+    help="Half-life: fading:6h, in events fading:1000.",
+    keys=(WindowKey("half_life"),),
+    steps=("half_life",),
+    template="""\
+# Every event, but an event that is six hours older half as much.
+#[[window]]
+#name = "fading"
+#half_life = "6h"
+""",
+    label=lambda given: f"half-life {given['half_life']}",
+    words=lambda spec: f"every event, weighing half after {spec.half_life}",
+)

@@ -18,12 +18,12 @@ from streameval.events import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
 from streameval.lock import PLAIN_LOCK, Lock
 from streameval.states.score_index import backend
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.window import CompiledWay, EventFields, Undo, WindowKind
 
 if TYPE_CHECKING:
     from streameval.native.event_ring import NativeEventRing
 
-__all__ = ["Last", "LastWindow", "compiled_ring"]
+__all__ = ["LAST", "Last", "LastWindow", "compiled_ring"]
 
 MAX_EVENTS = 100_000_000
 """Largest window: its events are all kept."""
@@ -115,13 +115,15 @@ class LastWindow:
 
     __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "tally")
 
+    steady = None
+    series = None
     tally: Tally
     """What :meth:`current` gives; a single event of weight 1 changes it in place."""
 
     def __init__(self, n: int, plan: Plan) -> None:
         self._n = n
         self._plan = plan
-        self._ordered = "succession" in plan.keeps
+        self._ordered = plan.ordered
         # One and the same for ever, because an evaluator holds on to its short way in.
         self._compiled = compiled_ring(n, plan)
         self._ring: Ring = deque() if self._compiled is None else self._compiled
@@ -141,26 +143,27 @@ class LastWindow:
             self._ring = held
             self._serve()
 
-    def short_way(
+    def compiled_way(
         self, truth: dict[Any, bool], threshold: float, lock: Lock
-    ) -> Callable[[object, object, object, object, object], bool] | None:
-        """A function that does all there is to do for a plain event; None where there is none.
-
-        It takes y_true, y_pred, score, proba and weight as they came, and
-        returns False, having done nothing, where the event is not plain.
+    ) -> CompiledWay | None:
+        """The compiled ring's, which does all there is to do for a plain event; None without one.
 
         Args:
             truth: From a label to whether it is the positive one.
             threshold: The least score that is predicted positive.
-            lock: Taken for as long as it counts.
+            lock: Held while it counts.
         """
         if self._compiled is None or isinstance(lock, PLAIN_LOCK):
             return None
         self._compiled.know(truth, threshold, lock)
         return self._compiled.count
 
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        self.tally.check(*event)
+
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one event and forget the oldest when there are more than n."""
+        """Count one event and evict the oldest when there are more than n."""
         if event[3] != 1:
             self._keep_weights()
         ring = self._ring
@@ -183,39 +186,52 @@ class LastWindow:
         self.tally.evict(oldest, ring[0] if ring else None)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count a batch; events that would fall out again are never counted."""
+        """Count a validated batch, or raise InputError and change nothing."""
+        self.prepare(batch, event_times)()
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Check a batch; the result counts it, and cannot fail.
+
+        Events that would be evicted again by the end of the batch are never counted.
+        """
         n = self._n
         if len(batch) > n:
             batch = batch.take(slice(len(batch) - n, None))
         leaving = len(self._ring) + len(batch) - n
         if 2 * leaving > n:
             # Most of the window changes: counting it anew costs less than taking out.
-            self._renew(batch, leaving)
-            return
+            return self._renewal(batch, leaving)
+        self.tally.check_many(batch)
+        return functools.partial(self._append, batch)
+
+    def _append(self, batch: Batch) -> None:
         if batch.weight is not None:
             self._keep_weights()
         self.tally.update_many(batch)
         _extend(self._ring, batch)
-        while len(self._ring) > n:
+        while len(self._ring) > self._n:
             self._evict()
 
-    def _renew(self, batch: Batch, leaving: int) -> None:
+    def _renewal(self, batch: Batch, leaving: int) -> Callable[[], None]:
         kept = deque(islice(self._ring, leaving, None))
         tally = Tally(self._plan)
-        weighted = batch.weight is not None or any(event[3] != 1 for event in kept)
         for event in kept:
             tally.update(*event)
         tally.update_many(batch)
-        # Nothing is refused any more.
-        self.tally = tally
-        self._ring = kept
-        if self._compiled is not None:
-            self._compiled.drop(len(self._compiled))
-            if not weighted:
-                self._compiled.extend(kept)
-                self._ring = self._compiled
-        self._serve()
-        _extend(self._ring, batch)
+        weighted = batch.weight is not None or any(event[3] != 1 for event in kept)
+
+        def renew() -> None:
+            self.tally = tally
+            self._ring = kept
+            if self._compiled is not None:
+                self._compiled.drop(len(self._compiled))
+                if not weighted:
+                    self._compiled.extend(kept)
+                    self._ring = self._compiled
+            self._serve()
+            _extend(self._ring, batch)
+
+        return renew
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo the newest event inside that equals this one; the others keep their order.
@@ -309,7 +325,7 @@ def compiled_ring(most: int, plan: Plan) -> NativeEventRing | None:
     That is where nothing was compiled, where there are more than two classes,
     and where the order of the events is itself a state.
     """
-    if plan.task != "binary" or "succession" in plan.keeps or backend() != "native":
+    if plan.task != "binary" or not plan.compiled or backend() != "native":
         return None
     try:
         compiled = importlib.import_module("streameval.native.event_ring")
@@ -441,3 +457,14 @@ def _mappings(data: dict[str, Any], n: int, labels: list[Label]) -> list[dict[La
         mappings.append(mapping)
         start = end
     return mappings
+
+
+LAST = WindowKind(
+    name="last",
+    spec=Last,
+    sizes=("n",),
+    forms=("last:10000",),
+    help="The last n: last:10000.",
+    label=lambda given: f"the last {given['n']}",
+    words=lambda spec: f"the last {spec.n} events",
+)

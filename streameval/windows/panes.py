@@ -8,18 +8,19 @@ dropped pane by pane: subtracted in integers, never in floats.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-from streameval.errors import InputError
-from streameval.event_time import duration, duration_text, iso_time
+from streameval.errors import InputError, StateError
+from streameval.event_time import LATEST, duration, duration_text, iso_time
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.window import EventFields, PaneMark, Undo, WindowKey, WindowKind
 
-__all__ = ["PaneMark", "PaneRow", "Panes", "PanesWindow"]
+__all__ = ["PANES", "Panes", "PanesWindow"]
 
 _REMOVAL = 4
 """Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
@@ -155,23 +156,6 @@ class Panes:
         }
 
 
-class PaneRow(NamedTuple):
-    """A retained pane: its borders in microseconds, and its tally."""
-
-    start: int
-    end: int
-    tally: Tally
-
-
-class PaneMark(NamedTuple):
-    """A retained pane's borders, and whether it is still the same."""
-
-    start: int
-    end: int
-    frozen: bytes | None
-    """The same object for as long as the pane's events are the same; None while it fills."""
-
-
 class PanesWindow:
     """The tallies of the retained panes, and the merge of those inside the window.
 
@@ -182,6 +166,9 @@ class PanesWindow:
 
     __slots__ = ("_merged", "_merged_at", "_panes", "_plan", "_read_at", "_timeline", "buckets")
 
+    steady = None
+    compiled_way = None
+
     def __init__(self, spec: Panes, plan: Plan, timeline: BucketTimeline) -> None:
         self.buckets = TimeBuckets(plan, timeline, "pane")
         self._panes = spec.panes
@@ -191,33 +178,56 @@ class PanesWindow:
         self._merged_at: int | None = None
         self._read_at: int | None = None
 
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        assert event_time is not None
+        self._settle()
+        number = event_time // self._timeline.width
+        self.buckets.at(number).check(*event)
+        if self._merged is not None and self._inside(number):
+            self._merged.check(*event)
+
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one admitted event in its pane."""
+        """Count one event in its pane, or raise InputError and change nothing."""
         assert event_time is not None
         timeline = self._timeline
         number = event_time // timeline.width
         if number < timeline.oldest:
             return  # it came in a batch, by whose end its pane is dropped again
-        try:
-            self.buckets.live(number).update(*event)
-        except InputError:
-            self.buckets.drop_empty(number)
-            raise
-        if self._merged is not None and self._inside(number):
-            self._merged.update(*event)
         if self._merged_at != timeline.newest:
             self._settle()
+        merged = self._merged
+        if merged is not None and self._inside(number):
+            merged.check(*event)
+            self.buckets.update(number, event)
+            merged.update(*event)
+        else:
+            self.buckets.update(number, event)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count an admitted batch, each event in its pane."""
+        """Count a validated batch, or raise InputError and change nothing."""
+        self.prepare(batch, event_times)()
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Check a batch; the result counts it, each event in its pane, and cannot fail."""
         assert event_times is not None
-        # Forgotten where a part of the batch is refused.
-        merged, self._merged = self._merged, None
-        for number, part in self.buckets.parts(batch, event_times):
-            self.buckets.live(number).update_many(part)
-            if merged is not None and self._inside(number):
-                merged.update_many(part)
-        self._merged = merged
+        self._settle()
+        parts = self.buckets.parts(batch, event_times)
+        for number, part in parts:
+            self.buckets.at(number).check_many(part)
+        if self._merged is not None and any(self._inside(number) for number, _ in parts):
+            # With those that are not inside, which would only matter in a merge next to full.
+            self._merged.check_many(batch)
+        return functools.partial(self._add_parts, parts)
+
+    def _add_parts(self, parts: list[tuple[int, Batch]]) -> None:
+        merged = self._merged
+        for number, part in parts:
+            # A batch may span more than is retained: what is old by its end is not kept.
+            if self._timeline.keeps(number):
+                self.buckets.live(number).update_many(part)
+                if merged is not None and self._inside(number):
+                    merged.update_many(part)
         self._settle(force=True)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
@@ -268,10 +278,13 @@ class PanesWindow:
         entered = [number for number in kept if number > before]
         if _REMOVAL * len(left) > len(kept) - len(left) - len(entered):
             return
-        for number in left:
-            merged.subtract(self.buckets.read(number))
-        for number in entered:
-            merged.merge(self.buckets.read(number))
+        try:
+            for number in left:
+                merged.subtract(self.buckets.read(number))
+            for number in entered:
+                merged.merge(self.buckets.read(number))
+        except StateError:
+            return  # more weight than a tally can hold, which the next read reports
         self._merged = merged
 
     def _merge_of_panes(self) -> Tally:
@@ -289,12 +302,13 @@ class PanesWindow:
             self._merged = self._merge_of_panes()
         return self._merged
 
-    def rows(self) -> list[PaneRow]:
-        """Every pane from the oldest that holds events to the newest, empty ones included."""
-        return [PaneRow(start, end, self.tally_from(start)) for start, end, _ in self.marked()]
+    @property
+    def series(self) -> PanesWindow:
+        """Itself."""
+        return self
 
     def marked(self) -> list[PaneMark]:
-        """What :meth:`rows` gives, without the tallies."""
+        """Every pane from the oldest that holds events to the newest, empty ones included."""
         self._settle()
         newest, width = self._timeline.newest, self._timeline.width
         if not len(self.buckets) or newest is None:
@@ -350,3 +364,56 @@ class PanesWindow:
         if self._merged is not None and self._merged.exact:
             self._merged._check()
             assert self._merged == self._merge_of_panes()
+
+
+def _widest(spec: Panes) -> Panes:
+    if spec.retain is not None:
+        return spec
+    most = min(MAX_PANES, LATEST // spec.pane_us) * spec.pane_us
+    return replace(spec, retain=timedelta(microseconds=max(most, spec.retain_us)))
+
+
+def _words(spec: Panes) -> str:
+    length, pane, lateness = map(duration_text, (spec.length_us, spec.pane_us, spec.lateness_us))
+    return (
+        f"the last {length} in panes of {pane}, each taking events until {lateness} after its end"
+    )
+
+
+PANES = WindowKind(
+    name="panes",
+    spec=Panes,
+    clock="time",
+    sizes=("length", "pane"),
+    named=("lateness", "retain"),
+    forms=("panes:1h", "panes:1h/5m,lateness=10m,retain=7d"),
+    help="Event time: panes:1h, in steps panes:1h/5m, with options "
+    "panes:1h/5m,lateness=10m,retain=7d.",
+    keys=(
+        WindowKey("length"),
+        WindowKey("pane"),
+        WindowKey("lateness", "duration or zero"),
+        WindowKey("retain"),
+    ),
+    steps=("pane", "length"),
+    waits="lateness",
+    covers="retain",
+    template="""\
+# The last hour of event time, in steps of five minutes.
+[[window]]
+name = "hour"
+length = "1h"
+# The steps; off, the whole length.
+pane = "5m"
+# How long a pane takes events after its end; off, for as long as a label is
+# waited for.
+#lateness = "24h"
+# For how long panes are kept to be drawn over time; off, length and lateness.
+#retain = "3d"
+""",
+    label=lambda given: " in panes of ".join(
+        given[key] for key in ("length", "pane") if key in given
+    ),
+    words=_words,
+    widest=_widest,
+)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,8 +20,18 @@ from streameval.errors import StateError, shown
 from streameval.event_time import EARLIEST, LATEST, time_missing
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
+from streameval.windows.window import EventFields
 
-__all__ = ["BucketTimeline", "TimeBuckets", "freeze", "grouped", "thaw"]
+__all__ = ["Arrivals", "BucketTimeline", "TimeBuckets", "freeze", "grouped", "thaw"]
+
+
+class Arrivals(NamedTuple):
+    """How the events of a batch arrive."""
+
+    kept: IntArray | None
+    """Rows of the events that are not dropped; None: all."""
+    counts: list[int]
+    latest: int
 
 
 class BucketTimeline:
@@ -58,7 +68,7 @@ class BucketTimeline:
     newest: int | None
     """Number of the bucket of the latest moment."""
     oldest: int
-    """Number of the oldest bucket that is kept, once there is a latest moment."""
+    """Number of the oldest bucket that is kept; a very low one before the first moment."""
 
     def __init__(
         self,
@@ -76,7 +86,7 @@ class BucketTimeline:
         self._arrival = arrival
         self._timed = timed
         self.latest = self.newest = None
-        self.oldest = 0
+        self.oldest = -(2**63)
         self._end: float = -math.inf
 
     def reach(self, moment: int) -> None:
@@ -103,31 +113,40 @@ class BucketTimeline:
         start = 0 if self.latest is None else self.latest + 1
         return np.arange(start, start + count, dtype=np.int64)
 
-    def admit(self, moment: int) -> bool:
-        """Count an arrival; False where the event is dropped."""
+    def drops(self, moment: int) -> bool:
+        """Whether an event of this moment would be dropped."""
+        latest, dropped = self.latest, len(self._counts) - 1
+        if latest is None or moment >= latest:
+            return False
+        return bool(self._arrival(moment, latest) == dropped)
+
+    def admit(self, moment: int) -> None:
+        """Count an arrival."""
         latest = self.latest
         if latest is None or moment >= latest:
-            self.reach(moment)
             self._counts[0] += 1
-            return True
-        arrival = self._arrival(moment, latest)
-        self._counts[arrival] += 1
-        return bool(arrival < len(self._counts) - 1)
+            self.reach(moment)
+        else:
+            self._counts[self._arrival(moment, latest)] += 1
 
-    def admit_many(self, moments: IntArray) -> IntArray | None:
-        """Rows of the events that are not dropped, as if admitted one by one; None: all."""
-        if not len(moments):
-            return None
+    def arrivals(self, moments: IntArray) -> Arrivals:
+        """What :meth:`admit_many` would count, as if the events came one by one."""
         latest = np.maximum.accumulate(moments)
         if self.latest is not None:
             np.maximum(latest, self.latest, out=latest)
-        arrivals = self._arrival(moments, latest)
+        found = self._arrival(moments, latest)
         dropped = len(self._counts) - 1
-        for arrival in range(dropped + 1):
-            self._counts[arrival] += int(np.count_nonzero(arrivals == arrival))
-        self.reach(int(latest[-1]))
-        kept = np.flatnonzero(arrivals < dropped)
-        return None if len(kept) == len(moments) else kept
+        kept = np.flatnonzero(found < dropped)
+        return Arrivals(
+            None if len(kept) == len(moments) else kept,
+            [int(np.count_nonzero(found == arrival)) for arrival in range(dropped + 1)],
+            int(latest[-1]),
+        )
+
+    def admit_many(self, arrivals: Arrivals) -> None:
+        """Count arrivals."""
+        self._counts = [a + b for a, b in zip(self._counts, arrivals.counts, strict=True)]
+        self.reach(arrivals.latest)
 
     def merge(self, other: BucketTimeline) -> None:
         """Take over the other's latest moment if it is later, and add its counts."""
@@ -170,7 +189,7 @@ class TimeBuckets:
         name: What a bucket is called in a saved state, such as ``"pane"``.
     """
 
-    __slots__ = ("_buckets", "_name", "_plan", "_pruned_at", "_thawed", "_timeline")
+    __slots__ = ("_buckets", "_empty", "_name", "_plan", "_pruned_at", "_thawed", "_timeline")
 
     def __init__(self, plan: Plan, timeline: BucketTimeline, name: str) -> None:
         self._plan = plan
@@ -178,6 +197,8 @@ class TimeBuckets:
         self._name = name
         self._buckets: dict[int, Tally | bytes] = {}
         self._thawed: set[int] = set()
+        # For the next bucket, where an event of it was checked.
+        self._empty: Tally | None = None
         self._pruned_at: int | None = None
 
     def __len__(self) -> int:
@@ -190,21 +211,46 @@ class TimeBuckets:
         """The numbers of the buckets that hold events, ascending."""
         return iter(sorted(self._buckets))
 
-    def live(self, number: int) -> Tally:
-        """A bucket's tally, to be changed."""
-        tally = self._buckets.get(number)
-        if tally is None or isinstance(tally, bytes):
-            tally = Tally(self._plan) if tally is None else thaw(tally, self._plan)
-            self._buckets[number] = tally
-            self._thawed.add(number)
-        return tally
-
     def read(self, number: int) -> Tally:
         """A bucket's tally for reading, which leaves a frozen one frozen."""
         tally = self._buckets.get(number)
         if tally is None:
             return Tally(self._plan)
         return thaw(tally, self._plan) if isinstance(tally, bytes) else tally
+
+    def at(self, number: int) -> Tally:
+        """A bucket's tally, to check an event against; :meth:`keep` it to change it."""
+        tally = self._buckets.get(number)
+        if tally is None:
+            if self._empty is None:
+                self._empty = Tally(self._plan)
+            return self._empty
+        return thaw(tally, self._plan) if isinstance(tally, bytes) else tally
+
+    def keep(self, number: int, tally: Tally) -> None:
+        """Keep a bucket's tally live from now on."""
+        if tally is self._empty:
+            self._empty = None
+        self._buckets[number] = tally
+        self._thawed.add(number)
+
+    def live(self, number: int) -> Tally:
+        """A bucket's tally, to be changed."""
+        tally = self._buckets.get(number)
+        if tally is None or isinstance(tally, bytes):
+            tally = self.at(number)
+            self.keep(number, tally)
+        return tally
+
+    def update(self, number: int, event: EventFields) -> None:
+        """Count an event in its bucket, or raise InputError and change nothing."""
+        tally = self._buckets.get(number)
+        if tally is None or isinstance(tally, bytes):
+            tally = self.at(number)
+            tally.update(*event)
+            self.keep(number, tally)
+        else:
+            tally.update(*event)
 
     def frozen(self, number: int) -> bytes | None:
         """A closed bucket's bytes, the same object while its events are; None of a live one."""
@@ -217,14 +263,10 @@ class TimeBuckets:
             self._buckets.pop(number, None)
 
     def parts(self, batch: Batch, moments: IntArray) -> list[tuple[int, Batch]]:
-        """The events of each bucket that is kept, the buckets ascending.
-
-        A batch may span more than is kept: what is old by its end is left out.
-        """
+        """The events of each bucket, the buckets ascending."""
         return [
             (number, batch if rows is None else batch.take(rows))
             for number, rows in grouped(moments // self._timeline.width)
-            if self._timeline.keeps(number)
         ]
 
     def prune(self, *, force: bool = False) -> None:

@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any, get_args
 
-from streameval.errors import InputError, MetricError, shown
+import msgspec
+
+from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.event_time import duration, duration_text
 from streameval.files.json_record import split_path
 from streameval.metrics.registry import find
 from streameval.stream.config.address import parse_address
-from streameval.stream.config.errors import ConfigErrors, near
+from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.config.evaluators import (
     ahead_limit,
     evaluator_of,
+    given_kinds,
     has_scores,
+    kind_of_settings,
     needs_scores,
     slice_fields,
+    window_keys,
     window_spec_of,
 )
 from streameval.stream.config.secrets import is_reference, is_web_address
 from streameval.stream.config.settings import (
     LABEL_COVERAGE,
     AlertSettings,
+    Duration,
+    DurationOrZero,
     RunSettings,
     WindowSettings,
 )
 from streameval.stream.records.fields import record_fields
+from streameval.windows.kinds import KINDS
 
 __all__ = ["check_settings"]
 
@@ -35,7 +45,7 @@ _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 def check_settings(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for the first thing that keeps these settings from being run."""
+    """Raise ConfigError for the first key that these settings cannot be run with."""
     for check in (
         _check_paths,
         _check_store,
@@ -72,37 +82,28 @@ def _check_store(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_durations(settings: RunSettings, errors: ConfigErrors) -> None:
-    texts: list[tuple[str, str | None, bool]] = [
-        ("checkpoint.every", settings.checkpoint.every, False),
-        ("serve.ready_checkpoint_age", settings.serve.ready_checkpoint_age, False),
-        ("fields.ahead", settings.fields.ahead, True),
-    ]
-    if settings.join is not None:
-        texts += [("join.wait", settings.join.wait, False)]
-        texts += [("join.remember", settings.join.remember, True)]
-    if settings.webhook is not None:
-        texts.append(("webhook.timeout", settings.webhook.timeout, False))
-    for n, window in enumerate(settings.window):
-        texts += [
-            (f"window[{n}].length", window.length, False),
-            (f"window[{n}].pane", window.pane, False),
-            (f"window[{n}].lateness", window.lateness, True),
-            (f"window[{n}].retain", window.retain, False),
-            (f"window[{n}].half_life", window.half_life, False),
-        ]
-    texts += [(f"alert[{n}].for", alert.for_, True) for n, alert in enumerate(settings.alert)]
-    for key, text, zero in texts:
-        if text is None:
-            continue
-        try:
-            duration(text, key, zero=zero)
-        except InputError as error:
-            expected = "a duration such as 90s, 5m, 1h or 7d"
-            raise errors.error(key, expected=expected, got=error.got) from None
+    for key, text, kinds in _values(settings):
+        if text is not None and (Duration in kinds or DurationOrZero in kinds):
+            try:
+                duration(text, key, zero=DurationOrZero in kinds)
+            except InputError as error:
+                expected = "a duration such as 90s, 5m, 1h or 7d"
+                raise errors.error(key, expected=expected, got=error.got) from None
+
+
+def _values(settings: Any, table: str = "") -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    """Every key of a table and of the tables in it, with its value and its possible types."""
+    for field in msgspec.structs.fields(settings):
+        key, value = f"{table}{field.encode_name}", getattr(settings, field.name)
+        items = value if isinstance(value, list) else ()
+        for inner, one in [(key, value), *((f"{key}[{n}]", one) for n, one in enumerate(items))]:
+            if isinstance(one, msgspec.Struct):
+                yield from _values(one, f"{inner}.")
+        yield key, value, (field.type, *get_args(field.type))
 
 
 def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for fields that do not make a record of this run."""
+    """Raise ConfigError for fields that are missing, conflict or share a path."""
     fields, task = settings.fields, settings.evaluator.task
     if fields.y_pred is None and not has_scores(fields):
         raise errors.error(
@@ -124,10 +125,10 @@ def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
         raise errors.error("fields.y_true", expected="where a record has its label", got="nothing")
     if fields.time_unit is not None and fields.time is None and fields.label.time is None:
         raise errors.requires("fields.time_unit", "fields.time")
-    apart = fields.label
+    label = fields.label
     if settings.join is None:
         for name in ("id", "y_true", "time"):
-            if getattr(apart, name) is not None:
+            if getattr(label, name) is not None:
                 raise errors.requires(f"fields.label.{name}", "[join]")
     sliced = [name for part in settings.evaluator.slices for name in slice_fields(part)]
     for name in fields.slices:
@@ -136,7 +137,7 @@ def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
                 f"fields.slices.{name}",
                 expected="a key that evaluator.slices names",
                 got=f"{shown(name)}, which it does not",
-                remedy=near(name, sliced),
+                remedy=did_you_mean(name, sliced),
             )
     try:
         record_fields(fields, settings.evaluator, settings.join is not None)
@@ -147,7 +148,7 @@ def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_ahead(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for a ``fields.ahead`` that lets one record make all others late."""
+    """Raise ConfigError for a ``fields.ahead`` with which one record makes all others late."""
     limit, ahead = ahead_limit(settings), settings.fields.ahead
     if limit is not None and ahead is not None and duration(ahead, zero=True) > limit.ahead_us:
         most = duration_text(limit.ahead_us)
@@ -160,7 +161,7 @@ def _check_ahead(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_sources(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for sources that do not bring what is to be counted."""
+    """Raise ConfigError for sources without the records that the run needs."""
     there: set[str] = set()
     found: dict[str, str] = {}
     for table, source in settings.sources.items():
@@ -188,25 +189,25 @@ def _check_sources(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_join(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for a join that has nothing to go by."""
+    """Raise ConfigError for a join without ids."""
     if settings.join is not None and settings.fields.id is None:
         raise errors.error(
             "fields.id",
-            expected="where a record has its id, which the join goes by",
+            expected="the field of the id by which records are joined",
             got="nothing",
             remedy='add id = "id" under [fields]',
         )
 
 
 def _check_evaluator(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for metrics or an evaluator that cannot be."""
+    """Raise ConfigError for unknown metrics and for values that the evaluator refuses."""
     chosen = settings.evaluator
     if chosen.task == "binary" and isinstance(chosen.positive, str) and chosen.labels is None:
         raise errors.error(
             "evaluator.labels",
             expected=f"both labels, as the positive one is the text {shown(chosen.positive)}",
             got="nothing",
-            remedy="the first other label that comes would else decide what the negative one is",
+            remedy="otherwise the first other label of a record would become the negative one",
         )
     for n, name in enumerate(chosen.metrics or []):
         _check_metric(settings, errors, f"evaluator.metrics[{n}]", name)
@@ -226,7 +227,7 @@ def _check_metric(settings: RunSettings, errors: ConfigErrors, key: str, name: s
         row = find(name, task)
     except MetricError as error:
         raise errors.error(key, expected=expected, got=shown(name), remedy=str(error)) from None
-    if "succession" in row.states:
+    if row.ordered:
         remedy = "it is about the order of events, which partitions do not keep"
         raise errors.error(key, expected="a metric of counts", got=shown(name), remedy=remedy)
     if needs_scores(name, task) and not has_scores(settings.fields):
@@ -235,27 +236,30 @@ def _check_metric(settings: RunSettings, errors: ConfigErrors, key: str, name: s
 
 
 def _check_windows(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for no window, or one that cannot be."""
+    """Raise ConfigError for no window, or for one that is invalid."""
     if not settings.window:
         raise errors.error("window", expected="at least one [[window]]", got="none")
     seen: set[str] = set()
     for n, window in enumerate(settings.window):
         key = f"window[{n}]"
         _check_name(errors, f"{key}.name", window.name, seen, "window")
-        if window.length is not None and window.half_life is not None:
-            raise errors.conflicts(f"{key}.half_life", f"{key}.length", remedy="give one of them")
-        if window.length is None:
-            for name in ("pane", "lateness", "retain"):
-                if getattr(window, name) is not None:
-                    raise errors.requires(f"{key}.{name}", f"{key}.length")
+        kind, *others = given_kinds(window) or [kind_of_settings(window)]
+        first = next((key.name for key in kind.keys), "")
+        for other in others:
+            name = other.keys[0].name
+            raise errors.conflicts(f"{key}.{name}", f"{key}.{first}", remedy="give one of them")
+        given = window_keys(window)
+        for name in given.keys() - {own.name for own in kind.keys}:
+            needed = next(k.keys[0] for k in KINDS.values() if name in {own.name for own in k.keys})
+            raise errors.requires(f"{key}.{name}", f"{key}.{needed.name}")
         try:
             window_spec_of(window, settings.join)
         except InputError as error:
             name = error.field.partition("(")[2].rstrip(")")
             remedy = ""
-            if name == "retain" and window.lateness is None:
-                remedy = "or set the window's lateness; unless given, it is "
-                remedy += "its length" if settings.join is None else "join.wait"
+            if name == kind.covers and kind.waits not in given:
+                remedy = f"or set the window's {kind.waits}; unless given, it is "
+                remedy += f"its {first}" if settings.join is None else "join.wait"
             raise errors.error(
                 f"{key}.{name}", expected=error.expected, got=error.got, remedy=remedy
             ) from None
@@ -270,7 +274,7 @@ def _check_name(errors: ConfigErrors, key: str, name: str, seen: set[str], kind:
 
 
 def _check_alerts(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for an alert on what there is not."""
+    """Raise ConfigError for an alert on a metric, window or slice that does not exist."""
     seen: set[str] = set()
     for n, alert in enumerate(settings.alert):
         key = f"alert[{n}]"
@@ -292,7 +296,7 @@ def _check_alerts(settings: RunSettings, errors: ConfigErrors) -> None:
                 f"{key}.window",
                 expected=f"one of {', '.join(windows)}",
                 got=shown(alert.window),
-                remedy=near(alert.window, windows),
+                remedy=did_you_mean(alert.window, windows),
             )
         _check_alert_slice(settings, errors, f"{key}.slice", alert)
 
@@ -302,7 +306,7 @@ def _check_coverage(
 ) -> None:
     if settings.join is None:
         raise errors.requires(
-            f"{key}.metric", "[join]", remedy="without it every record brings its label"
+            f"{key}.metric", "[join]", remedy="without it every record holds its label"
         )
     for name in ("window", "slice"):
         if getattr(alert, name):

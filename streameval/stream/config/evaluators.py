@@ -17,21 +17,24 @@ from streameval.stream.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.windows import Fading, Panes
-from streameval.windows.cumulative import Cumulative
-from streameval.windows.window import WindowSpec
+from streameval.windows.kinds import KINDS
+from streameval.windows.window import WindowKind, WindowSpec
 
 __all__ = [
     "AheadLimit",
     "ahead_limit",
     "evaluator_of",
     "fingerprint",
+    "given_kinds",
     "has_scores",
     "kept_metrics",
+    "kind_of_settings",
     "main_metrics",
     "needs_scores",
     "open_evaluators",
     "slice_fields",
+    "step_of",
+    "window_keys",
     "window_kind",
     "window_spec_of",
     "window_spec_text",
@@ -69,12 +72,30 @@ def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
     """An empty evaluator for each window, by the window's name, in their order.
 
     Raises:
-        ConfigError: A key has a value that no evaluator takes.
+        ConfigError: The evaluator refuses the value of a key.
     """
     try:
         return {window.name: evaluator_of(settings, window) for window in settings.window}
     except StreamevalError as error:
         raise ConfigError(f"evaluator: {error}") from None
+
+
+def kind_of_settings(window: WindowSettings) -> WindowKind:
+    """The kind of window whose first key is given; all events where there is none."""
+    first = next(iter(given_kinds(window)), None)
+    return next(iter(KINDS.values())) if first is None else first
+
+
+def given_kinds(window: WindowSettings) -> list[WindowKind]:
+    """The kinds of window whose first key is given: one at most, in a valid window."""
+    given = window_keys(window)
+    return [kind for kind in KINDS.values() if {key.name for key in kind.keys[:1]} & given.keys()]
+
+
+def window_keys(window: WindowSettings) -> dict[str, Any]:
+    """The keys of a ``[[window]]`` that are given, but its name."""
+    given = msgspec.structs.asdict(window)
+    return {key: value for key, value in given.items() if value is not None and key != "name"}
 
 
 def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowSpec:
@@ -90,19 +111,17 @@ def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowS
     >>> window_spec_of(WindowSettings(name="w", length="1h"), JoinSettings(wait="6h"))
     Panes(length='1h', pane=None, lateness='6h', retain=None)
     """
-    if window.length is not None:
-        lateness = window.lateness
-        if lateness is None:
-            lateness = window.length if join is None else join.wait
-        return Panes(window.length, window.pane, lateness, window.retain)
-    return Cumulative() if window.half_life is None else Fading(window.half_life)
+    kind, given = kind_of_settings(window), window_keys(window)
+    if kind.waits:
+        wait = given[kind.keys[0].name] if join is None else join.wait
+        given.setdefault(kind.waits, wait)
+    spec: WindowSpec = kind.spec(**given)
+    return spec
 
 
 def window_kind(window: WindowSettings) -> str:
     """``cumulative``, ``panes`` or ``fading``."""
-    if window.length is not None:
-        return "panes"
-    return "cumulative" if window.half_life is None else "fading"
+    return kind_of_settings(window).name
 
 
 def window_spec_text(window: WindowSettings) -> str:
@@ -111,9 +130,18 @@ def window_spec_text(window: WindowSettings) -> str:
     >>> window_spec_text(WindowSettings(name="hour", length="1h", pane="5m"))
     '1h in panes of 5m'
     """
-    if window.length is not None:
-        return window.length + (f" in panes of {window.pane}" if window.pane else "")
-    return "all events" if window.half_life is None else f"half-life {window.half_life}"
+    return kind_of_settings(window).label(window_keys(window))
+
+
+def step_of(window: WindowSettings) -> dict[str, str]:
+    """The key that says in what steps of time a window goes, with its value; empty: in none.
+
+    >>> step_of(WindowSettings(name="hour", length="1h", pane="5m"))
+    {'pane': '5m'}
+    """
+    given = window_keys(window)
+    names = [name for name in kind_of_settings(window).steps if name in given]
+    return {name: given[name] for name in names[:1]}
 
 
 class AheadLimit(NamedTuple):
@@ -143,11 +171,8 @@ def ahead_limit(settings: RunSettings) -> AheadLimit | None:
         wait = settings.join.wait
         limits.append(AheadLimit(duration(wait) // 2, "join.wait", wait))
     for n, window in enumerate(settings.window):
-        for name in ("pane", "length", "half_life"):
-            span = getattr(window, name)
-            if span is not None:
-                limits.append(AheadLimit(duration(span), f"window[{n}].{name}", span))
-                break
+        for name, span in step_of(window).items():
+            limits.append(AheadLimit(duration(span), f"window[{n}].{name}", span))
     return min(limits, default=None)
 
 
@@ -185,7 +210,7 @@ def slice_fields(part: str | list[str]) -> list[str]:
 
 
 def has_scores(fields: FieldSettings) -> bool:
-    """Whether predictions bring more than a label."""
+    """Whether predictions have scores or probabilities."""
     return fields.score is not None or fields.proba is not None
 
 
@@ -195,11 +220,11 @@ def needs_scores(metric: str, task: str) -> bool:
     >>> needs_scores("roc_auc", "binary"), needs_scores("f1", "binary")
     (True, False)
     """
-    return not set(find(metric, task).states) <= {"confusion", "succession"}
+    return find(metric, task).needs_scores
 
 
 def fingerprint(settings: RunSettings) -> dict[str, str]:
-    """Key -> value, as JSON, of all that the counts in a store rest on.
+    """The settings that a store's counts depend on: key -> value as JSON.
 
     >>> fingerprint(RunSettings())["evaluator.threshold"]
     '0.5'
@@ -208,7 +233,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
     values: dict[str, Any] = {
         "evaluator.task": given.task,
         "evaluator.labels": given.labels,
-        # With those of alerts: what is kept decides, not what is shown.
+        # With those of alerts: the states depend on what is kept, not on what is shown.
         "evaluator.metrics": kept_metrics(settings),
         "evaluator.bins": given.bins,
         "evaluator.slices": given.slices,

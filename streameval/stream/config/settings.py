@@ -6,7 +6,7 @@ Durations are texts such as ``"5m"``; field paths are written as for files
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -14,9 +14,12 @@ from streameval.stream.batch import SourceSettings
 from streameval.stream.sources.files import FilesSettings
 from streameval.stream.sources.inbox import HttpSettings
 from streameval.stream.sources.kafka import KafkaSettings
+from streameval.windows.kinds import KINDS
 
 __all__ = [
     "AlertSettings",
+    "Duration",
+    "DurationOrZero",
     "CheckpointSettings",
     "EvaluatorSettings",
     "FieldSettings",
@@ -42,12 +45,14 @@ LONGEST_AHEAD = "1d"
 """How far ahead of the clock a record's time may be where ``fields.ahead`` is not set."""
 
 
+Duration: TypeAlias = Annotated[str, "duration"]
+DurationOrZero: TypeAlias = Annotated[str, "duration or zero"]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is evaluated; as the arguments of :class:`streameval.Evaluator`."""
+    """The task, metrics and slices; as the arguments of :class:`streameval.Evaluator`."""
 
     task: Literal["binary", "multiclass"] = "binary"
     positive: str | int | bool = True
@@ -60,25 +65,37 @@ class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     max_slices: int = 10_000
 
 
-class WindowSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _NamedWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A window that is kept and published under a name of its own.
 
-    With ``length`` it is one of panes, with ``half_life`` a fading one, with
-    neither it counts all events.
+    The other keys are those of :data:`streameval.windows.kinds.KINDS`, each None unless given:
+    the first key of a kind selects it, and without one all events count.
     """
 
     name: str
-    length: str | None = None
-    pane: str | None = None
-    lateness: str | None = None
-    """None: the join's ``wait``, so that no label that is waited for comes too late; without
-    a join the window's ``length``."""
-    retain: str | None = None
-    half_life: str | None = None
+
+
+if TYPE_CHECKING:
+    WindowSettings = _NamedWindow
+else:
+    _KEY_TYPES = {"duration": Duration, "duration or zero": DurationOrZero, "count": PositiveCount}
+    WindowSettings = msgspec.defstruct(
+        "WindowSettings",
+        [
+            (key.name, _KEY_TYPES[key.type] | None, None)
+            for kind in KINDS.values()
+            for key in kind.keys
+        ],
+        bases=(_NamedWindow,),
+        module=__name__,
+        frozen=True,
+        forbid_unknown_fields=True,
+        kw_only=True,
+    )
 
 
 class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a label's record has its fields; None is as in a prediction's record."""
+    """Paths of the fields in a label's record; None: as in a prediction's record."""
 
     id: str | None = None
     y_true: str | None = None
@@ -86,7 +103,7 @@ class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a record has its fields: dotted paths."""
+    """Dotted paths of a record's fields."""
 
     id: str | None = None
     """Needed for the join."""
@@ -98,7 +115,7 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     time: str | None = None
     """None: the broker's or the inbox's time stamp, or for files the time of reading."""
     time_unit: Literal["s", "ms", "us", "ns"] | None = None
-    ahead: str | None = None
+    ahead: DurationOrZero | None = None
     """A time further ahead of the clock than this is a fault: it would make all others late.
     None: a day, or what :func:`streameval.stream.config.evaluators.ahead_limit` allows."""
     slices: dict[str, str] = {}
@@ -107,20 +124,20 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How predictions and labels meet."""
+    """How predictions and labels are joined."""
 
-    wait: str = "24h"
-    """A label counts if it is at most so much younger (or older) than its prediction."""
-    remember: str | None = None
-    """For how long after that duplicates and corrections are recognised; None is ``wait``."""
+    wait: Duration = "24h"
+    """Largest difference in time between a prediction and a label that is counted."""
+    remember: DurationOrZero | None = None
+    """For how long after ``wait`` duplicates and corrections are recognised; None is ``wait``."""
     hot: PositiveCount = 500_000
     """Most entries that are held in memory; the rest is on disk."""
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When what was counted becomes durable and visible."""
+    """When counts become durable and visible."""
 
-    every: str = "1s"
+    every: Duration = "1s"
     events: PositiveCount = 50_000
 
 
@@ -141,7 +158,7 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     max_slices_exposed: Count = 200
     """Most slices (by support) in ``/metrics``."""
     ready_lag: Count = 100_000
-    ready_checkpoint_age: str = "30s"
+    ready_checkpoint_age: Duration = "30s"
 
 
 class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -155,7 +172,7 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """None is the first window."""
     slice: dict[str, str | int] = {}
     min_support: PositiveCount = 1
-    for_: str = msgspec.field(default="0s", name="for")
+    for_: DurationOrZero = msgspec.field(default="0s", name="for")
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -163,12 +180,12 @@ class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
     url: str
     token: str | None = None
-    timeout: str = "5s"
+    timeout: Duration = "5s"
     retries: Count = 5
 
 
 class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The whole file."""
+    """A whole configuration."""
 
     store: str = "streameval.db"
     evaluator: EvaluatorSettings = EvaluatorSettings()
@@ -181,7 +198,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     http: HttpSettings | None = None
     kafka: KafkaSettings | None = None
     join: JoinSettings | None = None
-    """None: every record brings its label, and nothing is remembered."""
+    """None: every record holds its label, and no id is kept."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     serve: ServeSettings = ServeSettings()

@@ -40,6 +40,7 @@ from streameval.errors import StoreError
 from streameval.event_time import duration
 from streameval.stream.batch import Decoded
 from streameval.stream.checksums import keep_checksums
+from streameval.stream.config.evaluators import kind_of_settings, step_of
 from streameval.stream.config.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.stream.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans
 from streameval.stream.join.coverage import Coverage
@@ -253,7 +254,8 @@ def open_join(
         return None
     wait = duration(settings.join.wait, "join.wait")
     remember = settings.join.remember
-    panes = [window.pane or window.length for window in settings.window if window.length]
+    series = [window for window in settings.window if kind_of_settings(window).widest is not None]
+    panes = [pane for window in series for pane in step_of(window).values()]
     cohorts = [duration(pane, "pane") for pane in panes] or [duration(_COHORT)]
     meta = store.meta()
     layout = join_layout(settings.fields, settings.evaluator, meta)

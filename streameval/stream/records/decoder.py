@@ -10,14 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from streameval.errors import InputError, shown
-from streameval.event_time import (
-    EARLIEST,
-    EARLY_1970,
-    LATEST,
-    duration,
-    iso_time,
-    unit_remedy,
-)
+from streameval.event_time import EARLIEST, EARLY_1970, LATEST, duration, iso_time, unit_remedy
 from streameval.events import MAX_WEIGHT, BoolArray, IntArray, Label
 from streameval.files.chunk import EXPECTED, Wanted
 from streameval.files.event_columns import Column, EventColumns, probability_columns
