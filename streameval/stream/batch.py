@@ -21,7 +21,6 @@ __all__ = [
     "Opening",
     "PartitionStatus",
     "Position",
-    "Records",
     "Source",
     "SourceSettings",
 ]
@@ -32,8 +31,6 @@ Kind: TypeAlias = Literal["predictions", "labels", "records"]
 LagUnit: TypeAlias = Literal["records", "bytes"]
 
 KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
-
-Records: TypeAlias = EventColumns
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
