@@ -12,8 +12,15 @@ from streameval.command_line.stdout import write
 from streameval.errors import InputError
 from streameval.evaluator import Evaluator
 from streameval.files.chunk import BadRecords
-from streameval.report import Report, SeriesRow, markdown_table, number, text_table, weight
-from streameval.slice_report import SliceReport
+from streameval.report import (
+    Report,
+    SeriesRow,
+    SliceReport,
+    markdown_table,
+    number,
+    text_table,
+    weight,
+)
 from streameval.slices import SliceKey
 
 __all__ = ["Result", "result_of"]
