@@ -1,4 +1,4 @@
-"""Fading: weights by age, late events, taking back, years, bits that follow from the events."""
+"""Fading: weights by age, late events, reverts, years, bits that depend on the events only."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from window_model import Item, batches, binary_stream, class_stream, columns, plain
 
 import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.windows.fading import EPOCHS, units, units_many
+from tests.window_model import Item, batches, binary_stream, class_stream, columns, plain
 
 
 def opened(half_life: Any = "1h", **options: Any) -> se.Evaluator:

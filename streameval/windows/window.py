@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
-from streameval.events import FloatArray, IntArray, Label, Weight
+from streameval.events import EventFields, FloatArray, IntArray, Weight
 from streameval.lock import Lock
 from streameval.tally import Batch, Plan, Tally
 from streameval.windows.time_buckets import BucketTimeline
@@ -28,9 +28,6 @@ __all__ = [
     "WindowKind",
     "WindowSpec",
 ]
-
-EventFields = tuple[Label, Label | None, Any, Weight]
-"""What :meth:`streameval.tally.Tally.update` takes: true, predicted, score, weight."""
 
 Undo = Callable[[], None]
 """Restores the removed event, bit for bit."""
