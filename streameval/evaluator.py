@@ -193,20 +193,18 @@ class Evaluator:
         with self._lock:
             if self._scores_only and score is None and proba is None:
                 raise self._score_missing()
-            tally = self._tally
-            if tally is not None and type(weight) is int and weight == 1:
-                true, predicted, scores, one = self._intake.event(
-                    y_true, y_pred, score, proba, weight
-                )
-                tally.update(true, predicted, scores, one)
-                return
-            known = self._intake.known_so_far()
+            intake, tally = self._intake, self._tally
+            true, predicted, scores, known = intake.event(y_true, y_pred, score, proba, weight)
             try:
-                event = self._intake.event(y_true, y_pred, score, proba, weight)
-                self._places.add(event, event_time, slices)
+                if tally is not None and type(weight) is int and weight == 1:
+                    tally.update(true, predicted, scores, known)
+                else:
+                    self._places.add((true, predicted, scores, known), event_time, slices)
             except InputError:
-                self._intake.forget_since(known)
+                intake.forget()
                 raise
+            if intake.pending:
+                intake.learn()
 
     def _score_missing(self) -> InputError:
         given = "score=" if self.task == "binary" else "proba="
@@ -241,17 +239,16 @@ class Evaluator:
         Raises:
             InputError: A bad value, with its position; nothing was counted.
         """
-        known = self._intake.known_so_far()
+        batch = self._intake.batch(y_true, y_pred, score, proba, weight)
         try:
-            batch = self._intake.batch(y_true, y_pred, score, proba, weight)
-            if not len(batch):
-                return
-            if self._scores_only and batch.score is None:
-                raise self._score_missing()
-            self._places.add_many(batch, event_time, slices)
+            if len(batch):
+                if self._scores_only and batch.score is None:
+                    raise self._score_missing()
+                self._places.add_many(batch, event_time, slices)
         except InputError:
-            self._intake.forget_since(known)
+            self._intake.forget()
             raise
+        self._intake.learn()
 
     @locked
     def revert(
@@ -275,7 +272,8 @@ class Evaluator:
             InputError: No such event was counted, or its weight is not
                 whole; nothing was changed.
         """
-        event = self._intake.event(y_true, y_pred, score, proba, weight, learn=False)
+        event = self._intake.event(y_true, y_pred, score, proba, weight)
+        self._intake.forget()
         self._places.remove(event, event_time, slices)
 
     def __getitem__(self, name: str) -> float:
@@ -664,8 +662,8 @@ class _PartIntake:
         self._labels = labels
         self._scores = scores
 
-    def event(self, *values: object, learn: bool = True) -> tuple[Any, Any, Any, Any]:
-        true, predicted, score, weight = self._whole.event(*values, learn=learn)
+    def event(self, *values: object) -> tuple[Any, Any, Any, Any]:
+        true, predicted, score, weight = self._whole.event(*values)
         return (
             true,
             predicted if self._labels else None,
@@ -681,11 +679,15 @@ class _PartIntake:
             score=batch.score if self._scores else None,
         )
 
-    def known_so_far(self) -> int:
-        return self._whole.known_so_far()
+    @property
+    def pending(self) -> tuple[Label, ...]:
+        return self._whole.pending
 
-    def forget_since(self, known: int) -> None:
-        self._whole.forget_since(known)
+    def learn(self) -> None:
+        self._whole.learn()
+
+    def forget(self) -> None:
+        self._whole.forget()
 
 
 def _difference(name: str, mine: Any, theirs: Any) -> str:

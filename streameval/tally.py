@@ -305,11 +305,6 @@ class Tally:
             del self.derived
             self._sort()
 
-    def put(self, name: str, state: Any) -> None:
-        """Keep another object as the state of this name."""
-        setattr(self, name, state)
-        self._sort()
-
     def become(self, other: Tally) -> None:
         """Take over the states of another tally of this plan, which is not used any more."""
         vars(self).clear()
@@ -386,19 +381,10 @@ class Tally:
 
         ``following`` is the event after it; None where there is none.
         """
-        y_true, y_pred, score, weight = oldest
-        if y_pred is not None:
-            for state in self._labelled:
-                state.revert(y_true, y_pred, weight)
-        if score is not None:
-            if self.plan.binary:
-                for state in self._scored:
-                    state.revert(y_true == 1, score, weight)
-            else:
-                for state in self._scored:
-                    state.remove(y_true, score, weight, y_pred)
+        for remove, _, given in self._steps(*oldest):
+            remove(*given)
         for state in self._ordered:
-            state.forget_oldest(y_true, None if following is None else following[0])
+            state.forget_oldest(oldest[0], None if following is None else following[0])
 
     def replace(self, oldest: tuple[Any, ...], event: tuple[Any, ...]) -> None:
         """:meth:`update` with an event and :meth:`evict` the oldest, in one call.
@@ -433,10 +419,13 @@ class Tally:
                 state = row.make(self.plan)
                 for label in others:
                     state.update(label)
-                self.put(row.name, state)
+                setattr(self, row.name, state)
+        self._sort()
 
-    def _remove(self, y_true: Any, y_pred: Any, score: Any, weight: Any) -> None:
-        # How to take the event out of each state, and how to put it back.
+    def _steps(
+        self, y_true: Any, y_pred: Any, score: Any, weight: Any
+    ) -> list[tuple[Any, Any, tuple[Any, ...]]]:
+        """How to take an event out of each state, how to put it back, and the arguments."""
         steps: list[tuple[Any, Any, tuple[Any, ...]]] = []
         if y_pred is not None:
             given: tuple[Any, ...] = (y_true, y_pred, weight)
@@ -447,6 +436,10 @@ class Tally:
         elif score is not None:
             given = (y_true, score, weight, y_pred)
             steps += [(state.remove, state.add, given) for state in self._scored]
+        return steps
+
+    def _remove(self, *event: Any) -> None:
+        steps = self._steps(*event)
         done = 0
         try:
             for remove, _, given in steps:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import streameval as se
 from streameval.errors import InputError
 from streameval.states import class_scores, label_places
 from streameval.tally import Batch, Plan, Tally
@@ -155,3 +156,40 @@ def test_a_label_that_no_event_of_the_batch_names_takes_no_room(most_labels: int
         ("000001", "new"), ("000001", "new"), np.array([[True, False]]),
     )  # fmt: skip
     assert agree(tally, tally.check_many, tally.update_many, (batch,)) is None
+
+
+@pytest.mark.parametrize("window", [None, se.Last(9), se.Panes("1h"), se.Fading(9)], ids=repr)
+@pytest.mark.parametrize("proba", [None, {"a": 0.5, "new": 0.5}])
+def test_labels_of_a_refused_event_are_not_known(most_labels: int, window: Any, proba: Any) -> None:
+    one = se.Evaluator(task="multiclass", window=window, time_unit="s", slices=("k",))
+    plain = se.Evaluator(task="multiclass", window=window, time_unit="s")
+    for label in "abcde":
+        for evaluator in (one, plain):
+            evaluator.update(label, label, event_time=1, slices={"k": 1})
+    # One of the two new labels would still be taken.
+    given = {"y_true": "new", "y_pred": "newer", "proba": proba, "event_time": 1}
+    given["slices"] = {"k": 1}
+    rows = {name: value if value is None else [value] for name, value in given.items()}
+    rows["slices"] = {"k": [1]}
+    for evaluator in (one, plain):
+        before = evaluator.to_bytes()
+        for refuse in (
+            lambda evaluator=evaluator: evaluator.update(**given),
+            lambda evaluator=evaluator: evaluator.update_many(**rows),
+            lambda evaluator=evaluator: evaluator.revert(**given),
+        ):
+            with pytest.raises(InputError):
+                refuse()
+            assert evaluator.labels == list("abcde")
+        assert evaluator.to_bytes() == before
+
+
+def test_the_negative_label_of_a_refused_event_is_not_known() -> None:
+    one = se.Evaluator(positive="spam", slices=("k",))
+    with pytest.raises(InputError):
+        one.update("ham", score=0.5, slices=3)
+    with pytest.raises(InputError):
+        one.update_many(["ham"], score=[0.5], slices={"k": ["a", "b"]})
+    assert one.labels == ["not spam", "spam"]
+    one.update("eggs", score=0.5, slices={"k": 1})
+    assert one.labels == ["eggs", "spam"]

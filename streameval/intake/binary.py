@@ -45,9 +45,13 @@ class BinaryIntake:
         threshold: An event with ``score >= threshold`` is predicted positive
             where no ``y_pred`` is given.
         labels: Both labels, where they are known beforehand.
+
+    Attributes:
+        pending: New labels of the latest event or batch, until :meth:`learn` or
+            :meth:`forget`; one of the two follows where there are any.
     """
 
-    __slots__ = ("_truth", "closed", "negative", "positive", "threshold")
+    __slots__ = ("_truth", "closed", "negative", "pending", "positive", "threshold")
 
     def __init__(
         self, positive: object, threshold: object = 0.5, labels: Iterable[object] | None = None
@@ -56,6 +60,7 @@ class BinaryIntake:
         self.threshold = canonical_score(threshold, "threshold")
         self.negative: Label | None = None
         self.closed = labels is not None
+        self.pending: tuple[Label, ...] = ()
         self._truth: dict[object, bool] = {self.positive: True}
         if labels is not None:
             known = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
@@ -123,14 +128,8 @@ class BinaryIntake:
         score: object,
         proba: object,
         weight: object,
-        *,
-        learn: bool = True,
     ) -> EventFields:
-        """Validate one event; raises InputError and remembers nothing of a bad one.
-
-        ``learn=False`` remembers nothing of a good one either: for an event
-        that is to be undone.
-        """
+        """Validate one event or raise InputError; its new labels are :attr:`pending`."""
         truth = self._truth
         try:
             true = truth[y_true]
@@ -156,11 +155,21 @@ class BinaryIntake:
         if predicted is None and number is not None:
             predicted = number >= self.threshold
         canonical: Weight = 1 if weight is _ONE else canonical_weight(weight)
-        if fresh and learn:
-            self._learn_from((y_true, y_pred))
+        if fresh:
+            self.pending = self._new_labels((y_true, y_pred))
         return true, predicted, number, canonical
 
-    def _learn_from(self, values: Iterable[object]) -> None:
+    def learn(self) -> None:
+        """Add the pending labels to the known ones, once their event or batch is counted."""
+        for name in self.pending:
+            self._learn(name)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the pending labels: their event or batch was refused, or reverted."""
+        self.pending = ()
+
+    def _new_labels(self, values: Iterable[object]) -> tuple[Label, ...]:
         names = [canonical_label(value) for value in values if value is not None]
         new = {name for name in names if name not in self._truth}
         if len(new) > 1:
@@ -171,8 +180,7 @@ class BinaryIntake:
                 remedy=f"pass {_MULTICLASS}",
                 remedy_code="task",
             )
-        for name in new:
-            self._learn(name)
+        return tuple(new)
 
     def _probability(self, proba: object, position: int | None = None) -> float:
         """The positive label's probability, out of a number or of a mapping."""
@@ -227,7 +235,7 @@ class BinaryIntake:
         proba: object = None,
         weight: object = None,
     ) -> Batch:
-        """Validate columns; raises InputError and remembers nothing of bad ones."""
+        """Validate columns or raise InputError; their new labels are :attr:`pending`."""
         names: set[Label] = set()
         true = self._truths(y_true, "y_true", names)
         predicted = None if y_pred is None else self._truths(y_pred, "y_pred", names)
@@ -247,7 +255,7 @@ class BinaryIntake:
         if predicted is None and scores is not None:
             predicted = scores >= self.threshold
         weights = weight_column(weight, len(true))
-        self._learn_from(names)
+        self.pending = self._new_labels(names)
         return Batch(true, predicted, scores, weights)
 
     def _truths(self, column: object, field: str, names: set[Label]) -> BoolArray:
@@ -308,16 +316,6 @@ class BinaryIntake:
             position = int(np.argmin(good))
             self._probability(float(scores[position]), position)
         return scores
-
-    def known_so_far(self) -> int:
-        """How many negative labels are known: 0 or 1; for :meth:`forget_since`."""
-        return 0 if self.negative is None else 1
-
-    def forget_since(self, known: int) -> None:
-        """Forget labels learnt since then, in a rejected call."""
-        if not known and self.negative is not None:
-            del self._truth[self.negative]
-            self.negative = None
 
     def learn_from(self, other: BinaryIntake) -> None:
         """Copy the negative label of another input, before the first event."""

@@ -40,13 +40,18 @@ class ClassIntake:
     Args:
         labels: The closed list of classes, or None to discover them. The
             columns of a two-dimensional ``proba`` array are in its order.
+
+    Attributes:
+        pending: New labels of the latest event or batch, until :meth:`learn` or
+            :meth:`forget`; one of the two follows where there are any.
     """
 
-    __slots__ = ("_known", "_texts", "classes", "closed")
+    __slots__ = ("_known", "_texts", "classes", "closed", "pending")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
         self.closed = labels is not None
         self.classes: tuple[Label, ...] = ()
+        self.pending: tuple[Label, ...] = ()
         self._known: dict[object, Label] = {}
         self._texts: dict[object, Label] = {}
         if labels is not None:
@@ -105,6 +110,15 @@ class ClassIntake:
             )
         return known
 
+    def learn(self) -> None:
+        """Add the pending labels to the known ones, once their event or batch is counted."""
+        self._learn(self.pending)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the pending labels: their event or batch was refused, or reverted."""
+        self.pending = ()
+
     def _learn(self, labels: Iterable[Label]) -> None:
         for label in labels:
             self._known.setdefault(label, label)
@@ -116,14 +130,8 @@ class ClassIntake:
         score: object,
         proba: object,
         weight: object,
-        *,
-        learn: bool = True,
     ) -> EventFields:
-        """Validate one event; raises InputError and remembers nothing of a bad one.
-
-        ``learn=False`` remembers nothing of a good one either: for an event
-        that is to be undone.
-        """
+        """Validate one event or raise InputError; its new labels are :attr:`pending`."""
         known = self._known
         shares: dict[Label, float] | None = None
         fresh = False
@@ -153,10 +161,11 @@ class ClassIntake:
             raise nothing_given("y_pred")
         # True equals 1 and is not a weight.
         weight = 1 if type(weight) is int and weight == 1 else canonical_weight(weight)
-        if learn and (fresh or shares is not None):
-            self._learn(label for label in (true, predicted) if label is not None)
-            if shares is not None:
-                self._learn(shares)
+        if fresh or (shares is not None and not known.keys() >= shares.keys()):
+            labels = (true, predicted, *(shares or ()))
+            self.pending = tuple(
+                label for label in labels if label is not None and label not in known
+            )
         return true, predicted, shares, weight
 
     def _shares(
@@ -190,7 +199,7 @@ class ClassIntake:
         proba: object = None,
         weight: object = None,
     ) -> Batch:
-        """Validate columns; raises InputError and remembers nothing of bad ones."""
+        """Validate columns or raise InputError; their new labels are :attr:`pending`."""
         if score is not None:
             self.event(0, None, score, None, 1)  # raises with the remedy
         places: dict[Label, int] = {}
@@ -213,7 +222,7 @@ class ClassIntake:
         elif predicted is None:
             raise nothing_given("y_pred")
         weights = weight_column(weight, len(true))
-        self._learn(places)
+        self.pending = tuple(label for label in places if label not in self._known)
         return Batch(true, predicted, matrix, weights, tuple(places), columns, named)
 
     def _codes(self, column: LabelColumn, field: str, places: dict[Label, int]) -> IntArray:
@@ -298,15 +307,6 @@ class ClassIntake:
             position, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
             canonical_score(float(matrix[position, column]), "proba", position)
         return self.classes, matrix
-
-    def known_so_far(self) -> int:
-        """How many labels are known; for :meth:`forget_since`."""
-        return len(self._known)
-
-    def forget_since(self, known: int) -> None:
-        """Forget labels learnt since then, in a rejected call."""
-        while len(self._known) > known:
-            self._known.popitem()
 
     def known(self) -> list[Label]:
         """The labels as declared, else those seen, ascending."""

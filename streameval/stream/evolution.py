@@ -15,7 +15,7 @@ from streameval.event_time import duration, duration_text, iso_time
 from streameval.metrics.registry import find
 from streameval.slices import OTHER, slice_order
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.probability import ProbabilitySums
+from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
 from streameval.stream.begins import BEGINS, Begins, Dimensions, read_begins
 from streameval.stream.config.evaluators import evaluator_of, fingerprint, slice_fields
@@ -222,14 +222,14 @@ class _Comparison:
         fed, feeds = self._was[key], self._got[key]
         if fed != feeds and fed is not None:
             raise refused_change(self._path, key, fed, feeds)
-        old = self._old.plan.keeps - {"confusion"} if fed else frozenset()
-        new = self._new.plan.keeps - {"confusion"} if feeds else frozenset()
+        old = frozenset(self._old.plan.fed["scores"] if fed else ())
+        new = frozenset(self._new.plan.fed["scores"] if feeds else ())
         self._old_scores = old
         begins = self.evolution.begins
         has_index = "index" in old
         rebinned = self._differs("evaluator.bins") and not has_index
         rebinned = rebinned and bool(new & old & {"probability", "class_probability"})
-        derived = {"probability", "moments"} if has_index else set()
+        derived = {row.name for row in STATES.values() if row.source in old}
         if new and not old:
             self._fresh |= new
             begins.scores = self._begin
@@ -476,12 +476,13 @@ def _tally(before: Tally, plan: Plan, fresh: set[str], threshold: float | None) 
     """
     after = Tally(plan).to_state()
     for name in plan.keeps - fresh:
+        row = STATES[name]
+        source = None if row.source is None else getattr(before, row.source)
         if name == "confusion" and threshold is not None:
-            assert before.index is not None
             after[name] = _confusion_at(before.index, threshold).to_state(occurring=True)
-        elif name == "probability" and before.index is not None:
-            blocks = before.index.group_blocks()
-            after[name] = ProbabilitySums.from_blocks(blocks, plan.bins).to_state()
+        elif source is not None:
+            # Anew, because the number of bins may be another.
+            after[name] = row.write(row.derive(source, plan))
         elif getattr(before, name) is not None:
             after[name] = before.form(name)
     return after
