@@ -305,6 +305,11 @@ class Tally:
             del self.derived
             self._sort()
 
+    def become(self, other: Tally) -> None:
+        """Take over the states of another tally of this plan, which is not used any more."""
+        vars(self).clear()
+        vars(self).update(vars(other))
+
     # Counting
 
     def check(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:

@@ -131,7 +131,7 @@ def test_reverts_are_exact(task: str) -> None:
         ev.revert(items[1].y_true, **(
             {"score": 0.987} if task == "binary" else {"proba": {"zebra": 1.0}, "y_pred": "a"}
         ), event_time=items[1].time)  # fmt: skip
-    with pytest.raises(InputError, match="one that never came or has faded out"):
+    with pytest.raises(InputError, match="one that was not counted or has faded out"):
         ev.revert(**{**items[1].arguments(timed=True), "event_time": 5})
     assert ev.to_bytes() == before
     by_count = opened(10, task=task)

@@ -241,7 +241,7 @@ def test_what_is_no_window(arguments: tuple[Any, ...], message: str) -> None:
 
 @pytest.mark.parametrize("window", [se.Panes("1h"), se.Fading("1h"), se.Fading(100)])
 def test_no_order_no_kappa_temporal(window: Any) -> None:
-    message = r"temporal: expected a window that knows the order of its events: Last\(n\), or none"
+    message = r"temporal: expected a window that keeps the order of events: Last\(n\), or none"
     with pytest.raises(InputError, match=message):
         se.Evaluator(window=window, temporal=True)
     with pytest.raises(InputError, match=message):

@@ -19,8 +19,15 @@ from streameval.errors import InputError, OptionError
 from streameval.evaluator import Evaluator
 from streameval.files.chunk import BadRecords
 from streameval.metrics.registry import USUAL_METRICS
-from streameval.report import Report, SeriesRow, markdown_table, number, text_table, weight
-from streameval.slice_report import SliceReport
+from streameval.report import (
+    Report,
+    SeriesRow,
+    SliceReport,
+    markdown_table,
+    number,
+    text_table,
+    weight,
+)
 from streameval.slices import SliceKey
 
 __all__ = ["Details", "Result", "result_of"]

@@ -171,7 +171,7 @@ class Decoded:
     complete: EventColumns | None = None
     bad: list[BadEvent] = field(default_factory=list)
 
-    def parts(self) -> list[Records]:
+    def parts(self) -> list[EventColumns]:
         """Predictions, complete records and labels, without empty ones."""
         found = (self.predictions, self.complete, self.labels)
         return [records for records in found if records is not None and records.rows]

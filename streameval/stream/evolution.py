@@ -17,7 +17,7 @@ from streameval.slices import OTHER, slice_order
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
-from streameval.stream.begins import BEGINS, Dimensions
+from streameval.stream.begins import BEGINS, Begins, Dimensions, read_begins
 from streameval.stream.config.evaluators import evaluator_of, fingerprint, slice_fields
 from streameval.stream.config.settings import RunSettings, WindowSettings
 from streameval.stream.join.counts import JOIN_SPANS, read_join, read_spans
