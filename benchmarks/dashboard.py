@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from playwright.sync_api import Browser, sync_playwright
 
 from streameval.serve.server import start
-from streameval.stream.settings import ServeSettings
+from streameval.stream.config.settings import ServeSettings
 from tests.chromium import ARGUMENTS, find_chromium
 from tests.published_sample import SamplePublisher, published_data
 

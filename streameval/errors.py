@@ -1,8 +1,8 @@
-"""What can go wrong, told to the person who can mend it.
+"""The errors that streameval raises.
 
 Every error that streameval raises on purpose derives from
-:class:`StreamevalError`. A bad value is an :class:`InputError` and says what
-was expected, what came, where, and what to do.
+:class:`StreamevalError`. A bad value is an :class:`InputError` with what
+was expected, what was got, where, and the remedy.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 __all__ = [
     "ConfigError",
     "InputError",
     "MetricError",
     "MissingExtraError",
+    "OptionError",
     "SourceError",
     "StateError",
     "StoreError",
@@ -79,7 +80,7 @@ def listed(value: object, field: str, expected: str) -> list[Any]:
 
 
 def did_you_mean(name: str, names: Iterable[Any]) -> str:
-    """The remedy of a misspelling, or an empty text where no name is near.
+    """The remedy for a misspelling, or an empty text where no name is similar.
 
     >>> did_you_mean("setsoa", ["setosa", "virginica"])
     "did you mean 'setosa'?"
@@ -94,7 +95,7 @@ def _near(name: str, names: tuple[str, ...]) -> str:
 
 
 class StreamevalError(Exception):
-    """The parent of every error raised on purpose by streameval."""
+    """The base class of every error that streameval raises on purpose."""
 
 
 class InputError(StreamevalError, ValueError):
@@ -102,10 +103,12 @@ class InputError(StreamevalError, ValueError):
 
     Args:
         field: The argument or record field, e.g. ``"score"``.
-        expected: What would have been taken, in words.
-        got: What came, in words or as :func:`shown`.
+        expected: What is accepted, in words.
+        got: The value, in words or as :func:`shown`.
         position: Index in the array, or None for a single event.
         remedy: What to do about it, a full clause; may be empty.
+        remedy_code: Names the remedy for the command line and the configuration, which word it
+            in their own options; empty where the words are everywhere the same.
 
     >>> print(InputError("score", expected="a finite number", got="nan", position=3))
     score[3]: expected a finite number, got nan
@@ -119,12 +122,14 @@ class InputError(StreamevalError, ValueError):
         got: str,
         position: int | None = None,
         remedy: str = "",
+        remedy_code: str = "",
     ) -> None:
         self.field = field
         self.expected = expected
         self.got = got
         self.position = position
         self.remedy = remedy
+        self.remedy_code = remedy_code
         where = field if position is None else f"{field}[{position}]"
         tail = f"; {remedy}" if remedy else ""
         super().__init__(f"{where}: expected {expected}, got {got}{tail}")
@@ -137,6 +142,7 @@ class InputError(StreamevalError, ValueError):
             self.got,
             self.position,
             self.remedy,
+            self.remedy_code,
         )
 
     def at(self, position: int | None) -> InputError:
@@ -147,21 +153,83 @@ class InputError(StreamevalError, ValueError):
             got=self.got,
             position=position,
             remedy=self.remedy,
+            remedy_code=self.remedy_code,
         )
 
 
 def _rebuild_input_error(
-    field: str, expected: str, got: str, position: int | None, remedy: str
+    field: str, expected: str, got: str, position: int | None, remedy: str, remedy_code: str = ""
 ) -> InputError:
-    return InputError(field, expected=expected, got=got, position=position, remedy=remedy)
+    return InputError(
+        field,
+        expected=expected,
+        got=got,
+        position=position,
+        remedy=remedy,
+        remedy_code=remedy_code,
+    )
+
+
+class OptionError(InputError):
+    """Two options that do not fit together: one requires the other, or they conflict.
+
+    Args:
+        field: The option that was given.
+        relation: ``"requires"`` or ``"conflicts with"``.
+        other: The option, or options, it requires or conflicts with.
+        remedy: What to do about it, a full clause; may be empty.
+
+    >>> print(OptionError.requires("--worst", "--slice", remedy="add --slice FIELD"))
+    --worst requires --slice; add --slice FIELD
+    >>> print(OptionError.conflicts("--proba", "--score", remedy="give one of them"))
+    --proba conflicts with --score; give one of them
+    """
+
+    def __init__(
+        self,
+        field: str,
+        relation: Literal["requires", "conflicts with"],
+        other: str,
+        *,
+        remedy: str = "",
+    ) -> None:
+        present = relation == "conflicts with"
+        expected, got = (f"no {other}", other) if present else (other, f"no {other}")
+        super().__init__(field, expected=expected, got=got, remedy=remedy)
+        self.relation = relation
+        self.other = other
+        self.args = (f"{field} {relation} {other}" + (f"; {remedy}" if remedy else ""),)
+
+    @classmethod
+    def requires(cls, field: str, other: str, *, remedy: str = "") -> OptionError:
+        """``field`` was given without ``other``, which it requires."""
+        return cls(field, "requires", other, remedy=remedy)
+
+    @classmethod
+    def conflicts(cls, field: str, other: str, *, remedy: str = "") -> OptionError:
+        """``field`` and ``other`` were given, and exclude each other."""
+        return cls(field, "conflicts with", other, remedy=remedy)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_option_error, (self.field, self.relation, self.other, self.remedy)
+
+    def at(self, position: int | None) -> InputError:
+        """The error itself: it is about options and not about an item of an array."""
+        return self
+
+
+def _rebuild_option_error(
+    field: str, relation: Literal["requires", "conflicts with"], other: str, remedy: str
+) -> OptionError:
+    return OptionError(field, relation, other, remedy=remedy)
 
 
 class StateError(StreamevalError, ValueError):
-    """A saved state that cannot be read, or states that do not belong together."""
+    """A saved state that cannot be read, or states that cannot be merged."""
 
 
 class MetricError(StreamevalError, LookupError):
-    """A metric that does not exist, or that this evaluator was not fed for."""
+    """A metric that does not exist, or that this evaluator does not keep the states of."""
 
 
 class ConfigError(StreamevalError, ValueError):
@@ -169,15 +237,15 @@ class ConfigError(StreamevalError, ValueError):
 
 
 class SourceError(StreamevalError):
-    """A source that cannot be read on from where it was left."""
+    """A source that cannot be read from its stored position."""
 
 
 class StoreError(StreamevalError):
-    """A store that cannot be opened or written, and that nothing was done to."""
+    """A store that cannot be opened or written; it is unchanged."""
 
 
 class MissingExtraError(StreamevalError, ImportError):
-    """An optional package is not installed; the message names the command that brings it."""
+    """An optional package is not installed; the message names the command that installs it."""
 
     def __init__(self, feature: str, *, package: str, extra: str) -> None:
         super().__init__(

@@ -20,7 +20,6 @@ from streameval.metrics.registry import find
 from streameval.places import Places
 from streameval.report import ClassificationReport, Report, SeriesRow
 from streameval.saved_evaluator import checked_options
-from streameval.short_reads import short_read
 from streameval.slice_report import SliceReport, slice_report
 from streameval.slices import SliceKey
 from streameval.state_file import pack, read_file, unpack, write_atomically
@@ -28,9 +27,7 @@ from streameval.states.confusion import ConfusionCounts
 from streameval.tally import Batch, Plan, Tally, Task
 from streameval.view import View, locked
 from streameval.windows import window_spec
-from streameval.windows.cumulative import CumulativeWindow
-from streameval.windows.last import LastWindow
-from streameval.windows.window import WindowSpec
+from streameval.windows.window import CompiledWay, WindowSpec
 
 __all__ = ["Evaluator", "from_bytes", "load", "merge"]
 
@@ -96,12 +93,11 @@ class Evaluator:
         "_lock",
         "_options",
         "_places",
-        "_plain",
         "_question",
         "_readers",
         "_scores_only",
         "_slicer",
-        "_straight",
+        "_tally",
         "_total",
     )
 
@@ -141,22 +137,20 @@ class Evaluator:
         self._intake: BinaryIntake | ClassIntake = setup.question.intake
         self._slicer = setup.slicer
         plan = setup.question.plan
-        self._scores_only = not plan.keeps & {"confusion", "succession"}
+        self._scores_only = set(plan.keeps) == set(plan.fed["scores"])
         self._places = Places(setup.window, plan, setup.slicer, time_unit)
         self._find_shortcuts()
 
     def _find_shortcuts(self) -> None:
-        """Where every event goes to one place, the way there and back is short."""
+        """Find how an event is counted where all of them are counted in one window."""
         window = self._places.total
         self._total = View(window, self._question)
         alone = self._places.alone
-        self._straight = window.add if alone else None
-        # The shortest: into compiled code with the arguments as they came. It takes the lock.
-        self._count: Callable[[object, object, object, object, object], bool] | None = None
-        if alone and isinstance(window, LastWindow) and isinstance(self._intake, BinaryIntake):
-            self._count = window.short_way(self._intake.truth, self._intake.threshold, self._lock)
-        plain = alone and isinstance(window, CumulativeWindow)
-        self._plain: Tally | None = window.current() if plain else None
+        self._tally: Tally | None = window.steady if alone else None
+        self._count: CompiledWay | None = None
+        if alone and window.compiled_way is not None and isinstance(self._intake, BinaryIntake):
+            intake = self._intake
+            self._count = window.compiled_way(intake.truth, intake.threshold, self._lock)
         self._readers: dict[str, Callable[[], float]] = {}
 
     @property
@@ -201,15 +195,12 @@ class Evaluator:
         with self._lock:
             if self._scores_only and score is None and proba is None:
                 raise self._score_missing()
-            straight = self._straight
-            if straight is not None and type(weight) is int and weight == 1:
-                event = self._intake.event(y_true, y_pred, score, proba, weight)
-                tally = self._plain
-                if tally is not None:
-                    true, predicted, scores, one = event
-                    tally.update(true, predicted, scores, one)
-                else:
-                    straight(event, None)
+            tally = self._tally
+            if tally is not None and type(weight) is int and weight == 1:
+                true, predicted, scores, one = self._intake.event(
+                    y_true, y_pred, score, proba, weight
+                )
+                tally.update(true, predicted, scores, one)
                 return
             known = self._intake.known_so_far()
             try:
@@ -305,8 +296,8 @@ class Evaluator:
         # Only this way knows a reason in the user's labels, and what is not kept.
         value = self._total[name]
         if value == value:
-            # Asked for the first time, or of a state that others have replaced.
-            read = short_read(name, self._question, self._places.total)
+            # Read for the first time, or from a state that has been replaced.
+            read = self._total.shortcut(name)
             if read is not None:
                 self._readers[name] = read
         return value
@@ -542,17 +533,17 @@ class Evaluator:
         """
         with self._lock:
             slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
-            ways = (self._count, self._straight, self._plain, self._scores_only)
+            ways = (self._count, self._tally, self._scores_only)
             self._intake = _PartIntake(self._intake, labels, scores)  # type: ignore[assignment]
             slicer.restrict(dimensions)
-            self._count = self._straight = self._plain = None
+            self._count = self._tally = None
             self._scores_only = False
             try:
                 yield
             finally:
                 self._intake = before[0]
                 slicer.restrict(before[1])
-                self._count, self._straight, self._plain, self._scores_only = ways
+                self._count, self._tally, self._scores_only = ways
 
     @property
     def options(self) -> dict[str, Any]:
@@ -604,7 +595,7 @@ class Evaluator:
     @property
     def wants_scores(self) -> bool:
         """Whether scores or probabilities are kept, beside the predicted labels."""
-        return bool(self._question.plan.keeps - {"confusion", "succession"})
+        return self._question.plan.keeps_scores
 
     def to_bytes(self) -> bytes:
         """The state as bytes: the same for the same events, in whatever order they came.

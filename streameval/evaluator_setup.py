@@ -15,7 +15,10 @@ from streameval.metrics.registry import find, metric_names
 from streameval.slices import Slicer
 from streameval.tally import Plan, Task
 from streameval.view import Question
-from streameval.windows import Cumulative, Fading, Last, Panes, window_note
+from streameval.windows.cumulative import Cumulative
+from streameval.windows.kinds import KINDS, kind_of, window_note
+from streameval.windows.last import LAST
+from streameval.windows.panes import PANES
 from streameval.windows.window import WindowSpec
 
 __all__ = ["Setup", "set_up"]
@@ -70,16 +73,19 @@ def set_up(
     classes = intake.classes if isinstance(intake, ClassIntake) and intake.closed else None
     plan = _plan(task, names, bins, classes, temporal=temporal)
     spec: WindowSpec = Cumulative() if window is None else window
-    if not isinstance(spec, (Cumulative, Fading, Last, Panes)):
+    if kind_of(spec) is None:
         # A number of events or a length is the usual mistake.
-        kind = {int: "Last", str: "Panes"}.get(type(window))
+        likely = {int: LAST, str: PANES}.get(type(window))
+        names = [f"{kind.spec.__name__}(...)" for kind in KINDS.values() if kind.sizes]
         raise InputError(
             "window",
-            expected="Last(...), Panes(...), Fading(...) or None",
+            expected=f"{', '.join(names)} or None",
             got=shown(window),
-            remedy=f"pass window=streameval.{kind}({shown(window)})" if kind else "",
+            remedy=f"pass window=streameval.{likely.spec.__name__}({shown(window)})"
+            if likely
+            else "",
         )
-    if "succession" in plan.keeps and not spec.keeps_order:
+    if plan.ordered and not spec.keeps_order:
         raise InputError(
             "temporal",
             expected="a window that knows the order of its events: Last(n), or none",
@@ -90,7 +96,7 @@ def set_up(
         "task": task,
         "metrics": names,
         "bins": bins,
-        "temporal": "succession" in plan.keeps,
+        "temporal": plan.ordered,
         "undefined": None if undefined is None else undefined_number(undefined),
         "window": spec.to_options(),
     }
@@ -124,5 +130,4 @@ def _plan(
     if names is None:
         return Plan.everything(task, bins, labels=labels, temporal=temporal)
     states = {state for name in names for state in find(name, task).states}
-    more = {"succession"} if temporal else set()
-    return Plan.for_states(task, states | more, bins, labels=labels)
+    return Plan.for_states(task, states, bins, labels=labels, temporal=temporal)

@@ -9,7 +9,7 @@ import numpy as np
 
 from streameval import event_time as clock
 from streameval.errors import InputError, StateError, shown
-from streameval.events import IntArray
+from streameval.events import IntArray, Weight
 from streameval.slices import (
     SliceKey,
     Slicer,
@@ -45,13 +45,23 @@ class Places:
         slices: The windows of the slices.
     """
 
-    __slots__ = ("_plan", "_slicer", "_spec", "_time_unit", "slices", "timeline", "total")
+    __slots__ = (
+        "_needs_time",
+        "_plan",
+        "_slicer",
+        "_spec",
+        "_time_unit",
+        "slices",
+        "timeline",
+        "total",
+    )
 
     def __init__(self, spec: WindowSpec, plan: Plan, slicer: Slicer, time_unit: str | None) -> None:
         self._spec = spec
         self._plan = plan
         self._slicer = slicer
         self._time_unit = time_unit
+        self._needs_time = spec.needs_time
         self.timeline: Timeline | None = spec.timeline()
         self.total: Window = spec.open(plan, self.timeline)
         self.slices: dict[SliceKey, Window] = {}
@@ -64,34 +74,38 @@ class Places:
     def follow(self, other: Places, newest: int | None) -> None:
         """Go on, empty, where another's windows are: in time, and in which slices are open."""
         if self.timeline is not None and newest is not None:
-            self.timeline.latest = newest
+            self.timeline.reach(newest)
         self._slicer.reserve(other.slices.keys(), other._slicer.opened)
 
     def add(self, event: EventFields, event_time: object, slices: object) -> None:
         """Count an event, unless it comes too late; raises InputError and counts nothing."""
         self._spec.check_weight(event[3])
-        moment = self._moment(event_time)
+        moment = self._moment(event_time) if self._needs_time else None
         keys = self._slicer.keys(slices) if self._slicer.dimensions else ()
         timeline = self.timeline
-        if timeline is None:
-            self.total.add(event, moment)
-        else:
-            before = timeline.to_state()
+        if timeline is not None:
             if moment is None:
                 moment = int(timeline.tick(1)[0])
-            if not timeline.admit(moment):
+            if timeline.drops(moment):
+                timeline.admit(moment)
                 return
-            try:
-                self.total.add(event, moment)
-            except InputError:
-                timeline.restore(before)
-                raise
         for key in keys:
-            self._open(self._slicer.admit(key, self.slices)).add(event, moment)
+            window = self.slices.get(key)
+            if window is None:
+                window = self.slices.get(self._slicer.located(key, self.slices))
+            if window is not None:
+                window.check(event, moment)
+        # The last that can refuse. A new slice has room for what the total takes.
+        self.total.add(event, moment)
+        if timeline is not None:
+            timeline.admit(moment)  # type: ignore[arg-type]
+        for key in keys:
+            window = self.slices.get(key)
+            if window is None:
+                window = self._open(self._slicer.admit(key, self.slices))
+            window.add(event, moment)
 
-    def _moment(self, value: object) -> int | None:
-        if not self._spec.needs_time:
-            return None
+    def _moment(self, value: object) -> int:
         if value is None:
             raise clock.time_missing()
         return clock.event_time(value, self._time_unit, first=self._at_start)
@@ -109,8 +123,11 @@ class Places:
     def add_many(self, batch: Batch, event_time: object, slices: object) -> None:
         """Count a batch as if its events came one by one; raises InputError and counts nothing."""
         self._spec.check_weight(batch.weight)
+        if self.alone:
+            self.total.add_many(batch, None)
+            return
         moments = None
-        if self._spec.needs_time:
+        if self._needs_time:
             if event_time is None:
                 raise clock.time_missing()
             moments = clock.event_times(
@@ -120,45 +137,66 @@ class Places:
         if self._slicer.dimensions:
             groups = list(self._slicer.groups(slices, len(batch)))
         timeline = self.timeline
-        kept = None
-        if timeline is None:
-            self.total.add_many(batch, None)
-        else:
+        arrivals = kept = None
+        if timeline is not None:
             if moments is None:
                 moments = timeline.tick(len(batch))
-            before = timeline.to_state()
-            kept = timeline.admit_many(moments)
-            in_time: Any = slice(None) if kept is None else kept
-            try:
-                self.total.add_many(batch if kept is None else batch.take(kept), moments[in_time])
-            except InputError:
-                timeline.restore(before)
-                raise
-        few: list[SliceRows] = []
-        for key, rows in self._slicer.assign(groups, kept, self.slices):
-            if len(rows) > _FEW:
-                taken = None if moments is None else moments[rows]
-                self._open(key).add_many(batch.take(rows), taken)
-            else:
-                few.append((key, rows))
-        if few:
-            self._add_few(few, batch, moments)
+            arrivals = timeline.arrivals(moments)
+            kept = arrivals.kept
+        parts = [(self.total, slice(None) if kept is None else kept)]
+        assigned, slicer = self._slicer.assign(groups, kept, self.slices)
+        opened: dict[SliceKey, Window] = {}
+        few: list[tuple[Window, IntArray]] = []
+        for key, rows in assigned:
+            window = self.slices.get(key)
+            if window is None:
+                window = opened[key] = self._spec.open(self._plan, timeline)
+            (parts if len(rows) > _FEW else few).append((window, rows))
+        # All that can be refused is refused here.
+        counting = [
+            window.prepare(
+                batch if isinstance(rows, slice) else batch.take(rows),
+                None if moments is None else moments[rows],
+            )
+            for window, rows in parts
+        ]
+        singles = self._singles(few, batch, moments)
+        for window, event, moment, weight in singles:
+            window.check((*event[:3], weight), moment)
+        if timeline is not None:
+            timeline.admit_many(arrivals)
+        self._slicer.take_counts(slicer)
+        self.slices |= opened
+        for count in counting:
+            count()
+        for window, event, moment, _ in singles:
+            window.add(event, moment)
 
-    def _add_few(self, groups: list[SliceRows], batch: Batch, moments: IntArray | None) -> None:
-        """Count slices of a few events one by one, for which numpy would take longer."""
-        rows = np.concatenate([rows for _, rows in groups])
-        events = iter(batch.take(rows).events())
-        times = [None] * len(rows) if moments is None else moments[rows].tolist()
-        place = 0
-        for key, mine in groups:
-            window = self._open(key)
-            for _ in range(len(mine)):
-                window.add(next(events), times[place])
-                place += 1
+    def _singles(
+        self, few: list[tuple[Window, IntArray]], batch: Batch, moments: IntArray | None
+    ) -> list[tuple[Window, EventFields, int | None, Weight]]:
+        """The events of slices of a few events, for which numpy would take longer.
+
+        Each with its window, its moment, and the weight of all events of its slice.
+        """
+        if not few:
+            return []
+        taken = np.concatenate([rows for _, rows in few])
+        events = list(batch.take(taken).events())
+        times = [None] * len(taken) if moments is None else moments[taken].tolist()
+        singles: list[tuple[Window, EventFields, int | None, Weight]] = []
+        start = 0
+        for window, rows in few:
+            mine = slice(start, start + len(rows))
+            weight = sum(event.weight for event in events[mine])
+            pairs = zip(events[mine], times[mine], strict=True)
+            singles += [(window, event, moment, weight) for event, moment in pairs]
+            start = mine.stop
+        return singles
 
     def remove(self, event: EventFields, event_time: object, slices: object) -> None:
         """Undo one earlier event in every window that it went into, or raise InputError."""
-        moment = self._moment(event_time)
+        moment = self._moment(event_time) if self._needs_time else None
         if self.timeline is not None and moment is None:
             raise InputError(
                 "revert",

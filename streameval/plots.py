@@ -18,6 +18,7 @@ import numpy as np
 from streameval.errors import InputError, MetricError, MissingExtraError, shown
 from streameval.evaluator import Evaluator
 from streameval.events import Weight
+from streameval.metrics.curves import CURVES
 from streameval.metrics.registry import METRICS
 from streameval.report import SeriesRow
 from streameval.view import View
@@ -35,7 +36,6 @@ except ImportError as error:
 __all__ = ["check_picture", "plot_confusion", "plot_curve", "plot_series", "save_figure"]
 
 _FORMATS = (".png", ".svg", ".pdf", ".html")
-_CURVES = ("roc", "precision_recall", "det", "pr_gain", "calibration")
 
 _LAST_DAY = 2_932_897 - 1e-6
 """The end of the year 9999, less a margin: later floats in days round to an invalid date."""
@@ -62,8 +62,8 @@ def plot_curve(evaluator: Evaluator | View, name: str, ax: Any = None, **params:
         MetricError: The curve is unknown, or no event had a score.
         InputError: The curve is undefined; the reason is in the message.
     """
-    if name not in _CURVES:
-        raise MetricError(f"no curve is called {shown(name)}; there are {', '.join(_CURVES)}")
+    if name not in CURVES:
+        raise MetricError(f"no curve is called {shown(name)}; there are {', '.join(CURVES)}")
     curve = evaluator.curve(name, **params)
     # One column of a precision-recall curve may be undefined; then nothing is drawn.
     if curve.reason or not all(np.isfinite(column).all() for column in _coordinates(curve, name)):

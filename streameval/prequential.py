@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from streameval.errors import InputError, StateError, listed, shown
 from streameval.evaluator import Evaluator, merge
 from streameval.event_time import duration, event_time, iso_time
+from streameval.metrics.registry import USUAL_METRICS
 from streameval.metrics.undefined import reason_of
 from streameval.report import html_table, markdown_table, number, text_table
 
@@ -30,10 +31,6 @@ __all__ = ["FoldRow", "PrequentialResult", "Validation", "prequential"]
 Validation: TypeAlias = Literal["cross", "split", "bootstrap"]
 
 _VALIDATIONS = ("cross", "split", "bootstrap")
-_DEFAULT_METRICS = {
-    "binary": ("accuracy", "f1", "matthews_corrcoef", "cohen_kappa", "roc_auc", "log_loss"),
-    "multiclass": ("accuracy", "f1_macro", "matthews_corrcoef", "cohen_kappa", "log_loss"),
-}
 
 
 class FoldRow(NamedTuple):
@@ -143,7 +140,7 @@ def _json(value: float) -> float | None:
 def _known(evaluator: Evaluator) -> list[str]:
     """The main metrics that an evaluator can answer."""
     shown_rows = {row.metric for row in evaluator.report()}
-    return [name for name in _DEFAULT_METRICS[evaluator.task] if name in shown_rows]
+    return [name for name in USUAL_METRICS["folds", evaluator.task] if name in shown_rows]
 
 
 class _Pending(NamedTuple):

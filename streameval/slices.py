@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Set
+from copy import copy
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -194,9 +195,12 @@ class Slicer:
 
     def keys(self, slices: object) -> list[SliceKey]:
         """The event's slices, unknown ones included; raises InputError."""
-        given = self._mapping(slices)
-        values = {name: _slice_value(given.get(name), name) for name in self.names}
-        return [_key((name, values[name]) for name in names) for names in self.dimensions]
+        given = slices if type(slices) is dict else self._mapping(slices)
+        pairs = {}
+        for name in self.names:
+            value = _slice_value(given.get(name), name)
+            pairs[name] = name, MISSING if value is None else value
+        return [tuple([pairs[name] for name in names]) for names in self.dimensions]
 
     def admit(self, key: SliceKey, known: Mapping[SliceKey, object], count: int = 1) -> SliceKey:
         """The slice that takes ``count`` events of this key: itself, or ``(other)``; O(1).
@@ -226,8 +230,11 @@ class Slicer:
 
     def assign(
         self, groups: Iterable[SliceRows], kept: IntArray | None, known: Mapping[SliceKey, object]
-    ) -> list[SliceRows]:
+    ) -> tuple[list[SliceRows], Slicer]:
         """The rows of a batch by the slice that takes them, as if they came one by one.
+
+        This slicer is unchanged: the second result counts the slices that are opened, to be
+        given to :meth:`take_counts` when the batch is counted.
 
         Args:
             groups: What :meth:`groups` gave.
@@ -244,12 +251,17 @@ class Slicer:
         arrived.sort(key=lambda group: (group[0], self._rank[_names(group[2])]))
         taken: dict[SliceKey, list[IntArray]] = {}
         both = ChainMap(taken, known)  # type: ignore[arg-type]
+        after = copy(self)
         for _, _, key, rows in arrived:
-            taken.setdefault(self.admit(key, both, len(rows)), []).append(rows)
+            taken.setdefault(after.admit(key, both, len(rows)), []).append(rows)
         return [
             (key, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts)))
             for key, parts in taken.items()
-        ]
+        ], after
+
+    def take_counts(self, after: Slicer) -> None:
+        """Take over how many slices are open, and how many assignments overflowed."""
+        self.opened, self.overflowed = after.opened, after.overflowed
 
     def _columns(self, slices: object, length: int) -> dict[str, LabelColumn]:
         given = self._mapping(slices)
@@ -322,18 +334,20 @@ def _key(pairs: Iterable[tuple[str, Label | None]]) -> SliceKey:
 
 def _slice_value(value: object, name: str) -> Label | None:
     """The value in its one form; None where it is missing."""
-    if is_missing(value):
-        return None
-    field = f"slices[{shown(name)}]"
-    try:
-        label = slice_value(canonical_label(value, field))
-    except InputError as error:
-        raise InputError(
-            field, expected="a str, int or bool value, or None", got=error.got
-        ) from None
+    if type(value) is not str and type(value) is not int:
+        if is_missing(value):
+            return None
+        try:
+            value = canonical_label(value)
+        except InputError as error:
+            field = f"slices[{shown(name)}]"
+            raise InputError(
+                field, expected="a str, int or bool value, or None", got=error.got
+            ) from None
+    label = slice_value(value)
     if label == MISSING:
         raise InputError(
-            field,
+            f"slices[{shown(name)}]",
             expected=f"a value other than {MISSING!r}, which names the events without one",
             got=shown(label),
             remedy="pass None where the value is missing",

@@ -15,25 +15,12 @@ import numpy.typing as npt
 
 from streameval.errors import InputError, StateError
 from streameval.events import BoolArray, FloatArray, IntArray, Label, LabelColumn, Weight
-from streameval.states.class_probability import ClassProbabilitySums
-from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.moments import ScoreMoments
-from streameval.states.probability import ProbabilitySums
-from streameval.states.score_index import ScoreIndex
-from streameval.states.succession import Succession
+from streameval.states.registry import STATES, StateRow, states_of
 
-__all__ = ["STATE_NAMES", "Batch", "Event", "Plan", "Tally", "Task"]
+__all__ = ["Batch", "Event", "Plan", "Tally", "Task"]
 
 Task: TypeAlias = Literal["binary", "multiclass"]
-
-STATE_NAMES: Mapping[str, tuple[str, ...]] = {
-    "binary": ("confusion", "index", "probability", "moments", "succession"),
-    "multiclass": ("confusion", "class_probability", "class_scores", "succession"),
-}
-"""Which states each task can keep. ``succession`` is kept only where it is asked for."""
-
-_OF_LABELS = ("confusion", "succession")
 
 
 class Event(NamedTuple):
@@ -136,22 +123,45 @@ class Plan:
 
     Args:
         task: ``"binary"`` or ``"multiclass"``.
-        keeps: Names out of :data:`STATE_NAMES` for this task.
+        keeps: Names out of :data:`~streameval.states.registry.STATES` for this task.
         bins: Reliability bins of the probability states.
         labels: The closed list of classes of a multi-class task, in its order;
             None where labels are discovered. A binary task has two classes, 0
             and 1, whether events of both occur or not.
+
+    Attributes:
+        rows: The rows of the states that are kept.
+        absent: The names of all other states but those that can be derived.
+        binary: Whether the task is.
+        fed: The names of these states by :attr:`~StateRow.fed_by`.
+        refusing: The same of those that may refuse a validated event.
     """
 
     task: Task
     keeps: frozenset[str]
     bins: int = 10
     labels: tuple[Label, ...] | None = None
+    rows: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
+    absent: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    binary: bool = field(init=False, repr=False, compare=False)
+    fed: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+    refusing: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     _counts: ConfusionCounts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        closed = (0, 1) if self.task == "binary" else self.labels
-        object.__setattr__(self, "_counts", ConfusionCounts(closed))
+        binary = self.task == "binary"
+        rows = states_of(self.task, self.keeps)
+        refusing = [row for row in rows if self.task in row.refuses]
+        others = [row for row in STATES.values() if row.name not in self.keeps]
+        for name, value in (
+            ("absent", tuple(row.name for row in others if row.source is None)),
+            ("binary", binary),
+            ("rows", rows),
+            ("fed", _by_feed(rows)),
+            ("refusing", _by_feed(refusing)),
+            ("_counts", ConfusionCounts((0, 1) if binary else self.labels)),
+        ):
+            object.__setattr__(self, name, value)
 
     def confusion(self) -> ConfusionCounts:
         """An empty confusion of the plan's classes, whose list all of them share."""
@@ -166,16 +176,17 @@ class Plan:
         labels: tuple[Label, ...] | None = None,
         temporal: bool = False,
     ) -> Plan:
-        """All that the task's metrics ask for.
+        """What all metrics of the task read.
 
-        The sums over probabilities and the score moments of a binary task are
-        not among them: they are derived from the score index when a metric
-        first asks.
+        States that can be derived from another are not kept: a tally derives
+        them when they are first read. States that depend on the order of events
+        are kept if ``temporal``.
         """
-        keeps = {"confusion", "index"} if task == "binary" else set(STATE_NAMES[task])
-        keeps.discard("succession")
-        if temporal:
-            keeps.add("succession")
+        keeps = {
+            row.name
+            for row in states_of(task, STATES)
+            if row.source is None and (temporal or not row.ordered)
+        }
         return cls(task, frozenset(keeps), bins, labels)
 
     @classmethod
@@ -186,26 +197,53 @@ class Plan:
         bins: int = 10,
         *,
         labels: tuple[Label, ...] | None = None,
+        temporal: bool = False,
     ) -> Plan:
         """The least that serves metrics of these states."""
-        keeps = frozenset(states) & frozenset(STATE_NAMES[task])
-        if "index" in keeps:
-            keeps -= {"probability", "moments"}
+        rows = states_of(task, states)
+        if temporal:
+            rows += tuple(row for row in states_of(task, STATES) if row.ordered)
+        names = {row.name for row in rows}
+        keeps = frozenset(row.name for row in rows if row.source not in names)
         return cls(task, keeps, bins, labels)
 
     def serves(self, state: str) -> bool:
         """Whether a tally of this plan can answer for a state."""
-        return state in self.keeps or (
-            state in ("probability", "moments") and "index" in self.keeps
-        )
+        return state in self.keeps or STATES[state].source in self.keeps
+
+    @property
+    def keeps_scores(self) -> bool:
+        """Whether a state is kept that counts scores."""
+        return bool(self.fed["scores"])
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a state is kept that depends on the order of events."""
+        return bool(self.fed["order"])
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the compiled ring of the last n events counts in every state."""
+        return all(row.compiled for row in self.rows)
+
+
+def _by_feed(rows: Iterable[StateRow]) -> dict[str, tuple[str, ...]]:
+    names: dict[str, tuple[str, ...]] = {"labels": (), "scores": (), "order": ()}
+    for row in rows:
+        names[row.fed_by] += (row.name,)
+    return names
 
 
 class Tally:
     """The states of one set of events.
 
+    Each state of the plan is an attribute by its name in
+    :data:`~streameval.states.registry.STATES`; the other states of the registry
+    are None, or derived at the first read and then kept current.
+
     Cost:
         One event: the sum of its states'; a read: see each metric. States that
-        nobody asked for cost nothing where the score index can give them later.
+        can be derived cost nothing until they are read.
 
     >>> tally = Tally(Plan.everything("binary"))
     >>> tally.update(1, 1, 0.8)
@@ -214,76 +252,122 @@ class Tally:
     (2, 1)
     """
 
-    __slots__ = (
-        "_moments",
-        "_probability",
-        "class_probability",
-        "class_scores",
-        "confusion",
-        "index",
-        "plan",
-        "succession",
-    )
+    plan: Plan
+    derived: tuple[StateRow, ...] = ()
+    """The rows of states that are not kept, but were derived and are kept current since."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A state by its name."""
 
     def __init__(self, plan: Plan) -> None:
-        keeps = plan.keeps
         self.plan = plan
-        self.confusion = plan.confusion() if "confusion" in keeps else None
-        self.index = ScoreIndex() if "index" in keeps else None
-        self._probability = ProbabilitySums(plan.bins) if "probability" in keeps else None
-        self._moments = ScoreMoments() if "moments" in keeps else None
-        self.class_probability = (
-            ClassProbabilitySums(plan.bins) if "class_probability" in keeps else None
+        for row in plan.rows:
+            setattr(self, row.name, row.make(plan))
+        for name in plan.absent:
+            setattr(self, name, None)
+        self._sort()
+
+    def _sort(self) -> None:
+        """Note which states count which events, for the methods of single events."""
+        fed = self.plan.fed
+        self._scored = self._states(fed["scores"])
+        self._labelled = self._states(fed["labels"])
+        self._ordered = self._states(fed["order"])
+        for row in self.derived:
+            self._scored += (getattr(self, row.name),)
+        # Counted without a loop: the only state of binary scores, the only one of labels.
+        scored, labelled = self._scored, self._labelled
+        self._alone = (
+            scored[0] if len(scored) == 1 and self.plan.binary else None,
+            labelled[0] if len(labelled) == 1 else None,
         )
-        self.class_scores = ClassScores() if "class_scores" in keeps else None
-        self.succession = Succession() if "succession" in keeps else None
 
-    @property
-    def probability(self) -> ProbabilitySums | None:
-        """Sums over the binary probabilities; from the first ask kept current."""
-        if self._probability is None and self.index is not None:
-            self._probability = ProbabilitySums.from_blocks(
-                self.index.group_blocks(), self.plan.bins
-            )
-        return self._probability
+    def _states(self, names: Iterable[str]) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in names])
 
-    @property
-    def moments(self) -> ScoreMoments | None:
-        """Mean and variance of the scores of each class; from the first ask kept current."""
-        if self._moments is None and self.index is not None:
-            self._moments = ScoreMoments.from_blocks(self.index.group_blocks())
-        return self._moments
+    def _missing(self, row: StateRow) -> Any:
+        """A state that is not kept: derived, and kept current from now on; or None."""
+        source = None if row.source is None else getattr(self, row.source)
+        if source is None:
+            return None
+        state = row.derive(source, self.plan)
+        setattr(self, row.name, state)
+        self.derived += (row,)
+        self._sort()
+        return state
+
+    def _forget_derived(self) -> None:
+        if self.derived:
+            for row in self.derived:
+                delattr(self, row.name)
+            del self.derived
+            self._sort()
+
+    def put(self, name: str, state: Any) -> None:
+        """Keep another object as the state of this name."""
+        setattr(self, name, state)
+        self._sort()
+
+    # Counting
+
+    def check(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
+        """Raise what :meth:`update` of this event would raise; nothing is counted.
+
+        Raises:
+            InputError: Too many labels, or more weight than a state can hold.
+        """
+        if score is not None:
+            for name in self.plan.refusing["scores"]:
+                if self.plan.binary:
+                    getattr(self, name).check(y_true == 1, score, weight)
+                else:
+                    getattr(self, name).check(y_true, score, weight, y_pred)
+        if y_pred is not None:
+            for name in self.plan.refusing["labels"]:
+                getattr(self, name).check(y_true, y_pred, weight)
 
     def update(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
-        """Count one validated event (the fields of :class:`Event`)."""
+        """Count one validated event (the fields of :class:`Event`).
+
+        Raises:
+            InputError: As :meth:`check`; nothing is counted.
+        """
+        scores, labels = self._alone
         if score is not None:
-            # First the two that can refuse: theirs is a most weight that they hold.
-            index = self.index
-            if index is not None:
-                # A bool takes the index's short way, the label 1 or 0 does not.
-                index.update(y_true == 1, score, weight)
-            elif self.class_scores is not None:
-                self.class_scores.update(y_true, score, weight)
-            if self._probability is not None:
-                self._probability.update(y_true == 1, score, weight)
-            if self._moments is not None:
-                self._moments.update(y_true == 1, score, weight)
-            if index is None and self.class_probability is not None:
-                self.class_probability.update(y_true, score, weight, y_pred)
-        if y_pred is not None and self.confusion is not None:
-            self.confusion.update(y_true, y_pred, weight)
-        if self.succession is not None:
-            self.succession.update(y_true)
+            if scores is not None:
+                # A bool takes the state's short way, the label 1 or 0 does not.
+                scores.update(y_true == 1, score, weight)
+            elif self.plan.binary:
+                # The first of them is the one state that can refuse a binary event.
+                positive = y_true == 1
+                for state in self._scored:
+                    state.update(positive, score, weight)
+            elif self._scored:
+                # Several states can refuse it.
+                self.check(y_true, y_pred, score, weight)
+                for state in self._scored:
+                    state.add(y_true, score, weight, y_pred)
+        if y_pred is not None:
+            if labels is not None:
+                labels.update(y_true, y_pred, weight)
+            else:
+                for state in self._labelled:
+                    state.update(y_true, y_pred, weight)
+        if self._ordered:
+            for state in self._ordered:
+                state.update(y_true)
 
     def revert(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
         """Undo exactly one earlier event, or raise and change nothing.
 
         Raises:
             InputError: The event was never counted, its weight is not whole, or
-                this tally knows the order of its events (``succession``), of
-                which none can be taken out of the middle.
+                this tally knows the order of its events, of which none can be
+                taken out of the middle.
         """
-        if self.succession is not None:
+        if self._ordered:
             raise InputError(
                 "revert",
                 expected="an evaluator that does not keep the order of events",
@@ -293,130 +377,142 @@ class Tally:
         self._remove(y_true, y_pred, score, weight)
 
     def evict(self, oldest: tuple[Any, ...], following: tuple[Any, ...] | None) -> None:
-        """Take the oldest event, known to be inside, out of a window.
+        """Remove the oldest event of a window, known to be inside.
 
-        ``following`` came right after it; None where no other did.
+        ``following`` is the event after it; None where there is none.
         """
         y_true, y_pred, score, weight = oldest
-        if y_pred is not None and self.confusion is not None:
-            self.confusion.revert(y_true, y_pred, weight)
+        if y_pred is not None:
+            for state in self._labelled:
+                state.revert(y_true, y_pred, weight)
         if score is not None:
-            if self.index is not None:
-                self.index.revert(y_true == 1, score, weight)
-            if self._probability is not None:
-                self._probability.revert(y_true == 1, score, weight)
-            if self._moments is not None:
-                self._moments.revert(y_true == 1, score, weight)
-            if self.class_probability is not None:
-                self.class_probability.revert(y_true, score, weight, y_pred)
-            if self.class_scores is not None:
-                self.class_scores.revert(y_true, score, weight)
-        if self.succession is not None:
-            self.succession.forget_oldest(y_true, None if following is None else following[0])
+            if self.plan.binary:
+                for state in self._scored:
+                    state.revert(y_true == 1, score, weight)
+            else:
+                for state in self._scored:
+                    state.remove(y_true, score, weight, y_pred)
+        for state in self._ordered:
+            state.forget_oldest(y_true, None if following is None else following[0])
 
     def replace(self, oldest: tuple[Any, ...], event: tuple[Any, ...]) -> None:
-        """:meth:`update` with an event and :meth:`evict` the oldest, in one go.
+        """:meth:`update` with an event and :meth:`evict` the oldest, in one call.
 
         Not for a tally that knows the order of its events.
         """
         y_true, y_pred, score, weight = event
         old_true, old_pred, old_score, old_weight = oldest
-        index = self.index
-        if score is None and old_score is None:
-            pass
-        elif (
-            index is not None
-            and score is not None
-            and old_score is not None
-            and self._probability is None
-            and self._moments is None
-        ):
-            index.update(y_true == 1, score, weight)
-            index.revert(old_true == 1, old_score, old_weight)
-        else:
+        if not self.plan.binary or (score is None) is not (old_score is None):
             self.update(y_true, y_pred, score, weight)
             self.evict(oldest, None)
             return
-        counts = self.confusion
-        # Of labels, what comes is often what goes.
-        if counts is not None and not (
-            y_true == old_true and y_pred == old_pred and weight == old_weight
-        ):
-            counts.update(y_true, y_pred, weight)
-            counts.revert(old_true, old_pred, old_weight)
+        if score is not None:
+            positive, old_positive = y_true == 1, old_true == 1
+            for state in self._scored:
+                state.update(positive, score, weight)
+                state.revert(old_positive, old_score, old_weight)
+        # The new event's labels often equal the old one's.
+        if y_true == old_true and y_pred == old_pred and weight == old_weight:
+            return
+        for state in self._labelled:
+            if y_pred is not None:
+                state.update(y_true, y_pred, weight)
+            if old_pred is not None:
+                state.revert(old_true, old_pred, old_weight)
 
     def take_out(self, event: tuple[Any, ...], others: Iterable[Label]) -> None:
         """:meth:`revert` where the true labels of all other events are known in their order."""
         self._remove(*event)
-        if self.succession is not None:
-            self.succession = Succession()
-            for label in others:
-                self.succession.update(label)
+        for row in self.plan.rows:
+            if row.ordered:
+                state = row.make(self.plan)
+                for label in others:
+                    state.update(label)
+                self.put(row.name, state)
 
     def _remove(self, y_true: Any, y_pred: Any, score: Any, weight: Any) -> None:
-        done: list[Any] = []
+        # How to take the event out of each state, and how to put it back.
+        steps: list[tuple[Any, Any, tuple[Any, ...]]] = []
+        if y_pred is not None:
+            given: tuple[Any, ...] = (y_true, y_pred, weight)
+            steps += [(state.revert, state.update, given) for state in self._labelled]
+        if score is not None and self.plan.binary:
+            given = (y_true == 1, score, weight)
+            steps += [(state.revert, state.update, given) for state in self._scored]
+        elif score is not None:
+            given = (y_true, score, weight, y_pred)
+            steps += [(state.remove, state.add, given) for state in self._scored]
+        done = 0
         try:
-            if y_pred is not None and self.confusion is not None:
-                self.confusion.revert(y_true, y_pred, weight)
-                done.append((self.confusion, (y_true, y_pred, weight)))
-            if score is not None:
-                for state in (
-                    self.index,
-                    self._probability,
-                    self._moments,
-                    self.class_probability,
-                    self.class_scores,
-                ):
-                    if state is not None:
-                        of_labels = () if state is not self.class_probability else (y_pred,)
-                        state.revert(y_true, score, weight, *of_labels)
-                        done.append((state, (y_true, score, weight, *of_labels)))
+            for remove, _, given in steps:
+                remove(*given)
+                done += 1
         except InputError:
-            # Another state refused: the event as a whole never came.
-            for state, event in reversed(done):
-                state.update(*event)
+            # Another state refused: the event as a whole was never counted.
+            for _, add, given in reversed(steps[:done]):
+                add(*given)
             raise
 
-    def update_many(self, batch: Batch) -> None:
-        """Count a validated batch; the same bits as its events one by one."""
+    def check_many(self, batch: Batch) -> None:
+        """Raise what :meth:`update_many` of this batch would raise; nothing is counted."""
         if not len(batch):
             return
-        binary = self.plan.task == "binary"
+        if batch.score is not None and self.plan.binary:
+            for state in self._states(self.plan.refusing["scores"]):
+                state.check_many(batch.y_true, batch.score, batch.weight)
+        elif batch.score is not None:
+            names = batch.score_labels
+            if batch.named is not None:
+                held = np.flatnonzero(np.logical_or.reduce(batch.named)).tolist()
+                names = tuple(names[column] for column in held)
+            for state in self._states(self.plan.refusing["scores"]):
+                state.check_codes(batch.y_true, batch.labels, batch.score, names, batch.weight)
+        if batch.y_pred is not None:
+            for state in self._states(self.plan.refusing["labels"]):
+                state.check_codes(*_label_columns(batch), batch.weight)
+
+    def update_many(self, batch: Batch) -> None:
+        """Count a validated batch; the same bits as its events one by one.
+
+        Raises:
+            InputError: As :meth:`check_many`; nothing is counted.
+        """
+        if not len(batch):
+            return
+        binary = self.plan.binary
         if batch.score is not None:
             if binary:
-                for state in (self.index, self._probability, self._moments):
-                    if state is not None:
-                        state.update_many(batch.y_true, batch.score, batch.weight)
+                for state in self._scored:
+                    state.update_many(batch.y_true, batch.score, batch.weight)
             else:
+                self.check_many(batch)
                 self._add_probabilities(batch)
-        if batch.y_pred is not None and self.confusion is not None:
-            if binary:
-                self.confusion.update_many(batch.y_true, batch.y_pred, batch.weight)
-            else:
-                labels = list(batch.labels)
-                self.confusion.add_codes(
-                    LabelColumn(labels, batch.y_true),
-                    LabelColumn(labels, batch.y_pred),
-                    batch.weight,
-                )
-        if self.succession is not None:
-            self.succession.update_many(batch.true_labels())
+        if batch.y_pred is not None:
+            for state in self._labelled:
+                if binary:
+                    state.update_many(batch.y_true, batch.y_pred, batch.weight)
+                else:
+                    state.add_codes(*_label_columns(batch), batch.weight)
+        for state in self._ordered:
+            state.update_many(batch.true_labels())
 
     def _add_probabilities(self, batch: Batch) -> None:
-        assert batch.score is not None
-        scores, sums = self.class_scores, self.class_probability
-        if batch.named is None:
-            given = (batch.y_true, batch.labels, batch.score, batch.score_labels, batch.weight)
-            if scores is not None:
-                scores.add_codes(*given)
-            if sums is not None:
-                sums.add_codes(*given, batch.y_pred)
+        if batch.named is not None:
+            for event in batch.events():
+                for state in self._scored:
+                    state.add(event.y_true, event.score, event.weight, event.y_pred)
             return
-        for event in batch.events():
-            if scores is not None:
-                scores.add(event.y_true, event.score, event.weight)
-            if sums is not None:
-                sums.add(event.y_true, event.score, event.weight, event.y_pred)
+        for state in self._scored:
+            state.add_codes(
+                batch.y_true,
+                batch.labels,
+                batch.score,
+                batch.score_labels,
+                batch.weight,
+                batch.y_pred,
+            )
+
+    # Other tallies
 
     def merge(self, other: Tally) -> None:
         """Add another tally's events; the other is unchanged."""
@@ -437,18 +533,10 @@ class Tally:
             getattr(self, name).subtract(getattr(other, name))
         self._forget_derived()
 
-    def _forget_derived(self) -> None:
-        if "probability" not in self.plan.keeps:
-            self._probability = None
-        if "moments" not in self.plan.keeps:
-            self._moments = None
-
     @property
     def exact(self) -> bool:
         """Whether every state holds integers only, and none knows the order of events."""
-        return self.succession is None and all(
-            getattr(self, name).exact for name in self.plan.keeps
-        )
+        return not self._ordered and all(getattr(self, name).exact for name in self.plan.keeps)
 
     def copy(self) -> Tally:
         """An independent tally of the same events."""
@@ -456,9 +544,11 @@ class Tally:
         new.merge(self)
         return new
 
+    # Reading
+
     @classmethod
     def later(cls, plan: Plan, make: Callable[[str], Any]) -> Tally:
-        """A tally for reading, whose states are made when they are first asked for.
+        """A tally for reading, whose states are made when they are first read.
 
         Args:
             plan: What it keeps.
@@ -470,64 +560,42 @@ class Tally:
         return new
 
     def support(self, state: str) -> Weight:
-        """The weight of the events that a state has seen."""
-        if state == "confusion":
-            return 0 if self.confusion is None else self.confusion.total
-        if state in ("index", "moments", "probability") and self.index is not None:
-            return self.index.positives + self.index.negatives
-        if state == "moments":
-            return (
-                0
-                if self._moments is None
-                else (self._moments.count(True) + self._moments.count(False))
-            )
-        if state == "probability":
-            return (
-                0
-                if self._probability is None
-                else (self._probability.weight + self._probability.outside)
-            )
-        if state == "class_scores":
-            return 0 if self.class_scores is None else self.class_scores.total
-        if state == "class_probability":
-            return 0 if self.class_probability is None else self.class_probability.weight
-        return 0 if self.succession is None else self.succession.events
+        """The weight of the events that a state has counted; 0 for one that is not kept."""
+        row = STATES[state]
+        if row.source in self.plan.keeps:
+            # What it would be derived from has counted the same events.
+            row = STATES[row.source]
+        return row.support(getattr(self, row.name)) if row.name in self.plan.keeps else 0
 
     @property
     def has_labels(self) -> bool:
         """Whether an event with a predicted label is in it."""
-        return bool(self.support("confusion"))
+        return self._has_fed("labels")
 
     @property
     def has_scores(self) -> bool:
         """Whether an event with a score is in it."""
-        return any(
-            self.support(state) for state in STATE_NAMES[self.plan.task] if state not in _OF_LABELS
-        )
+        return self._has_fed("scores")
+
+    def _has_fed(self, kind: str) -> bool:
+        return any(self.support(row.name) for row in self.plan.rows if row.fed_by == kind)
 
     def labels(self) -> list[Label]:
         """Every label that a state knows, sorted."""
         known: set[Label] = set()
-        for state in (self.confusion, self.class_probability, self.class_scores):
+        for state in self._states(self.plan.keeps):
             known.update(getattr(state, "labels", ()))
         return sorted(known)
+
+    # Writing and checking
 
     def to_state(self) -> dict[str, Any]:
         """Plain data of every state that the plan keeps, canonical."""
         return {name: self.form(name) for name in sorted(self.plan.keeps)}
 
     def form(self, name: str) -> dict[str, Any]:
-        """Plain data of one state that the plan keeps, for :meth:`restored`."""
-        if name == "confusion" and self.confusion is not None:
-            # The plan holds the closed list of classes, once for all tallies.
-            return self.confusion.to_state(occurring=True)
-        form: dict[str, Any] = getattr(self, name).to_state()
-        return form
-
-    @staticmethod
-    def restored(plan: Plan, name: str, kind: type[Any], form: object) -> Any:
-        """The state that :meth:`form` wrote; raises StateError."""
-        return plan.confusion().restored(form) if name == "confusion" else kind.from_state(form)
+        """Plain data of one state that the plan keeps, for :meth:`StateRow.restored`."""
+        return STATES[name].write(getattr(self, name))
 
     @classmethod
     def from_state(cls, data: dict[str, Any], plan: Plan) -> Tally:
@@ -540,11 +608,12 @@ class Tally:
             found = sorted(map(str, data)) if isinstance(data, dict) else type(data).__name__
             raise StateError(f"tally: expected the states {sorted(plan.keeps)}, got {found}")
         new = cls(plan)
-        for name in plan.keeps:
-            state = cls.restored(plan, name, type(getattr(new, name)), data[name])
+        for row in plan.rows:
+            state = row.restored(plan, data[row.name])
             if getattr(state, "bins", plan.bins) != plan.bins:
-                raise StateError(f"tally.{name}: expected {plan.bins} bins, got {state.bins}")
-            setattr(new, "_" + name if name in ("probability", "moments") else name, state)
+                raise StateError(f"tally.{row.name}: expected {plan.bins} bins, got {state.bins}")
+            setattr(new, row.name, state)
+        new._sort()
         return new
 
     def __eq__(self, other: object) -> bool:
@@ -557,15 +626,37 @@ class Tally:
     __hash__ = None  # type: ignore[assignment]
 
     def _check(self) -> None:
-        for name in self.plan.keeps:
-            getattr(self, name)._check()
-        # Float sums depend on the order of their terms.
-        if self.index is not None and self.index.exact:
-            if self._probability is not None:
-                fresh = ProbabilitySums.from_groups(self.index.groups(), self.plan.bins)
-                assert self._probability == fresh
-            if self._moments is not None:
-                assert self._moments == ScoreMoments.from_groups(self.index.groups())
+        for state in self._states(self.plan.keeps):
+            state._check()
+        for row in self.derived:
+            source = getattr(self, str(row.source))
+            # Float sums depend on the order of their terms.
+            if source.exact:
+                assert getattr(self, row.name) == row.derive(source, self.plan)
+
+
+def _label_columns(batch: Batch) -> tuple[LabelColumn, LabelColumn]:
+    """True and predicted labels of a multi-class batch."""
+    assert batch.y_pred is not None
+    labels = list(batch.labels)
+    return LabelColumn(labels, batch.y_true), LabelColumn(labels, batch.y_pred)
+
+
+class _Derived:
+    """A state that can be derived; Python calls this only where the attribute is unset."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, row: StateRow) -> None:
+        self._row = row
+
+    def __get__(self, tally: Tally | None, owner: type[Tally]) -> Any:
+        return self if tally is None else tally._missing(self._row)
+
+
+for _row in STATES.values():
+    if _row.source is not None:
+        setattr(Tally, _row.name, _Derived(_row))
 
 
 class _LaterTally(Tally):
@@ -575,17 +666,22 @@ class _LaterTally(Tally):
     times as long for every attribute, those that are set included.
     """
 
-    __slots__ = ("_make",)
-
     _make: Callable[[str], Any]
+
+    def _sort(self) -> None:
+        """No event is counted, so that no state needs to be made."""
+
+    def _missing(self, row: StateRow) -> Any:
+        if row.name not in self.plan.keeps:
+            return super()._missing(row)
+        state = self._make(row.name)
+        setattr(self, row.name, state)
+        return state
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name):
-            """A state that was put off; Python calls this for unset slots only."""
-            if name == "_make" or name not in Tally.__slots__:
+            """A state that was put off; Python calls this for unset attributes only."""
+            if name not in STATES:
                 raise AttributeError(name)
-            state = name.removeprefix("_")
-            value = self._make(state) if state in self.plan.keeps else None
-            setattr(self, name, value)
-            return value
+            return self._missing(STATES[name])

@@ -15,7 +15,7 @@ from streameval.errors import MetricError, did_you_mean, shown
 from streameval.event_time import iso_time
 from streameval.events import Label
 from streameval.intake import BinaryIntake, ClassIntake
-from streameval.lock import Lock, new_lock
+from streameval.lock import Lock, held, new_lock
 from streameval.metrics.curves import CURVES
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
 from streameval.metrics.metric import Metric, call
@@ -23,25 +23,28 @@ from streameval.metrics.registry import find, left_out, metric_names, shown_metr
 from streameval.metrics.undefined import Undefined, reason_of
 from streameval.report import ClassificationReport, Report, ReportRow, SeriesRow
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.registry import STATES
+from streameval.states.score_index import ScoreIndex
 from streameval.tally import Plan, Tally
-from streameval.windows.panes import PaneMark, PanesWindow
-from streameval.windows.window import Window
+from streameval.windows.window import PaneMark, Window
 
-__all__ = ["PaneReports", "Question", "View", "locked"]
+__all__ = ["PaneReports", "Question", "View", "compiled_reader", "locked"]
 
 _Row = TypeVar("_Row")
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
-_HOW_TO_FEED = {
-    "confusion": "labels: pass y_pred, a score= or proba= with each event",
-    "index": "scores: pass score= (or proba=) with each event",
-    "probability": "scores: pass score= (or proba=) with each event",
-    "moments": "scores: pass score= (or proba=) with each event",
-    "class_probability": "probabilities: pass proba={label: probability} with each event",
-    "class_scores": "probabilities: pass proba={label: probability} with each event",
-    "succession": "labels",
+# Name of the metric to name of the method, by state.
+_OF_SUMS: Mapping[str, str] = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "recall_macro",
+    "cohen_kappa": "cohen_kappa",
+    "f1_macro": "f1_macro",
+    "matthews_corrcoef": "matthews_corrcoef",
+    "precision_macro": "precision_macro",
+    "recall_macro": "recall_macro",
 }
+_OF_INDEX: Mapping[str, str] = {"roc_auc": "roc_auc"}
 
 
 @dataclass(slots=True)
@@ -84,23 +87,24 @@ class Question:
     def require(self, metric: str, states: Iterable[str], tally: Tally) -> None:
         """Raise MetricError where the evaluator cannot answer as it is set up and fed."""
         for state in states:
+            row = STATES[state]
             if not self.plan.serves(state):
                 how = (
                     "it depends on the order of events, which shards do not share: pass "
                     "temporal=True to the Evaluator"
-                    if state == "succession"
+                    if row.ordered
                     else "this evaluator was told to keep other metrics: add "
                     f"{metric!r} to metrics="
                 )
                 raise MetricError(f"{metric} is not kept; {how}")
             if self.later:
                 continue
-            of_labels = state in ("confusion", "succession")
-            # Before the first event nobody knows what will be fed.
+            of_labels = row.fed_by != "scores"
+            # Before the first event it is unknown what will be fed.
             if tally.has_scores and of_labels and not tally.has_labels:
-                raise MetricError(f"{metric} needs {_HOW_TO_FEED[state]}; got scores only")
+                raise MetricError(f"{metric} needs {row.how_to_feed}; got scores only")
             if tally.has_labels and not of_labels and not tally.has_scores:
-                raise MetricError(f"{metric} needs {_HOW_TO_FEED[state]}; got labels only")
+                raise MetricError(f"{metric} needs {row.how_to_feed}; got labels only")
 
     def reader(self, name: str, tally: Tally) -> Callable[[Tally], float]:
         """The metric as a function of a tally; raises MetricError for an unknown name."""
@@ -120,6 +124,30 @@ class Question:
             undefined = self.undefined
         function = metric.bind(positive=self.positive, undefined=undefined, **params)
         return _asking(function, metric.states)
+
+
+def compiled_reader(name: str, state: ConfusionCounts | ScoreIndex) -> Callable[[], float] | None:
+    """The metric of this name as a function of nothing, or None where there is none.
+
+    It is a method of a compiled state, with the bits of the metric's own function. It reads
+    the state as it then is. Where it returns nan, the metric itself may have a reason, or a
+    number.
+
+    Args:
+        name: As the registry has it, without parameters and with no number
+            in place of undefined values.
+        state: The events.
+
+    >>> compiled_reader("kappa_m", ConfusionCounts()) is None
+    True
+    """
+    source: Any
+    if isinstance(state, ConfusionCounts):
+        method, source = _OF_SUMS.get(name), state.sums
+    else:
+        method, source = _OF_INDEX.get(name), state
+    # The portable ones have no such methods.
+    return None if method is None else getattr(source, method, None)
 
 
 class _Locked(Protocol):
@@ -181,13 +209,39 @@ class View:
 
     def __getitem__(self, name: str) -> float:
         question = self._question
-        question = self._question
         with question.lock:
             tally = self._window.current()
             known = question.readers.get(name) if isinstance(name, str) else None
             reader = known or question.reader(name, tally)
             value = reader(tally)
             return value if value == value else self._named(value)
+
+    def shortcut(self, name: str) -> Callable[[], float] | None:
+        """The metric as a function of nothing, for callers that read after every event.
+
+        It is as current as the window. Where it returns nan, the view has the reason, or the
+        function has come to its end. None where there is no shorter way than the view's.
+
+        Args:
+            name: A metric that this view has answered with a number.
+        """
+        question, window = self._question, self._window
+        metric = find(name, question.plan.task)
+        if metric.also or metric.state not in ("confusion", "index"):
+            return None
+        function = metric.bind(positive=question.positive, undefined=question.undefined)
+        read: Callable[[], float] | None = None
+        current = window.current
+        if window.steady is not None:
+            # The states of a tally stay the same objects for good.
+            state = getattr(window.steady, metric.state)
+            read = compiled_reader(metric.name, state) if question.undefined is None else None
+            read = read or functools.partial(function, state)
+        elif metric.state == "confusion":
+            read = lambda: function(current().confusion)  # noqa: E731
+        else:
+            read = lambda: function(current().index)  # noqa: E731
+        return held(question.lock, read)
 
     @locked
     def value(self, /, name: str, *, undefined: float | None = None, **params: Any) -> Any:
@@ -275,8 +329,7 @@ class View:
         names = self._question.names()
         tally = self._window.current()
         self._question.require("classification_report", ("confusion",), tally)
-        counts = tally.confusion
-        assert counts is not None
+        counts: ConfusionCounts = tally.confusion
         task = "multiclass"
         families = ("precision", "recall", "f1")
         undefined = self._question.undefined
@@ -343,24 +396,17 @@ class View:
         question = self._question
         row = find(metric, question.plan.task)
         question.require(metric, row.states, self._window.current())
-        panes = getattr(self._window, "rows", None)
+        panes = self._window.series
         if panes is None:
             raise MetricError(
                 "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
             )
-        result = []
-        for pane in panes():
-            value = self._row(row, pane.tally)
-            result.append(
-                SeriesRow(
-                    iso_time(pane.start),
-                    iso_time(pane.end),
-                    value.value,
-                    value.reason,
-                    value.support,
-                )
-            )
-        return result
+        series = []
+        for mark in panes.marked():
+            value = self._row(row, panes.tally_from(mark.start))
+            times = iso_time(mark.start), iso_time(mark.end)
+            series.append(SeriesRow(*times, value.value, value.reason, value.support))
+        return series
 
     @locked
     def pane_reports(self, metrics: Sequence[str], known: PaneReports) -> PaneReports:
@@ -376,15 +422,16 @@ class View:
         """
         question = self._question
         rows = [find(name, question.plan.task) for name in metrics]
-        if not isinstance(self._window, PanesWindow):
+        panes = self._window.series
+        if panes is None:
             raise MetricError("reports of panes need a window of panes")
         reports: PaneReports = {}
-        for mark in self._window.marked():
+        for mark in panes.marked():
             before = known.get(mark.start)
             if before is not None and mark.frozen is not None and before[0].frozen is mark.frozen:
                 reports[mark.start] = before
             else:
-                tally = self._window.tally_from(mark.start)
+                tally = panes.tally_from(mark.start)
                 reports[mark.start] = mark, [self._row(metric, tally) for metric in rows]
         return reports
 
@@ -394,8 +441,7 @@ class View:
         """The confusion counts under the user's labels; a copy."""
         tally = self._window.current()
         self._question.require("confusion", ("confusion",), tally)
-        counts = tally.confusion
-        assert counts is not None
+        counts: ConfusionCounts = tally.confusion
         names = self._question.names()
         if not names:
             return counts.copy()

@@ -20,8 +20,8 @@ import numpy as np
 
 from streameval.cli import main
 from streameval.evaluator import load
-from streameval.stream.config import load_settings
-from streameval.stream.evaluators import open_evaluators
+from streameval.stream.config.evaluators import open_evaluators
+from streameval.stream.config.load import load_settings
 from streameval.stream.join.coverage import COUNTS
 from streameval.stream.store import Store, read_store
 from tests.kill_stream import Line

@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from streameval.errors import StoreError
-from streameval.stream.progress import read_progress
-from streameval.stream.sources.inbox_segments import segment_path, segments
+from streameval.stream.positions import read_positions
+from streameval.stream.sources.inbox import segment_path, segments
 from streameval.stream.store import read_store
 from tests.kill_feeds import KINDS, Feed, FilesFeed, PostsFeed, TopicsFeed
 from tests.kill_outcome import differences, outcome, true_states
@@ -248,7 +248,7 @@ def read_so_far(directory: Path) -> int:
         return 0
     try:
         with opened.reading() as connection:
-            return sum(partition.records for partition in read_progress(connection).values())
+            return sum(partition.records for partition in read_positions(connection).values())
     finally:
         opened.close()
 

@@ -28,7 +28,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from streameval.stream.batch import Position
-from streameval.stream.settings import FilesSettings
+from streameval.stream.config.settings import FilesSettings
 from streameval.stream.sources.file_marks import is_same, mark_at
 from streameval.stream.sources.files import FilesSource
 

@@ -27,7 +27,7 @@ import streameval as se
 from streameval.command_line.service import run_service
 from streameval.errors import StoreError
 from streameval.stream.backup import back_up, restore
-from streameval.stream.config import load_settings
+from streameval.stream.config.load import load_settings
 from streameval.stream.runner import Runner
 from streameval.stream.sources import inbox as inbox_module
 from streameval.stream.state_rows import merged_windows

@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 from msgspec import inspect
 
-from streameval.command_line.config_template import TEMPLATE
-from streameval.stream.config import evaluator_of, load_settings, settings_from_text
-from streameval.stream.settings import RunSettings
+from streameval.command_line.init import template
+from streameval.stream.config.evaluators import evaluator_of
+from streameval.stream.config.load import load_settings, settings_from_text
+from streameval.stream.config.settings import RunSettings
 from tests.command_runs import Command, in_process
 from tests.test_run_config import keys
 
 pytestmark = pytest.mark.backend_independent
+TEMPLATE = template()
 
 
 @pytest.fixture

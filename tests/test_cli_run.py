@@ -216,7 +216,10 @@ def test_a_check_prints_the_configuration_and_touches_nothing(here: Path, comman
         (["--set", "evaluator.threshold=high"], "evaluator.threshold"),
         (["--set", "window.0.pane=5m"], "window"),
         (["--set", "evaluator.metrics=['kappa_temporal']"], "kappa_temporal"),
-        (["--set", "evaluator.metrics=['zzz']"], "'zzz'; `streameval metrics` lists them"),
+        (
+            ["--set", "evaluator.metrics=['zzz']"],
+            "'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
+        ),
         (["--listen", "nowhere"], "serve.listen"),
     ],
 )

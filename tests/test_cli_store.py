@@ -142,7 +142,10 @@ def test_what_is_not_there(command: Command, store: str) -> None:
 def test_a_metric_that_there_is_not(command: Command, store: str) -> None:
     result = command("store", "report", store, "--metrics", "zzz")
     assert (result.code, result.out) == (2, "")
-    assert "no metric is called 'zzz'; `streameval metrics` lists them" in result.err
+    assert (
+        "no metric is called 'zzz'; streameval.metrics.METRICS and `streameval metrics` list"
+        in result.err
+    )
 
 
 def test_a_reason_that_there_is_not(command: Command, store: str) -> None:

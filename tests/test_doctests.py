@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -41,6 +42,23 @@ def test_documents(path: Path) -> None:
     result = doctest.testfile(str(path), module_relative=False, optionflags=FLAGS)
     assert result.failed == 0
     assert result.attempted > 0
+
+
+def test_the_examples_of_metrics_are_found() -> None:
+    """Also those of functions that are made from a table, with their docstrings."""
+    functions = [
+        inspect.unwrap(function)
+        for name in streameval.metrics.__all__
+        if inspect.isfunction(function := getattr(streameval.metrics, name))
+    ]
+    modules = {inspect.getmodule(function) for function in functions}
+    found = {
+        test.name
+        for module in modules
+        for test in doctest.DocTestFinder().find(module)
+        if test.examples
+    }
+    assert {f"{each.__module__}.{each.__name__}" for each in functions} - found == set()
 
 
 def test_the_public_names_have_examples() -> None:

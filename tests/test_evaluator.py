@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as reference
 
 import streameval as se
+from streameval.errors import OptionError
 from streameval.states.class_probability import ClassProbabilitySums
 
 LABELS = st.sampled_from([True, False])
@@ -414,8 +415,18 @@ def test_save_and_load(tmp_path: Path) -> None:
 
 
 def test_errors_and_undefined_values_survive_pickling() -> None:
-    error = se.InputError("score", expected="a", got="b", position=3, remedy="c")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    error = se.InputError("score", expected="a", got="b", remedy="c", remedy_code="d").at(3)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.remedy_code) == (str(error), "d")
+    for option in (
+        OptionError.requires("--worst", "--slice", remedy="add --slice FIELD"),
+        OptionError.conflicts("--proba", "--score"),
+    ):
+        twin = pickle.loads(pickle.dumps(option))
+        assert (type(twin), str(twin)) == (OptionError, str(option))
+        assert (twin.field, twin.expected, twin.got) == (option.field, option.expected, option.got)
+        assert isinstance(option, se.InputError)
+        assert str(option.at(3)) == str(option)
 
 
 def test_pickling_and_copying_give_an_independent_evaluator() -> None:

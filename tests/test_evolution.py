@@ -20,14 +20,8 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.errors import ConfigError, StoreError
 from streameval.event_time import wall_time
-from streameval.stream.config_objects import evaluator_of, window_spec_of
-from streameval.stream.evaluators import fingerprint
-from streameval.stream.evolution import evolution_of
-from streameval.stream.join.open_join import open_join
-from streameval.stream.published import Publisher
-from streameval.stream.records.decoder import RecordDecoder
-from streameval.stream.runner import Runner
-from streameval.stream.settings import (
+from streameval.stream.config.evaluators import evaluator_of, fingerprint, window_spec_of
+from streameval.stream.config.settings import (
     AlertSettings,
     EvaluatorSettings,
     FieldSettings,
@@ -35,6 +29,11 @@ from streameval.stream.settings import (
     RunSettings,
     WindowSettings,
 )
+from streameval.stream.evolution import evolution_of
+from streameval.stream.join.label_join import open_join
+from streameval.stream.records.decoder import RecordDecoder
+from streameval.stream.runner import Runner
+from streameval.stream.snapshot import Publisher
 from streameval.stream.state_rows import merged_windows
 from streameval.stream.store import Store, open_store
 from streameval.tally import Plan, Tally
@@ -184,7 +183,7 @@ def expected(model: Model, now: RunSettings, window: WindowSettings) -> Parts:
                 for event in held:
                     one.update(event.label, score=event.score, event_time=event.time)
             if one._places.timeline is not None and inside:
-                one._places.timeline.latest = inside[-1].time
+                one._places.timeline.reach(inside[-1].time)
             found |= parts_of(key, one.total._window, one.plan)
     return found
 
@@ -590,13 +589,13 @@ def test_answers_say_since_when_a_part_holds_events(tmp_path: Path) -> None:
         join = open_join(now, store, time.monotonic, wall_time)
         runner = Runner(now, store, decoder, publisher, join=join)
         runner.run([Lists(lists, runner.positions, rng, 0)])
-        published = publisher.current()
+        published = msgspec.to_builtins(publisher.current())
     assert published is not None
     since = "2023-11-14T22:13:20.000001Z"
-    specs = [window["spec"] for window in published.data["windows"]]
+    specs = [window["spec"] for window in published["windows"]]
     assert specs == [f"all events, slice country since {since}", f"all events, since {since}"]
-    reports = published.data["reports"]
+    reports = published["reports"]
     assert reports["all"]["slices_since"] == {"country": since}
     assert reports["day"]["since"] == since
     assert [reports[name]["metrics"]["accuracy"]["support"] for name in ("all", "day")] == [2, 1]
-    assert [row["support"] for row in published.data["slices"]["all"]] == [1]
+    assert [row["support"] for row in published["slices"]["all"]] == [1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streameval.tally import Plan, Tally
-from streameval.windows.frozen import freeze, thaw
+from streameval.windows.time_buckets import freeze, thaw
 from tests.laws import assert_same
 from tests.window_model import Item, binary_stream, class_stream
 

@@ -14,10 +14,9 @@ from streameval.states import score_groups
 from streameval.states.moments import ScoreMoments
 from streameval.states.portable_index import PortableScoreIndex
 from streameval.states.probability import ProbabilitySums
-from streameval.states.rolling_index import RollingScoreIndex
 
-KINDS: list[Any] = [PortableScoreIndex, se.ScoreIndex, lambda: RollingScoreIndex(100)]
-NAMES = ["portable", "in use", "rolling"]
+KINDS: list[Any] = [PortableScoreIndex, se.ScoreIndex]
+NAMES = ["portable", "in use"]
 EVENTS = st.lists(
     st.tuples(st.booleans(), st.sampled_from([n / 16 for n in range(17)])), max_size=60
 )
@@ -76,7 +75,7 @@ def test_blocks_are_the_groups_in_parts(kind: Any) -> None:
     each()
 
 
-@pytest.mark.parametrize("kind", KINDS[:2], ids=NAMES[:2])
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
 @pytest.mark.parametrize("weight", ["none", "whole", "float"])
 @pytest.mark.parametrize("most", [1, 700, 1 << 16])
 def test_blocks_of_many_leaves(

@@ -23,8 +23,14 @@ from hypothesis import strategies as st
 from streameval.errors import StoreError
 from streameval.stream.batch import Position
 from streameval.stream.sources import inbox as inbox_module
-from streameval.stream.sources.inbox import Inbox, InboxFullError, InboxSource
-from streameval.stream.sources.inbox_segments import frame_bytes, segments, sound_end
+from streameval.stream.sources.inbox import (
+    Inbox,
+    InboxFullError,
+    InboxSource,
+    frame_bytes,
+    segments,
+    sound_end,
+)
 
 pytestmark = pytest.mark.backend_independent
 

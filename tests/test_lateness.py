@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,16 +16,16 @@ from hypothesis import strategies as st
 
 from streameval.event_time import iso_time
 from streameval.serve.readiness import Readiness
-from streameval.stream.config import settings_from_text
-from streameval.stream.evaluators import fingerprint
-from streameval.stream.join.open_join import open_join
-from streameval.stream.join.saved_join import SavedJoin
+from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.load import settings_from_text
+from streameval.stream.config.settings import ServeSettings
+from streameval.stream.join.counts import SavedJoin
+from streameval.stream.join.label_join import open_join
 from streameval.stream.join.watermark import Watermark
 from streameval.stream.lateness import LateShare
-from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
-from streameval.stream.settings import ServeSettings
+from streameval.stream.snapshot import Publisher, Snapshot
 from streameval.stream.store import open_store
 from tests.command_runs import Command, in_process
 from tests.test_runner_join import Lists, Partitions
@@ -79,10 +80,13 @@ class Service:
             runner.run([Lists(lists, runner.positions, InTurn(), 0)])  # type: ignore[arg-type]
         current = publisher.current()
         assert current is not None
-        return current.data
+        data: dict[str, Any] = msgspec.to_builtins(current)
+        return data
 
     def reasons(self, data: Mapping[str, Any]) -> list[str]:
-        return Readiness(ServeSettings()).reasons(data, self.clocks.now() / 1e6)
+        snapshot = msgspec.convert(data, Snapshot)
+        found = Readiness(ServeSettings()).reasons(snapshot, self.clocks.now() / 1e6)
+        return [reason.text for reason in found]
 
 
 class InTurn:

@@ -29,7 +29,6 @@ LAYERS = [
     "places",
     "report",
     "view",
-    "short_reads",
     "slice_report",
     ("state_header", "state_codec", "state_file"),
     "saved_evaluator",
@@ -48,7 +47,7 @@ LAYERS = [
 
 # What comes with an extra is imported in one module.
 OPTIONAL = {
-    "confluent_kafka": {"stream/sources/kafka.py"},
+    "confluent_kafka": {"stream/sources/kafka_consumer.py"},
     "starlette": {"serve/app.py"},
     "uvicorn": {"serve/server.py"},
     "prometheus_client": {"serve/prometheus.py"},

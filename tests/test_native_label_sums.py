@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 import streameval as se
 from streameval.errors import InputError
-from streameval.metrics.compiled import compiled_reader
 from streameval.metrics.registry import find
 from streameval.metrics.undefined import reason_of
 from streameval.states import kept_sums
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.label_sums import LabelSums
 from streameval.states.portable_index import PortableScoreIndex
+from streameval.view import compiled_reader
 from tests.laws import LAWS, StateSpec, assert_same, check_law, columns
 
 NativeLabelSums = pytest.importorskip(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
-from streameval.stream.sources.predictions_first import PredictionsFirst
+from streameval.stream.batch import Batch, Kind, LagUnit, PartitionStatus, Position
+from streameval.stream.sources.turns import PredictionsFirst
 
 pytestmark = pytest.mark.backend_independent
 
@@ -44,6 +44,10 @@ class Sizes:
         self.closed = True
         if self.kind == "predictions":
             raise OSError("no longer there")
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        return "records"
 
     @property
     def finished(self) -> bool:

@@ -14,19 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from streameval.command_line.check import check_text
-from streameval.errors import ConfigError
-from streameval.stream.config import (
-    evaluator_of,
-    load_settings,
-    main_metrics,
-    resolved,
-    secret,
-    settings_from_text,
-    window_spec_of,
-)
-from streameval.stream.outside import resolved_secrets
-from streameval.stream.settings import (
+from streameval.command_line.run import check_text
+from streameval.errors import ConfigError, InputError
+from streameval.stream.config.address import parse_address
+from streameval.stream.config.evaluators import evaluator_of, main_metrics, window_spec_of
+from streameval.stream.config.load import load_settings, resolved, settings_from_text
+from streameval.stream.config.secrets import resolved_secrets, secret
+from streameval.stream.config.settings import (
     HttpSettings,
     JoinSettings,
     RunSettings,
@@ -67,7 +61,7 @@ REFUSED = [
         "[join]\nwiat = '1h'",
         "join.wiat: expected a key of join (wait, remember, hot), got the unkn",
     ),
-    ("[join]\nwiat = '1h'", "'wiat'; did you mean wait?"),
+    ("[join]\nwiat = '1h'", "'wiat'; did you mean 'wait'?"),
     ("[sorce]", "sorce: expected a table or key of a run (store, evaluator, "),
     ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
     ("[[window]]\nlast = 5", "window[0].last: expected a key of window[0] (name, length, "),
@@ -91,30 +85,30 @@ REFUSED = [
     ("x = " + "[" * 5000, "run.toml: expected TOML"),
     # Fields.
     ("", "fields: expected score, y_pred or proba: where a record has its prediction, got none"),
-    ("[fields]\nscore = 's'\nproba = 'p'", "fields.proba: expected it or fields.score, got both"),
+    ("[fields]\nscore = 's'\nproba = 'p'", "fields.proba conflicts with fields.score; give one of"),
     (SCORE + "[evaluator]\ntask = 'multiclass'", "fields.score: expected y_pred or proba in a mu"),
     (SCORE + "weight = 'a..b'", "fields.weight: expected names joined by dots, got 'a..b'"),
     (SCORE + "weight = 's'", "fields: expected a field of its own at 's', got one that is also"),
     (SCORE + "weight = 's.w'", "fields: expected a field of its own at 's', got one that is also"),
     (JOINED + "[fields.label]\nid = 's'", "fields: expected a field of its own at 's'"),
-    (SCORE + "time_unit = 's'", "fields.time_unit: expected it beside fields.time, got no"),
-    (SCORE + "[fields.label]\nid = 'i'", "fields.label.id: expected it beside [join], got no [jo"),
+    (SCORE + "time_unit = 's'", "fields.time_unit requires fields.time"),
+    (SCORE + "[fields.label]\nid = 'i'", "fields.label.id requires [join]"),
     (
         SCORE + "ahead = 'soon'",
         "fields.ahead: expected a duration such as 90s, 5m, 1h or 7d, got 's",
     ),
     (
         "[fields]\nscore = 's'\nid = 'id'\nahead = '31m'\n[join]\nwait = '1h'",
-        "fields.ahead: conflicts with join.wait = '1h', which allows at most 30m, got 31m: a "
+        "fields.ahead conflicts with join.wait = '1h', which allows at most 30m, got 31m: a "
         'record further ahead would make all others late; set ahead = "30m" or less, or leave',
     ),
     (
         SCORE + "ahead = '1h'\n[[window]]\nname = 'w'\nlength = '1h'\npane = '5m'",
-        "fields.ahead: conflicts with window[0].pane = '5m', which allows at most 5m, got 1h",
+        "fields.ahead conflicts with window[0].pane = '5m', which allows at most 5m, got 1h",
     ),
     (
         SCORE + "ahead = '1h'\n[[window]]\nname = 'w'\nhalf_life = '10m'",
-        "fields.ahead: conflicts with window[0].half_life = '10m', which allows at most 10m",
+        "fields.ahead conflicts with window[0].half_life = '10m', which allows at most 10m",
     ),
     (
         SCORE + "[fields.slices]\nland = 'l'",
@@ -152,7 +146,7 @@ REFUSED = [
     (SCORE + "[evaluator]\nmax_slices = 0", "evaluator.max_slices: expected a number from 1 to"),
     (
         "[fields]\ny_pred = 'p'\n[evaluator]\nmetrics = ['roc_auc']",
-        "evaluator.metrics[0]: expected fields.score or fields.proba beside it, got 'roc_auc' of",
+        "evaluator.metrics[0] requires fields.score or fields.proba; 'roc_auc' is",
     ),
     # Windows.
     ("window = []\n" + SCORE, "window: expected at least one [[window]], got none"),
@@ -160,9 +154,9 @@ REFUSED = [
     (SCORE + "[[window]]\nname = 'a'\n" * 2, "window[1].name: expected a name for each window, go"),
     (
         SCORE + "[[window]]\nname = 'a'\nlength = '1h'\nhalf_life = '1h'",
-        "window[0].half_life: expected it or length, got both",
+        "window[0].half_life conflicts with window[0].length; give one of them",
     ),
-    (SCORE + "[[window]]\nname = 'a'\npane = '1h'", "window[0].pane: expected it beside length"),
+    (SCORE + "[[window]]\nname = 'a'\npane = '1h'", "window[0].pane requires window[0].length"),
     (
         SCORE + "[[window]]\nname = 'a'\nlength = '1h'\npane = '7m'",
         "window[0].length: expected a multiple of the pane, 7m, got 1h",
@@ -187,22 +181,22 @@ REFUSED = [
     # Sources and the join.
     (
         "[fields]\nscore = 's'\n[join]",
-        "fields.id: expected where a record has its id, which the jo",
+        "fields.id: expected the field of the id by which records are",
     ),
     (JOINED + "wait = '0s'", "join.wait: expected a duration such as 90s, 5m, 1h or 7d, got '0s'"),
     (JOINED + "hot = 0", "join.hot: expected a whole number of at least 1, got 0"),
     (SCORE + "[files]", "files: expected records, or predictions and labels, got none of them"),
     (
         JOINED + "[files]\nrecords = ['a']\nlabels = ['b']",
-        "files.labels: expected it or files.records, got both",
+        "files.labels conflicts with files.records; give one of them",
     ),
     (
         SCORE + "[files]\npredictions = ['a']\nlabels = ['b']",
-        "files.predictions: expected [join], since predictions and labels come apart, got none",
+        "files.predictions requires [join]; add [join] with wait",
     ),
     (
         JOINED + "[files]\npredictions = ['a']",
-        "files.predictions: expected labels as well, from files, kafka or http, got predictions al",
+        "files.predictions requires labels, from this source or another",
     ),
     (SCORE + "[kafka]\nrecords = 'a'", 'kafka.properties: expected "bootstrap.servers", the brok'),
     (
@@ -227,19 +221,19 @@ REFUSED = [
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5",
-        "alert[0].metric: requires [join]; without it every record brings its label",
+        "alert[0].metric requires [join]; without it every record holds its label",
     ),
     (
         JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nwindow = 'all'",
-        "alert[0].window: conflicts with alert[0].metric = 'label_coverage', which is of all",
+        "alert[0].window conflicts with alert[0].metric = 'label_coverage', which is of all",
     ),
     (
         JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nslice = {a = 1}",
-        "alert[0].slice: conflicts with alert[0].metric = 'label_coverage', which is of all",
+        "alert[0].slice conflicts with alert[0].metric = 'label_coverage', which is of all",
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nwindow = 'al'",
-        "alert[0].window: expected one of all, got 'al'; did you mean all?",
+        "alert[0].window: expected one of all, got 'al'; did you mean 'all'?",
     ),
     (
         SCORE + "[evaluator]\nslices = ['a', ['a', 'b']]\n"
@@ -263,7 +257,7 @@ REFUSED = [
     (SCORE + "[serve]\ntoken = ''", "serve.token: expected a token, got an empty text"),
     (
         SCORE + "[serve]\nenabled = false",
-        "serve.enabled: expected true beside the source http, got",
+        "http requires serve.enabled = true",
     ),
     (
         SCORE + "[webhook]\nurl = 'ftp://a'",
@@ -649,3 +643,87 @@ def test_the_page_lists_every_key_with_its_default() -> None:
     rows = re.findall(r"^\| `([a-z_.]+)` \| (.+?) \| .+ \|$", PAGE.read_text("utf-8"), re.MULTILINE)
     wanted = [(key, default_text(field)) for key, field in keys(inspect.type_info(RunSettings))]
     assert rows == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "loopback"),
+    [
+        ("127.0.0.1:8642", ("127.0.0.1", 8642), True),
+        ("127.1.2.3:1", ("127.1.2.3", 1), True),
+        ("[::1]:0", ("::1", 0), True),
+        ("localhost:0", ("localhost", 0), True),
+        ("LOCALHOST:1", ("LOCALHOST", 1), True),
+        ("localhost.:1", ("localhost.", 1), True),
+        ("localhost.evil.com:1", ("localhost.evil.com", 1), False),
+        ("0.0.0.0:65535", ("0.0.0.0", 65535), False),
+        ("[::]:80", ("::", 80), False),
+        ("host:00080", ("host", 80), False),
+        (":8642", None, False),
+        ("", None, False),
+        ("8642", None, False),
+        ("localhost", None, False),
+        ("localhost:", None, False),
+        ("::1:80", None, False),
+        ("[]:80", None, False),
+        ("a b:1", None, False),
+        (" :1", None, False),
+        ("a:65536", None, False),
+        ("a:000001", None, False),
+        ("a:-1", None, False),
+        ("a:\u0661", None, False),
+        ("a:1 ", None, False),
+    ],
+)
+def test_addresses_to_listen_on(text: str, address: tuple[str, int] | None, loopback: bool) -> None:
+    if address is None:
+        with pytest.raises(InputError, match=r"serve\.listen: expected HOST:PORT"):
+            parse_address(text)
+        assert "serve.listen: expected HOST:PORT" in refusal(SCORE, f'serve.listen="{text}"')
+        return
+    found = parse_address(text)
+    assert (found, found.loopback) == (address, loopback)
+    # The configuration and the server have one rule.
+    token = 'serve.token="a token of more than 16"'
+    assert read(SCORE, f'serve.listen="{text}"', token).serve.listen == text
+    assert parse_address(str(found)) == found
+
+
+def test_a_key_that_looks_like_a_path_of_msgspec() -> None:
+    assert refusal("'x` - at `$.join' = 1").startswith("run.toml: ")
+    assert refusal("[join]\n'x` - at `$.a[...].b' = 1").startswith("run.toml: ")
+
+
+def test_the_key_of_a_free_table_is_named() -> None:
+    assert "fields.slices.b: expected text, got 5" in refusal("[fields.slices]\na = 'x'\nb = 5")
+    assert "alert[0].slice.k: expected text or a whole number, got a list" in refusal(
+        "[[alert]]\nname = 'a'\nmetric = 'f1'\nslice = {j = 1, k = []}"
+    )
+    assert "join.hot: expected a whole number of at least 1, got -99999999999999999999" in refusal(
+        "[join]\nhot = -99999999999999999999"
+    )
+
+
+WINDOW = "[[window]]\nname = 'w'\n"
+DURATIONS = {
+    "checkpoint.every": (SCORE + "[checkpoint]\nevery = '{}'", False),
+    "serve.ready_checkpoint_age": (SCORE + "[serve]\nready_checkpoint_age = '{}'", False),
+    "fields.ahead": (SCORE + "ahead = '{}'", True),
+    "join.wait": (JOINED + "wait = '{}'", False),
+    "join.remember": (JOINED + "remember = '{}'", True),
+    "webhook.timeout": (SCORE + "[webhook]\nurl = 'http://a'\ntimeout = '{}'", False),
+    "window[0].length": (SCORE + WINDOW + "length = '{}'", False),
+    "window[0].pane": (SCORE + WINDOW + "length = '1h'\npane = '{}'", False),
+    "window[0].lateness": (SCORE + WINDOW + "length = '1h'\nlateness = '{}'", True),
+    "window[0].retain": (SCORE + WINDOW + "length = '1h'\nretain = '{}'", False),
+    "window[0].half_life": (SCORE + WINDOW + "half_life = '{}'", False),
+    "alert[0].for": (SCORE + "[[alert]]\nname='a'\nmetric='f1'\nbelow=1\nfor='{}'", True),
+}
+
+
+@pytest.mark.parametrize("key", DURATIONS)
+def test_every_duration_is_checked(key: str) -> None:
+    text, zero = DURATIONS[key]
+    for wrong in ("soon", "", "5", "99999999999w", *(() if zero else ("0s",))):
+        refused = refusal(text.format(wrong))
+        assert f"{key}: expected a duration such as 90s, 5m, 1h or 7d, got" in refused
+    read(text.format("0s" if zero else "1h" if key != "window[0].retain" else "1d"))

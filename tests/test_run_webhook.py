@@ -14,7 +14,7 @@ import pytest
 
 from streameval.errors import ConfigError
 from streameval.stream.alerts import AlertBook, Observed, Transition
-from streameval.stream.settings import AlertSettings, WebhookSettings
+from streameval.stream.config.settings import AlertSettings, WebhookSettings
 from streameval.stream.webhook import Webhook
 
 pytestmark = pytest.mark.backend_independent

@@ -16,8 +16,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -133,7 +135,8 @@ def test_healthz_needs_no_thread() -> None:
     with serving() as running:
         newest = running.publisher.current()
         assert newest is not None
-        newest.data = Slow(newest.data)
+        slow: Any = Slow(newest.reports)
+        running.publisher.publish(msgspec.structs.replace(newest, reports=slow))
         request = b"GET /api/report HTTP/1.1\r\nHost: localhost\r\n\r\n"
         # Starlette answers in 40 threads.
         with attack(running, 60, request):

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from streameval.serve.limits import LIMITS
-from streameval.stream.settings import HttpSettings
+from streameval.stream.config.settings import HttpSettings
 from streameval.stream.sources.inbox import Inbox, InboxSource
 from tests.published_sample import HOSTILE
 from tests.serve_runs import Box, raw, serving

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 import streameval
-from streameval.serve.label_text import label_text
+from streameval.serve.prometheus import label_text
 from tests.published_sample import HOSTILE, published_data
 from tests.serve_runs import NOW, Running, serving
 
@@ -88,7 +89,7 @@ def test_promtool_can_say_something() -> None:
 
 def test_the_values_are_the_snapshots(running: Running) -> None:
     samples = parsed(scrape(running))
-    data = running.publisher.current().data  # type: ignore[union-attr]
+    data = msgspec.to_builtins(running.publisher.current())
     for window in data["windows"]:
         name = window["name"]
         for metric, row in data["reports"][name]["metrics"].items():
@@ -123,7 +124,7 @@ def test_the_values_are_the_snapshots(running: Running) -> None:
 
 def test_slices_are_capped_by_support(running: Running) -> None:
     samples = parsed(scrape(running))
-    data = running.publisher.current().data  # type: ignore[union-attr]
+    data = msgspec.to_builtins(running.publisher.current())
     for window, rows in data["slices"].items():
         largest = sorted((row["support"] for row in rows), reverse=True)[:50]
         shown = [

@@ -19,12 +19,11 @@ from hypothesis import strategies as st
 
 from streameval.errors import ConfigError
 from streameval.stream.batch import Position
-from streameval.stream.settings import FilesSettings
+from streameval.stream.config.settings import FilesSettings
 from streameval.stream.sources import followed_file
 from streameval.stream.sources.file_marks import LogFile
 from streameval.stream.sources.files import FilesSource
-from streameval.stream.sources.followed_file import FollowedFile
-from streameval.stream.sources.lines import next_lines
+from streameval.stream.sources.followed_file import FollowedFile, next_lines
 from tests.model_files import course
 
 pytestmark = pytest.mark.backend_independent

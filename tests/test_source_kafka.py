@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -17,15 +18,18 @@ from confluent_kafka.admin import NewPartitions
 
 from streameval.errors import ConfigError, SourceError
 from streameval.stream.batch import Batch, Position
-from streameval.stream.evaluators import fingerprint
-from streameval.stream.published import Publisher
+from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.secrets import secret as secret_value
+from streameval.stream.config.settings import FieldSettings, KafkaSettings, RunSettings
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
-from streameval.stream.secret_values import secret as secret_value
-from streameval.stream.settings import FieldSettings, KafkaSettings, RunSettings
-from streameval.stream.sources.kafka import KafkaSource
-from streameval.stream.sources.kafka_partitions import Partition, is_known
-from streameval.stream.sources.kafka_properties import KafkaProperties
+from streameval.stream.snapshot import Publisher
+from streameval.stream.sources.kafka_consumer import (
+    KafkaProperties,
+    KafkaSource,
+    Partition,
+    is_known,
+)
 from streameval.stream.store import open_store
 from tests.apache_kafka import AbsentError, ApacheKafka
 from tests.brokers import Broker, Tansu, free_port, running_broker
@@ -590,6 +594,6 @@ def test_what_was_missed_is_published_when_all_is_well_again(
     assert runner.events == 1
     snapshot = publisher.current()
     assert snapshot is not None
-    (row,) = snapshot.data["partitions"]
+    (row,) = msgspec.to_builtins(snapshot.partitions)
     assert (row["position"], row["lag"], row["problem"]) == ({"offset": 1}, 0, "")
     assert "expected to read on at offset 70" in row["missed"]

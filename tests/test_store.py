@@ -13,15 +13,15 @@ import pytest
 
 from streameval.errors import ConfigError, StoreError
 from streameval.stream.batch import BadEvent, Batch
-from streameval.stream.evaluators import fingerprint
-from streameval.stream.progress import Progress
-from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
-from streameval.stream.settings import (
+from streameval.stream.config.evaluators import fingerprint
+from streameval.stream.config.settings import (
     JoinSettings,
     QuarantineSettings,
     RunSettings,
     WindowSettings,
 )
+from streameval.stream.positions import Positions
+from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
 from streameval.stream.store import open_store, read_store
 
 pytestmark = pytest.mark.backend_independent
@@ -234,21 +234,21 @@ def test_a_store_is_private(path: str, umask: int, caplog: pytest.LogCaptureFixt
 
 def test_positions(path: str) -> None:
     store = open_store(path, SETUP)
-    progress = Progress(store.connection)
-    progress.advance("a", {"offset": 5, "head": "x"}, 2, 7)
-    progress.advance("a", {"offset": 9, "head": "x"}, 1, 6)
-    progress.advance("b", {"offset": 0}, 0, None)
+    positions = Positions(store.connection)
+    positions.advance("a", {"offset": 5, "head": "x"}, 2, 7)
+    positions.advance("a", {"offset": 9, "head": "x"}, 1, 6)
+    positions.advance("b", {"offset": 0}, 0, None)
     with store.transaction():
-        assert progress.write() == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+        assert positions.write() == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
     with store.transaction():
-        assert progress.write() == {}
-    again = Progress(store.connection)
-    assert again.positions == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+        assert positions.write() == {}
+    again = Positions(store.connection)
+    assert again.next_to_read == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
     assert (again.partitions["a"].records, again.partitions["a"].newest) == (3, 7)
     assert again.newest == 7
     store.connection.execute("UPDATE positions SET position = '[1' WHERE partition = 'a'")
     with pytest.raises(StoreError, match="the position of partition 'a' is damaged"):
-        Progress(store.connection)
+        Positions(store.connection)
     store.close()
 
 

@@ -32,22 +32,24 @@ def demo(
         str,
         typer.Option(
             help="Seconds of flights in a second; 3600 is an hour in a second; "
-            f"{_FASTEST}: as fast as it goes."
+            f"{_FASTEST}: as fast as possible."
         ),
     ] = "7200",
-    days: Annotated[int | None, typer.Option(help="Only the first so many days.")] = None,
+    days: Annotated[int | None, typer.Option(help="Days to replay; all by default.")] = None,
     stop_after: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help='End after, such as "30s".')
+        str | None,
+        typer.Option("--for", metavar="DURATION", help='Duration, such as "30s".'),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Port of the dashboard; 8642 if it is free. 0 is any.")
+        int | None,
+        typer.Option(help="Port of the dashboard; 8642 by default if it is free, 0 for any."),
     ] = None,
     directory: Annotated[
         str | None,
-        typer.Option(help="Keep configuration and store here; otherwise they go at the end."),
+        typer.Option(help="Directory of configuration and store; deleted at the end by default."),
     ] = None,
 ) -> None:
-    """Replay a year of flights through a run of its own, with the dashboard open.
+    """Replay a year of flights through a run, with the dashboard open.
 
     Flights are predicted at departure by an online model and labelled hours
     later. Ctrl-C ends it with the report.
@@ -56,7 +58,7 @@ def demo(
     rate = _rate(speed)
     flights, session, posting = _parts()
     with ExitStack() as stack:
-        # The run is a process of its own and would outlive this one.
+        # The run is another process and would outlive this one.
         stack.enter_context(_terminated_as_interrupted())
         if directory is None:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streameval-")))
@@ -84,7 +86,7 @@ def demo(
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does."""
+    """SIGTERM is handled as Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -108,7 +110,7 @@ def _rate(speed: str) -> float | None:
 
 
 def _parts() -> list[Any]:
-    """The demo's modules; they need packages that come with an extra."""
+    """The demo's modules; they require packages of an extra."""
     names = ("flights", "session", "replay")
     try:
         return [importlib.import_module(f"streameval.demo.{name}") for name in names]
@@ -118,7 +120,7 @@ def _parts() -> list[Any]:
 
 
 def _replay(posts: Any, total: int) -> Any:
-    """Post everything, under a bar; what was posted, or None where nothing was."""
+    """Post everything with a progress bar; the last post, or None."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}", markup=False),

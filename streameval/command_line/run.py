@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from streameval.command_line.check import check_text
-from streameval.command_line.stdout import write
-from streameval.stream.config import load_settings
+from streameval.command_line.output import write
+from streameval.stream.config.evaluators import kind_of_settings, main_metrics, window_spec_of
+from streameval.stream.config.load import load_settings, resolved
+from streameval.stream.config.secrets import check_store, resolved_secrets
+from streameval.stream.config.settings import RunSettings, WindowSettings
+from streameval.stream.evolution import evolution_of
 from streameval.stream.one_line_log import log_to_stderr
+from streameval.stream.store import read_store
 
-__all__ = ["run"]
+__all__ = ["check_text", "run", "window_text"]
 
 
 def run(
@@ -80,3 +86,55 @@ def _confirmed(named: Sequence[str], drops: Mapping[str, str]) -> Sequence[str]:
         if name not in named and not typer.confirm(f"{text} will be dropped: go on?", err=True):
             return named
     return [*drops]
+
+
+def check_text(
+    settings: RunSettings,
+    environment: Mapping[str, str] = os.environ,
+    dropped: Collection[str] = (),
+) -> str:
+    """The settings with defaults filled in and secrets hidden, and what a run does with them.
+
+    The rest is in comments, so that the text is a configuration again. It includes
+    the changes to an existing store, which is only read.
+
+    Raises:
+        ConfigError: A secret or the store's directory does not exist, or the store cannot be
+            continued with these settings.
+        StoreError: The store cannot be read.
+
+    >>> print(check_text(RunSettings()).splitlines()[1])
+    # window all: every event
+    """
+    check_store(settings.store)
+    resolved_secrets(settings, environment)
+    lines = ["# This can be run. Defaults are filled in, secrets are hidden."]
+    lines += [f"# window {w.name}: {window_text(settings, w)}" for w in settings.window]
+    lines.append(f"# slices are shown with: {', '.join(main_metrics(settings))}")
+    if os.path.exists(settings.store):
+        lines += [f"# store {settings.store}: {line}" for line in _changes(settings, dropped)]
+    return "\n".join([*lines, "", resolved(settings)])
+
+
+def _changes(settings: RunSettings, dropped: Collection[str]) -> list[str]:
+    """The changes that a run would make to its store."""
+    store = read_store(settings.store)
+    try:
+        with store.reading() as connection:
+            now = time.time_ns() // 1_000
+            found = evolution_of(store.path, connection, settings, now)
+    finally:
+        store.close()
+    return found.lines + [
+        f"{text} would be dropped" + ("" if name in dropped else f"; needs --drop {name}")
+        for name, text in found.drops.items()
+    ]
+
+
+def window_text(settings: RunSettings, window: WindowSettings) -> str:
+    """A window in a few words.
+
+    >>> window_text(RunSettings(), WindowSettings(name="hour", length="1h", pane="5m"))
+    'the last 1h in panes of 5m, each taking events until 1h after its end'
+    """
+    return kind_of_settings(window).words(window_spec_of(window, settings.join))

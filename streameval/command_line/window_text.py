@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Iterable
 
 from streameval.errors import InputError, shown
-from streameval.event_time import LATEST
 from streameval.slices import Slicer
-from streameval.windows import Fading, Last, Panes
-from streameval.windows.panes import MAX_PANES
-from streameval.windows.window import WindowSpec
+from streameval.windows.kinds import KINDS, window_forms
+from streameval.windows.window import WindowKind, WindowSpec
 
 __all__ = ["Dimensions", "parse_slices", "parse_window"]
 
 Dimensions = tuple[tuple[str, ...], ...]
 """Names of the fields that make each kind of slice."""
-
-_FORMS = "last:10000, panes:1h, panes:1h/5m,lateness=10m,retain=7d, fading:6h or fading:1000"
 
 
 def parse_window(text: str, *, all_panes: bool = False) -> WindowSpec:
@@ -35,22 +30,25 @@ def parse_window(text: str, *, all_panes: bool = False) -> WindowSpec:
     >>> parse_window("panes:1h/5m,lateness=10m").panes
     12
     """
-    kind, _, rest = text.strip().partition(":")
+    name, _, rest = text.strip().partition(":")
     value, *options = (part.strip() for part in rest.split(","))
+    kind = KINDS.get(name)
+    sizes = [part.strip() for part in value.split("/")]
     try:
-        if kind == "last" and value.isdecimal() and not options:
-            return Last(int(value))
-        if kind == "fading" and value and not options:
-            return Fading(int(value) if value.isdecimal() else value)
-        if kind == "panes" and value:
-            length, slash, pane = value.partition("/")
-            steps = pane.strip() if slash else None
-            spec = Panes(length.strip(), steps, **_pane_options(options))
-            if all_panes and spec.retain is None:
-                most = min(MAX_PANES, LATEST // spec.pane_us) * spec.pane_us
-                retain = timedelta(microseconds=max(most, spec.retain_us))
-                spec = replace(spec, retain=retain)
-            return spec
+        if (
+            kind is not None
+            and value
+            and len(sizes) <= len(kind.sizes)
+            and (value.isdecimal() or kind.clock != "events")
+            and (kind.named or not options)
+        ):
+            count = kind.clock != "time" and value.isdecimal()
+            given = {
+                option: int(size) if count else size
+                for option, size in zip(kind.sizes, sizes, strict=False)
+            }
+            spec: WindowSpec = kind.spec(**given, **_named(options, kind))
+            return spec if kind.widest is None or not all_panes else kind.widest(spec)
     except InputError as error:
         if error.field == "--window":
             raise
@@ -60,17 +58,23 @@ def parse_window(text: str, *, all_panes: bool = False) -> WindowSpec:
         raise InputError(
             "--window", expected=error.expected, got=error.got, remedy=remedy
         ) from None
-    raise InputError("--window", expected=_FORMS, got=shown(text))
+    raise InputError("--window", expected=_or(window_forms()), got=shown(text))
 
 
-def _pane_options(options: list[str]) -> dict[str, str]:
+def _or(forms: Iterable[str]) -> str:
+    *others, last = forms
+    return f"{', '.join(others)} or {last}"
+
+
+def _named(options: list[str], kind: WindowKind) -> dict[str, str]:
     given: dict[str, str] = {}
     for option in options:
         name, _, value = (part.strip() for part in option.partition("="))
-        if name not in ("lateness", "retain") or not value or name in given:
+        if name not in kind.named or not value or name in given:
+            each = " and ".join(f"{known}=DURATION" for known in kind.named)
             raise InputError(
                 "--window",
-                expected="lateness=DURATION and retain=DURATION, each once, after panes:LENGTH",
+                expected=f"{each}, each once, after {kind.name}:{kind.sizes[0].upper()}",
                 got=shown(option),
             )
         given[name] = value

@@ -1,12 +1,11 @@
-"""The edge of an evaluator: raw arguments become validated events and batches.
+"""Input of an evaluator: raw arguments become validated events and batches.
 
-Behind this package labels, scores and weights are canonical. Names of labels
-that are new are only remembered once the whole call has proved good, so a
-refused call leaves no trace.
+Behind this package labels, scores and weights are canonical. New labels are
+registered only after the whole call was validated, so a rejected call changes
+nothing.
 """
 
 from streameval.intake.binary import BinaryIntake
 from streameval.intake.classes import ClassIntake
-from streameval.intake.event_fields import EventFields
 
-__all__ = ["BinaryIntake", "ClassIntake", "EventFields"]
+__all__ = ["BinaryIntake", "ClassIntake"]

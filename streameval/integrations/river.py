@@ -23,7 +23,6 @@ except ImportError:
 
 __all__ = ["RiverMetric"]
 
-_LABEL_STATES = frozenset({"confusion", "succession"})
 _TASKS: tuple[Task, ...] = ("binary", "multiclass")
 _EVALUATOR_OPTIONS = frozenset(inspect.signature(Evaluator).parameters) - {"metrics"}
 
@@ -72,7 +71,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         self._options = {key: value for key, value in given if key in _EVALUATOR_OPTIONS}
         self._params = {key: value for key, value in given if key not in _EVALUATOR_OPTIONS}
         tasks = self._tasks()
-        of_labels = self._found(tasks[0]).state in _LABEL_STATES
+        of_labels = not self._found(tasks[0]).needs_scores
         told_binary = bool({"positive", "threshold"} & set(self._options))
         self._undecided = len(tasks) > 1 and not of_labels and not told_binary
         self._positive = self._options.get("positive", True)

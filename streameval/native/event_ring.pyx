@@ -105,7 +105,12 @@ cdef class NativeEventRing:
         self._threshold = threshold
 
     def serve(self, tally):
-        """Count into the states of a tally from now on; None closes the short way."""
+        """Count into the states of a tally from now on; None closes the short way.
+
+        So does a tally of other states than those that are compiled.
+        """
+        if tally is not None and not tally.plan.compiled:
+            tally = None
         self._tally = tally
         self._counts = None if tally is None else tally.confusion
         self._index = None if tally is None else tally.index
@@ -157,8 +162,8 @@ cdef class NativeEventRing:
             return False
         if index is not None and not index._plain:
             return False
-        # States that were derived when somebody asked, and are kept current since.
-        if self._tally._probability is not None or self._tally._moments is not None:
+        # States that were derived at a read, and are kept current since.
+        if self._tally.derived:
             return False
         full = self._ring.size() >= self._most
         self._ring.reserve(1)

@@ -85,7 +85,6 @@ class KeySlots {
 
     // Takes a free slot; there has to be room.
     void take(KeySlot* slot, PyObject* key, Py_hash_t hash, PyObject* value) {
-        untrack_plain(value, kDepth);
         Py_INCREF(key);
         Py_INCREF(value);
         slot->hash = hash;
@@ -95,7 +94,6 @@ class KeySlots {
     }
 
     void replace(KeySlot* slot, PyObject* value) {
-        untrack_plain(value, kDepth);
         PyObject* before = slot->value;
         Py_INCREF(value);
         slot->value = value;
@@ -115,23 +113,6 @@ class KeySlots {
     }
 
    private:
-    // Tuples within tuples that are looked into.
-    static constexpr int kDepth = 3;
-
-    // Takes tuples that cannot be part of a cycle out of the collector's sight, as it would
-    // do itself once it had looked at each: a table holds hundreds of thousands, and by then
-    // they are out of the cache. False where a value may be part of one.
-    static bool untrack_plain(PyObject* value, int depth) {
-        if (!PyObject_IS_GC(value)) return true;
-        if (!PyTuple_CheckExact(value)) return false;
-        if (!PyObject_GC_IsTracked(value)) return true;
-        if (depth == 0) return false;
-        for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(value); ++n)
-            if (!untrack_plain(PyTuple_GET_ITEM(value, n), depth - 1)) return false;
-        PyObject_GC_UnTrack(value);
-        return true;
-    }
-
     // Of two texts: no code of theirs runs, and nothing is raised.
     static bool equal(PyObject* left, PyObject* right) {
         return PyUnicode_Compare(left, right) == 0;

@@ -464,7 +464,24 @@ cdef class NativeScoreIndex:
         elif not self._tree.remove(positive, score, weight):
             raise never_came("score", score)
 
+    def check(self, positive, score, weight=1):
+        """Raise what ``update`` of a validated event would raise; nothing is counted.
+
+        That is InputError for whole weights of one class beyond 2⁶² − 1.
+        """
+        if self._portable is None and type(weight) is not float:
+            self._wait()
+            check_total(self._tree_total(positive), weight)
+
     # Many events ----------------------------------------------------------
+
+    def check_many(self, positive, score, weight=None):
+        """``check`` of validated columns."""
+        if self._portable is not None or not (weight is None or weight.dtype == np.int64):
+            return
+        self._wait()
+        for total, chosen in ((self.positives, positive), (self.negatives, ~positive)):
+            check_total(total, int(chosen.sum()) if weight is None else exact_sum(weight[chosen]))
 
     def update_many(self, positive, score, weight=None):
         """Count many events given as columns: lists, arrays or series of one length.

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from urllib.parse import parse_qs
 
 from streameval.errors import ConfigError
-from streameval.serve.address import Address
 from streameval.serve.asgi import Scope, header
 from streameval.serve.fault import RefusedError
 from streameval.serve.limits import Limits
-from streameval.stream.outside import check_token
+from streameval.stream.config.address import Address
+from streameval.stream.config.secrets import check_token
 
 __all__ = ["COOKIE", "LOGIN_STYLE_HASH", "Access", "WrongTokens", "login_page"]
 

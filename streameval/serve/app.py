@@ -11,20 +11,18 @@ import msgspec
 
 from streameval import __version__
 from streameval.errors import MissingExtraError, StoreError, shown
-from streameval.serve import answers
+from streameval.serve.answers import ENDPOINTS, Accepted, Alive, Endpoint, Ready, status
 from streameval.serve.asgi import JSON, App, Receive, Scope, Send, header, respond
 from streameval.serve.asking import Asking
 from streameval.serve.fault import RefusedError
 from streameval.serve.limits import Limits
 from streameval.serve.live import Live
-from streameval.serve.posted import Room, check_lines, one_line_each, read_body
+from streameval.serve.posted import Postbox, PostKind, Room, check_lines, one_line_each, read_body
 from streameval.serve.prometheus import CONTENT_TYPE, Exposition
 from streameval.serve.readiness import Readiness
-from streameval.serve.seams import Data, Postbox, PostKind, Publisher
-from streameval.serve.slice_rows import slices
 from streameval.serve.static_files import StaticFiles
-from streameval.serve.status import status
-from streameval.stream.settings import HttpSettings, ServeSettings
+from streameval.stream.config.settings import HttpSettings, ServeSettings
+from streameval.stream.snapshot import Publisher
 
 try:
     from starlette.applications import Starlette
@@ -36,19 +34,6 @@ except ImportError:
     raise MissingExtraError("serving", package="starlette", extra="serve") from None
 
 __all__ = ["application"]
-
-_ANSWERS: dict[str, Callable[..., answers.Answer]] = {
-    "/api/view": answers.view,
-    "/api/report": answers.report,
-    "/api/curves/{name}": answers.curve,
-    "/api/series/{metric}": answers.series,
-    "/api/confusion": answers.confusion,
-    "/api/slices": slices,
-    "/api/quarantine": answers.quarantine,
-    "/api/join": answers.join,
-    "/api/partitions": answers.partitions,
-    "/api/alerts": answers.alerts,
-}
 
 
 def application(
@@ -90,23 +75,20 @@ def application(
         version=__version__,
     )
 
-    def newest() -> Data | None:
-        published = publisher.current()
-        return None if published is None else published.data
-
     # Coroutines: they are answered while every thread is at work on other requests.
     async def healthz(request: Request) -> Response:
-        return _json({"alive": True})
+        return _json(Alive(True))
 
     async def readyz(request: Request) -> Response:
-        reasons = readiness.reasons(newest(), clock())
-        # The reasons name partitions: not for those who have not shown the token.
-        told = reasons if request.scope.get("streameval.allowed") else []
-        return _json({"ready": not reasons, "reasons": told}, 503 if reasons else 200)
+        reasons = readiness.reasons(publisher.current(), clock())
+        # The reasons name partitions: they are shown with the token only.
+        allowed = request.scope.get("streameval.allowed")
+        texts = [reason.text for reason in reasons] if allowed else []
+        return _json(Ready(not reasons, texts), 503 if reasons else 200)
 
     def about(request: Request) -> Response:
-        Asking(request.query_params.multi_items()).finish()
-        data, now = newest(), clock()
+        Asking(request.query_params.multi_items())
+        data, now = publisher.current(), clock()
         reasons = readiness.reasons(data, now)
         posts = inbox is not None and http is not None
         return _json(status(data, now=now, started=started, reasons=reasons, posts=posts))
@@ -117,7 +99,7 @@ def application(
     def file(request: Request) -> Response:
         return _file(files, request.path_params["name"], request)
 
-    routes = [Route(path, _answering(newest, answer)) for path, answer in _ANSWERS.items()]
+    routes = [Route(path, _answering(publisher, one)) for path, one in ENDPOINTS.items()]
     routes += [
         Route("/", lambda request: _file(files, "index.html", request)),
         Route("/static/{name}", file),
@@ -154,13 +136,11 @@ def _json(content: object, code: int = 200, headers: dict[str, str] | None = Non
     )
 
 
-def _answering(
-    newest: Callable[[], Data | None], answer: Callable[..., answers.Answer]
-) -> Callable[[Request], Response]:
+def _answering(publisher: Publisher, described: Endpoint) -> Callable[[Request], Response]:
     # Not a coroutine: Starlette runs it in a thread, so that sorting ten thousand
     # slices does not hold up the posts.
     def endpoint(request: Request) -> Response:
-        data = newest()
+        data = publisher.current()
         if data is None:
             raise RefusedError(
                 503,
@@ -170,8 +150,8 @@ def _answering(
                 remedy="ask again in a second",
                 headers=(("retry-after", "1"),),
             )
-        asking = Asking(request.query_params.multi_items())
-        return _json(answer(data, asking, *request.path_params.values()))
+        query = request.query_params.multi_items()
+        return _json(described.answer(data, query, *request.path_params.values()))
 
     return endpoint
 
@@ -207,7 +187,7 @@ def _taking(
                     remedy="nothing of this body was taken; send it again later",
                     headers=(("retry-after", "5"),),
                 ) from None
-        return _json({"accepted": accepted}, 202)
+        return _json(Accepted(accepted), 202)
 
     return take
 

@@ -6,7 +6,22 @@ import msgspec
 
 from streameval.errors import StreamevalError
 
-__all__ = ["RefusedError"]
+__all__ = ["Error", "RefusedError"]
+
+
+class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was expected, what was received, where, and what to do about it."""
+
+    expected: str
+    got: str
+    where: str
+    remedy: str
+
+
+class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of every answer that is an error."""
+
+    error: Fault
 
 
 class RefusedError(StreamevalError):
@@ -44,10 +59,5 @@ class RefusedError(StreamevalError):
 
     def body(self) -> bytes:
         """The answer's JSON."""
-        error = {
-            "expected": self.expected,
-            "got": self.got,
-            "where": self.where,
-            "remedy": self.remedy,
-        }
-        return msgspec.json.encode({"error": error})
+        fault = Fault(self.expected, self.got, self.where, self.remedy)
+        return msgspec.json.encode(Error(fault))

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from streameval.errors import shown
 from streameval.serve.access import LOGIN_STYLE_HASH, Access, WrongTokens, login_page
-from streameval.serve.address import client_of, is_loopback
 from streameval.serve.asgi import App, Message, Receive, Scope, Send, header, respond
 from streameval.serve.fault import RefusedError
 from streameval.serve.limits import Limits
 from streameval.serve.posted import Room, read_body
+from streameval.stream.config.address import client_of, is_loopback
 
 __all__ = ["SECURITY_HEADERS", "Guard"]
 

@@ -10,7 +10,7 @@ import msgspec
 from streameval.serve.answers import compact
 from streameval.serve.asgi import Receive, Send
 from streameval.serve.fault import RefusedError
-from streameval.serve.seams import Publisher
+from streameval.stream.snapshot import Publisher
 
 __all__ = ["Live"]
 
@@ -67,12 +67,12 @@ class Live:
         seen: int | None = None
         while not self._ending.is_set():
             newest = self._publisher.current()
-            if newest is None or newest.data["sequence"] == seen:
+            if newest is None or newest.sequence == seen:
                 # No snapshot has a number below 0.
                 self._publisher.wait(-1 if seen is None else seen, _LOOK_SECONDS)
                 continue
-            seen = sequence = int(newest.data["sequence"])
-            body = msgspec.json.encode(compact(newest.data))
+            seen = sequence = newest.sequence
+            body = msgspec.json.encode(compact(newest))
             # JSON has no line break outside its texts, and escapes those inside.
             event = b"event: snapshot\nid: %d\ndata: %s\n\n" % (sequence, body)
             try:

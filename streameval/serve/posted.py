@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -10,7 +11,16 @@ from streameval.errors import shown
 from streameval.serve.asgi import JSON, Receive, Scope, header
 from streameval.serve.fault import RefusedError
 
-__all__ = ["Room", "Share", "check_lines", "one_line_each", "read_body"]
+__all__ = ["PostKind", "Postbox", "Room", "Share", "check_lines", "one_line_each", "read_body"]
+
+PostKind: TypeAlias = Literal["predictions", "labels"]
+
+
+class Postbox(Protocol):
+    """Stores posted events."""
+
+    def append(self, kind: PostKind, body: bytes) -> int:
+        """Store JSON lines durably and return their number; StoreError when it cannot, for now."""
 
 
 class Room:

@@ -21,14 +21,15 @@ from typing import Any
 
 from streameval.errors import ConfigError, MissingExtraError
 from streameval.serve.access import Access
-from streameval.serve.address import Address, client_of, parse_address
 from streameval.serve.app import application
 from streameval.serve.asgi import App, Receive, Scope, Send
 from streameval.serve.guard import Guard
 from streameval.serve.limits import LIMITS, Limits
 from streameval.serve.live import Live
-from streameval.serve.seams import Postbox, Publisher
-from streameval.stream.settings import HttpSettings, ServeSettings
+from streameval.serve.posted import Postbox
+from streameval.stream.config.address import Address, client_of, parse_address
+from streameval.stream.config.settings import HttpSettings, ServeSettings
+from streameval.stream.snapshot import Publisher
 
 try:
     import uvicorn

@@ -315,14 +315,23 @@ class ClassProbabilitySums:
                 this one never came. (Sums cannot tell every such case.)
                 Nothing is changed.
         """
-        label = canonical_label(y_true, "y_true")
         checked = check_probabilities(proba)
-        whole = removable_weight(weight, self.exact)
         predicted = None if y_pred is None else _predicted(y_pred, checked)
-        loss, brier, rank, confidence, hit = event_terms(label, checked, predicted)
+        self.remove(canonical_label(y_true, "y_true"), checked, weight, predicted)
+
+    def remove(
+        self,
+        y_true: Label,
+        proba: Mapping[Label, float],
+        weight: Weight = 1,
+        y_pred: Label | None = None,
+    ) -> None:
+        """:meth:`revert` for a caller that has validated the event; arguments as of :meth:`add`."""
+        whole = removable_weight(weight, self.exact)
+        loss, brier, rank, confidence, hit = event_terms(y_true, proba, y_pred)
         held = self._ranks.get(rank, 0)
         if held < whole or not self._sums.remove(loss, brier, confidence, hit, whole):
-            raise never_came("proba", checked)
+            raise never_came("proba", proba)
         self._take_rank(rank, whole)
 
     def merge(self, other: ClassProbabilitySums) -> None:

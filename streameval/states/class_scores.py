@@ -150,22 +150,26 @@ class ClassScores:
         check_true_kind(label, checked)
         if type(weight) is not int or not 0 < weight <= MAX_WEIGHT:
             weight = canonical_weight(weight)
+        self.check(label, checked, weight)
         self.add(label, checked, weight)
 
-    def add(self, y_true: Label, proba: Mapping[Label, float], weight: Weight = 1) -> None:
-        """:meth:`update` for a caller that has checked the event already.
+    def add(
+        self,
+        y_true: Label,
+        proba: Mapping[Label, float],
+        weight: Weight = 1,
+        y_pred: Label | None = None,
+    ) -> None:
+        """:meth:`update` for a caller that has validated the event and called :meth:`check`.
 
         Args:
             y_true: A canonical label.
             proba: As :func:`~streameval.states.class_proba_input.check_probabilities`
                 returns it.
             weight: A canonical weight.
-
-        Raises:
-            InputError: Labels of two kinds, too many labels or too much weight.
+            y_pred: Not used; all states of class probabilities take it.
         """
         scores = self._scores
-        self._make_room((y_true, *proba), weight)
         if type(weight) is float:
             self._promote()
         if not scores.exact:
@@ -183,8 +187,32 @@ class ClassScores:
                     ranked.queue(score, weight)
         scores.count(y_true, weight)
 
-    def _make_room(self, labels: Sequence[Label], weight: Weight) -> None:
-        """Refuse, before anything is counted, what there is no room for."""
+    def check(
+        self,
+        y_true: Label,
+        proba: Mapping[Label, float],
+        weight: Weight = 1,
+        y_pred: Label | None = None,
+    ) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        self._check_room((y_true, *proba), weight)
+
+    def check_codes(
+        self,
+        y_true: IntArray,
+        labels: Sequence[Label],
+        proba: FloatArray,
+        proba_labels: Sequence[Label],
+        weight: WeightArray | None,
+        y_pred: IntArray | None = None,
+    ) -> None:
+        """Raise what :meth:`add_codes` of these events would raise; nothing is counted."""
+        true = [labels[code] for code in np.flatnonzero(np.bincount(y_true)).tolist()]
+        total = len(y_true) if weight is None else total_weight(weight)
+        if total:
+            self._check_room((*true, *proba_labels), total)
+
+    def _check_room(self, labels: Sequence[Label], weight: Weight) -> None:
         scores = self._scores
         counts, columns = scores.counts, scores.columns
         new = [label for label in labels if label not in counts and label not in columns]
@@ -227,7 +255,9 @@ class ClassScores:
             InputError: As :meth:`update`, with the position; or the shapes
                 differ. Nothing is counted.
         """
-        self.add_codes(*check_class_columns(y_true, proba, labels, weight))
+        given = check_class_columns(y_true, proba, labels, weight)
+        self.check_codes(*given)
+        self.add_codes(*given)
 
     def add_codes(
         self,
@@ -236,8 +266,9 @@ class ClassScores:
         proba: FloatArray,
         proba_labels: Sequence[Label],
         weight: WeightArray | None,
+        y_pred: IntArray | None = None,
     ) -> None:
-        """:meth:`update_many` for a caller that has checked the events already.
+        """:meth:`update_many` for a caller that has validated and called :meth:`check_codes`.
 
         Args:
             y_true: Codes into ``labels``.
@@ -245,9 +276,7 @@ class ClassScores:
             proba: Matrix of shape (n, K).
             proba_labels: Canonical labels of its columns, in any order.
             weight: Positive int64 or float64; None is 1 each.
-
-        Raises:
-            InputError: Labels of two kinds, too many labels or too much weight.
+            y_pred: Not used; all states of class probabilities take it.
         """
         n = len(y_true)
         if not n:
@@ -258,8 +287,6 @@ class ClassScores:
         starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])).tolist()
         true = [labels[code] for code in codes[starts].tolist()]
         spans = [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
-        total = n if weight is None else total_weight(weight)
-        self._make_room((*true, *proba_labels), total)
         if weight is not None and weight.dtype.kind == "f":
             self._promote()
         self._wins.forget()
@@ -285,16 +312,24 @@ class ClassScores:
                 this state; or an event with these scores never came. (That
                 they came in one event is not remembered.) Nothing is changed.
         """
-        label = canonical_label(y_true, "y_true")
-        checked = check_probabilities(proba)
+        self.remove(canonical_label(y_true, "y_true"), check_probabilities(proba), weight)
+
+    def remove(
+        self,
+        y_true: Label,
+        proba: Mapping[Label, float],
+        weight: Weight = 1,
+        y_pred: Label | None = None,
+    ) -> None:
+        """:meth:`revert` for a caller that has validated the event; arguments as of :meth:`add`."""
         whole = removable_weight(weight, self.exact)
-        if not self._scores.holds(label, checked, whole):
-            raise never_came("proba", {"y_true": label, **checked})
+        if not self._scores.holds(y_true, proba, whole):
+            raise never_came("proba", {"y_true": y_true, **proba})
         if self._wins:
-            self._wins.follow(self._scores, label, checked, -whole)
-        self._scores.remove(label, checked, whole)
-        if label not in self._scores.counts:
-            self._wins.forget_class(label)
+            self._wins.follow(self._scores, y_true, proba, -whole)
+        self._scores.remove(y_true, proba, whole)
+        if y_true not in self._scores.counts:
+            self._wins.forget_class(y_true)
 
     def merge(self, other: ClassScores) -> None:
         """Add the other's events; its content is unchanged.
@@ -309,7 +344,7 @@ class ClassScores:
         if not isinstance(other, ClassScores):
             raise StateError(f"merge: expected ClassScores, got {shown(other)}")
         try:
-            self._make_room(other.labels, other.total)
+            self._check_room(other.labels, other.total)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
         self._wins.forget()

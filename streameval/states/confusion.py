@@ -139,6 +139,30 @@ class ConfusionCounts:
             return
         table.add_one(i, j, weight)
 
+    def check(self, y_true: Label, y_pred: Label, weight: Weight = 1) -> None:
+        """Raise what :meth:`update` of a validated event would raise; nothing is counted.
+
+        That is InputError for a label outside the closed list or of another
+        kind, and for more than 100,000 labels.
+        """
+        if y_true not in self._index or y_pred not in self._index:
+            self._places.check([("y_true", [y_true], (0,)), ("y_pred", [y_pred], (0,))], None)
+
+    def check_codes(
+        self,
+        y_true: LabelColumn,
+        y_pred: LabelColumn,
+        weight: IntArray | FloatArray | None = None,
+    ) -> None:
+        """Raise what :meth:`add_codes` would raise; nothing is counted."""
+        self._places.check(
+            [
+                (field, column.labels, np.flatnonzero(np.bincount(column.codes)).tolist())
+                for field, column in (("y_true", y_true), ("y_pred", y_pred))
+            ],
+            _finder(y_true.codes, y_pred.codes),
+        )
+
     def update_many(self, y_true: object, y_pred: object, weight: object = None) -> None:
         """Count a column of events; the same as :meth:`update` for each, and faster.
 
@@ -163,11 +187,7 @@ class ConfusionCounts:
         if weight is None and _is_bool_column(y_true) and _is_bool_column(y_pred):
             check_same_length(len(y_true), len(y_pred), "y_pred")
             both: list[Label] = [0, 1]
-
-            def find(field: str, code: int) -> int:
-                return int(np.argmax((y_true if field == "y_true" else y_pred) == bool(code)))
-
-            self._add(both, both, bool_pairs(y_true, y_pred), find)
+            self._add(both, both, bool_pairs(y_true, y_pred), _finder(y_true, y_pred))
         else:
             true = label_column(y_true, "y_true")
             weights = weight_column(weight, len(true.codes))
@@ -201,10 +221,7 @@ class ConfusionCounts:
         ['cat', 'dog']
         """
         check_same_length(len(y_true.codes), len(y_pred.codes), "y_pred")
-
-        def find(field: str, code: int) -> int:
-            return int(np.argmax((y_true if field == "y_true" else y_pred).codes == code))
-
+        find = _finder(y_true.codes, y_pred.codes)
         self._add(y_true.labels, y_pred.labels, code_pairs(y_true, y_pred, weight), find)
 
     def add_cells(self, cells: Iterable[tuple[object, object, Weight]]) -> None:
@@ -565,6 +582,13 @@ class ConfusionCounts:
         )
         self._table.grow()
         self._table.add([(row[i], column[j], weight) for i, j, weight in pairs])
+
+
+def _finder(
+    y_true: IntArray | BoolArray, y_pred: IntArray | BoolArray
+) -> Callable[[str, int], int]:
+    """The position of the first event with a code, of either field."""
+    return lambda field, code: int(np.argmax((y_true if field == "y_true" else y_pred) == code))
 
 
 def _list_text(closed: Mapping[Label, int] | None) -> str:

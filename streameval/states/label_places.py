@@ -88,6 +88,15 @@ class LabelPlaces:
                 more than MAX_CLASSES labels.
         """
         columns = list(columns)
+        self.check(columns, find)
+        return [{code: self.place(labels[code]) for code in codes} for _, labels, codes in columns]
+
+    def check(
+        self,
+        columns: Iterable[tuple[str, list[Label], Iterable[int]]],
+        find: Callable[[str, int], int] | None,
+    ) -> None:
+        """Raise what :meth:`join` of these columns would raise; no label joins."""
         joining: dict[Label, None] = {}
         for field, labels, codes in columns:
             for code in codes:
@@ -98,7 +107,6 @@ class LabelPlaces:
                     except InputError as error:
                         raise error.at(None if find is None else find(field, code)) from None
                     joining[label] = None
-        return [{code: self.place(labels[code]) for code in codes} for _, labels, codes in columns]
 
     def _admit(self, label: Label, field: str, joining: dict[Label, None]) -> None:
         if self.closed is not None:

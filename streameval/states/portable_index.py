@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import inf, isclose
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from streameval.errors import StateError
 from streameval.events import (
+    BoolArray,
+    FloatArray,
     Weight,
     canonical_score,
     canonical_weight,
@@ -26,7 +28,7 @@ from streameval.states.score_groups import (
     groups_from_state,
     groups_to_state,
 )
-from streameval.states.sorted_runs import count_at_or_below
+from streameval.states.sorted_runs import WeightArray, count_at_or_below
 from streameval.states.wins import twice_wins
 
 __all__ = ["PortableScoreIndex"]
@@ -190,6 +192,22 @@ class PortableScoreIndex:
         self._positives.promote()
         self._negatives.promote()
         self._wins = None
+
+    def check(self, positive: bool, score: float, weight: Weight = 1) -> None:
+        """Raise what :meth:`update` of a validated event would raise; nothing is counted.
+
+        That is InputError for whole weights of one class beyond 2⁶² − 1.
+        """
+        if self.exact and type(weight) is not float:
+            check_total((self._positives if positive else self._negatives).total, weight)
+
+    def check_many(self, positive: BoolArray, score: FloatArray, weight: object = None) -> None:
+        """:meth:`check` of validated columns."""
+        weights = cast("WeightArray | None", weight)
+        if not self.exact or (weights is not None and weights.dtype.kind == "f"):
+            return
+        for own, chosen in ((self._positives, positive), (self._negatives, ~positive)):
+            own.check_room(int(chosen.sum()), None if weights is None else weights[chosen])
 
     def update_many(self, positive: object, score: object, weight: object = None) -> None:
         """Count many events given as columns: lists, arrays or series of one length.

@@ -9,6 +9,7 @@ multiset has follows from the weight of its true class.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -73,7 +74,7 @@ class ScoreColumns:
                 ranked.promote()
         return ranked
 
-    def holds(self, true: Label, scores: dict[Label, float], weight: int) -> bool:
+    def holds(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
         """Whether every column has an event like this one to give back."""
         left = self.counts.get(true, 0) - weight
         if left < 0:
@@ -89,7 +90,7 @@ class ScoreColumns:
                 return False
         return all(column in self.columns for column, score in scores.items() if score)
 
-    def remove(self, true: Label, scores: dict[Label, float], weight: int) -> None:
+    def remove(self, true: Label, scores: Mapping[Label, float], weight: int) -> None:
         """Take out an event that :meth:`holds` has found."""
         for column, score in scores.items():
             if score:

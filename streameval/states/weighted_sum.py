@@ -1,51 +1,46 @@
-"""The written form of a state of several parts' events, each part with a weight of its own.
+"""Weighted sums of states: the written form of several states' events, scaled.
 
-A fading window keeps a state in whole units for each stretch of time, and an
-answer needs them added up, each times ``factor / unit``. That is done on the
-written forms, which are canonical: the result depends on the events alone, not
-on the order or the shards in which they came.
+A fading window keeps one state in whole units for each half-life, and a read
+adds them up, each times ``factor / unit``. The sums are taken over the written
+forms, which are canonical: the result depends on the events alone, not on their
+order or on the shards that counted them.
+
+Each function takes the forms that ``to_state`` of one kind of state gave, with
+positive factors, in an order that follows from the events, and a positive
+``unit``. It returns what ``from_state`` takes; its weights are floats. Cost:
+O(content of all parts). Sums of whole weights are added as integers and rounded
+once; weights at scores are rounded once for each part.
+
+>>> from streameval.states.confusion import ConfusionCounts
+>>> old, new = (ConfusionCounts.from_matrix([[n]], ["a"]) for n in (3, 4))
+>>> form = confusion([(old.to_state(), 1), (new.to_state(), 2)], 4)
+>>> ConfusionCounts.from_state(form).total
+2.75
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from streameval.events import FloatArray, Label, Weight
 
-__all__ = ["Parts", "weighted_sum"]
+__all__ = [
+    "Form",
+    "Parts",
+    "class_probability",
+    "class_scores",
+    "confusion",
+    "index",
+    "moments",
+    "probability",
+]
 
 Form: TypeAlias = dict[str, Any]
 Parts: TypeAlias = Sequence[tuple[Form, int]]
 """Written forms of one kind of state, each with its factor."""
-
-
-def weighted_sum(name: str, parts: Parts, unit: int) -> Form:
-    """The written form of all parts' events, their weights times ``factor / unit``.
-
-    Args:
-        name: ``confusion``, ``index``, ``probability``, ``moments``,
-            ``class_probability`` or ``class_scores``.
-        parts: One or more pairs of what ``to_state`` gave and a positive
-            factor, in an order that follows from the events.
-        unit: A positive int.
-
-    Returns:
-        What ``from_state`` of that kind of state takes; its weights are floats.
-
-    Cost:
-        O(content of all parts). Sums of whole weights are added as integers
-        and rounded once; weights at scores are rounded once for each part.
-
-    >>> from streameval.states.confusion import ConfusionCounts
-    >>> old, new = (ConfusionCounts.from_matrix([[n]], ["a"]) for n in (3, 4))
-    >>> form = weighted_sum("confusion", [(old.to_state(), 1), (new.to_state(), 2)], 4)
-    >>> ConfusionCounts.from_state(form).total
-    2.75
-    """
-    return _SUMS[name](parts, unit)
 
 
 class _Sum:
@@ -76,13 +71,14 @@ def _total(terms: Sequence[tuple[Weight, int]], unit: int) -> float:
 
 
 def _totals(parts: Parts, key: str, unit: int) -> list[float]:
-    """The lists under a key, added up place by place."""
+    """The lists under a key, added up element by element."""
     columns = zip(*(form[key] for form, _ in parts), strict=True)
     factors = [factor for _, factor in parts]
     return [_total(list(zip(column, factors, strict=True)), unit) for column in columns]
 
 
-def _confusion(parts: Parts, unit: int) -> Form:
+def confusion(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ConfusionCounts``."""
     cells: dict[tuple[Label, Label], _Sum] = {}
     for form, factor in parts:
         labels, weights = form["labels"], form["weight"]
@@ -125,7 +121,8 @@ def _by_score(
     return distinct, sums
 
 
-def _index(parts: Parts, unit: int) -> Form:
+def index(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ScoreIndex``."""
     scores, (positives, negatives) = _by_score(
         [(form["scores"], (form["positives"], form["negatives"]), by) for form, by in parts],
         unit,
@@ -143,12 +140,14 @@ def _losses(parts: Parts, unit: int, hits: str) -> Form:
     return form
 
 
-def _probability(parts: Parts, unit: int) -> Form:
+def probability(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ProbabilitySums``."""
     outside = _total([(form["outside"], factor) for form, factor in parts], unit)
     return {**_losses(parts, unit, "bin_positives"), "outside": outside}
 
 
-def _class_probability(parts: Parts, unit: int) -> Form:
+def class_probability(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ClassProbabilitySums``."""
     ranks: dict[int, _Sum] = {}
     for form, factor in parts:
         for rank, weight in zip(form["ranks"], form["rank_weights"], strict=True):
@@ -164,7 +163,8 @@ def _class_probability(parts: Parts, unit: int) -> Form:
 _INVERSE_BITS = 128
 
 
-def _moments(parts: Parts, unit: int) -> Form:
+def moments(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ScoreMoments``."""
     # Rounding each sum by itself could make a variance of 0 negative. All are
     # multiplied by one number instead, 1 / unit to 128 bits.
     inverse = (1 << (_INVERSE_BITS + unit.bit_length())) // unit
@@ -191,7 +191,8 @@ def _scaled(sums: Sequence[tuple[dict[str, int], int]], inverse: int, shift: int
     return {"numerator": numerator >> halvings, "shift": shift - halvings}
 
 
-def _class_scores(parts: Parts, unit: int) -> Form:
+def class_scores(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ClassScores``."""
     counts: dict[Label, _Sum] = {}
     multisets: dict[tuple[Label, Label], list[tuple[FloatArray, Sequence[Any], int]]] = {}
     for form, factor in parts:
@@ -221,13 +222,3 @@ def _class_scores(parts: Parts, unit: int) -> Form:
         "scores": np.concatenate([np.zeros(0), *(scores for scores, _ in sums)]),
         "weights": np.concatenate([np.zeros(0), *(weights for _, (weights,) in sums)]),
     }
-
-
-_SUMS: Mapping[str, Callable[[Parts, int], Form]] = {
-    "confusion": _confusion,
-    "index": _index,
-    "probability": _probability,
-    "moments": _moments,
-    "class_probability": _class_probability,
-    "class_scores": _class_scores,
-}

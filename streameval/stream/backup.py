@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streameval.errors import StoreError
-from streameval.stream.lock import StoreLock, commits_noted
+from streameval.stream.positions import Positions
 from streameval.stream.private_files import private_directory, private_file
-from streameval.stream.progress import Progress
 from streameval.stream.store import (
     RESTORED,
+    StoreLock,
+    commits_noted,
     finish_restore,
     inbox_of,
     read_store,
@@ -172,7 +173,7 @@ def _first_segments(store: str) -> dict[str, int]:
     opened = read_store(store)
     try:
         with opened.reading() as connection:
-            positions = Progress(connection).positions
+            positions = Positions(connection).next_to_read
     finally:
         opened.close()
     return {

@@ -1,27 +1,39 @@
-"""What passes between a source, the decoder and the join."""
+"""Batches of records, and what a source is: how it is configured, opened and read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from streameval.events import IntArray
-from streameval.files.chunk import Column
+from streameval.files.event_columns import EventColumns
+from streameval.stream.config.errors import ConfigErrors
 
 __all__ = [
+    "KINDS",
     "BadEvent",
     "Batch",
     "Decoded",
     "Kind",
+    "LagUnit",
+    "Opening",
     "PartitionStatus",
     "Position",
     "Records",
     "Source",
+    "SourceSettings",
 ]
 
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
-"""What a batch holds; in ``records`` each record's fields tell what it is."""
+"""What a batch holds; in ``records`` each record may be a prediction, a label or both."""
+
+LagUnit: TypeAlias = Literal["records", "bytes"]
+
+KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
+
+Records: TypeAlias = EventColumns
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
@@ -37,7 +49,7 @@ class BadEvent(NamedTuple):
     detail: str
     """Expected, got, and what to do."""
     raw: bytes
-    """As it came; cut by whoever keeps it."""
+    """The record itself; the quarantine truncates it."""
 
 
 @dataclass(slots=True)
@@ -47,14 +59,14 @@ class Batch:
     Attributes:
         partition: Unique in the run: ``"kafka:clicks/3"``, ``"files:/data/a.jsonl"``,
             ``"http:labels"``. One that ends with a colon is no partition: its position holds
-            what the source remembers besides.
+            other data of the source.
         kind: What the records are.
         messages: One JSON object each, undecoded.
         places: Where each stands; as many as messages, ascending.
         times: Microseconds since 1970 when each was written, by the clock of
-            the broker or inbox; None where nobody knows.
+            the broker or inbox; None where it is unknown.
         next: The position after the last one.
-        bad: What the source itself could not take, such as a line too long.
+        bad: Records that the source itself refuses, such as a line that is too long.
     """
 
     partition: str
@@ -72,59 +84,92 @@ class PartitionStatus(NamedTuple):
     partition: str
     position: Position | None
     lag: int | None
-    """Records (Kafka) or bytes (files, inbox) that are there and not yet read; None: unknown."""
+    """What is there and not yet read, in the source's ``lag_unit``; None: unknown."""
     problem: str = ""
     """In words, while something keeps it from being read."""
     missed: str = ""
-    """In words, what was left out because it could not be read; as long as the run goes on."""
+    """In words, what was skipped because it could not be read; kept until the run ends."""
 
 
 class Source(Protocol):
-    """Where records come from. One thread reads; nothing is lost or repeated by a restart
-    from the positions of the last checkpoint."""
+    """Reads records. One thread calls it; a restart from the positions of the last checkpoint
+    loses and repeats nothing."""
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        """What the lag of its partitions is counted in."""
 
     def read(self, most: int, timeout: float) -> list[Batch]:
         """Up to about ``most`` records; waits ``timeout`` seconds at most; may be empty."""
 
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
-        """These positions are durable now: what lies before them is needed no more."""
+        """These positions are durable: records before them are not read again."""
 
     def status(self) -> list[PartitionStatus]:
         """Every partition."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will come: all was read of what is not followed."""
+        """Whether the source has ended: it does not follow, and all was read."""
 
 
-@dataclass(slots=True)
-class Records:
-    """Decoded records of one kind, as columns.
+class Opening(NamedTuple):
+    """What a source is opened with."""
 
-    ``columns`` has those of ``id`` (list of str), ``y_true``, ``y_pred``,
-    ``score``, ``proba`` (list of dicts), ``weight``, ``time`` (int64 microseconds) and, for each
-    slice key, ``slice:KEY``, that the settings name. Numbers are numpy
-    arrays; labels are a list, or an array of 0 and 1.
+    positions: Mapping[str, Position]
+    """The positions to read from, by partition."""
+    resolve: Callable[[str, str], str]
+    """From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret."""
+    stamps: bool
+    """Whether the time at which a record was written is needed."""
+    inbox: Path
+    """The directory beside the store in which a source may keep records."""
+
+
+@runtime_checkable
+class SourceSettings(Protocol):
+    """A table of the configuration that describes a source.
+
+    It is a struct in the module of its source, and one row in
+    :class:`streameval.stream.config.settings.RunSettings`. Its attribute ``template`` is the
+    text of the table in the file that ``streameval init`` writes.
     """
 
-    columns: dict[str, Column]
-    places: IntArray
+    def names(self) -> Mapping[Kind, Sequence[str]]:
+        """What is read, by what its records are: paths, topics, routes."""
 
-    @property
-    def rows(self) -> int:
-        """How many."""
-        return len(self.places)
+    def check(self, table: str, errors: ConfigErrors) -> None:
+        """Raise ConfigError for values that the types allow and the source does not."""
+
+    def secrets(self) -> Mapping[str, str]:
+        """The values that may be ``env:NAME`` or ``file:PATH``, by their keys in the table."""
+
+    def ending(self) -> Self:
+        """The settings with which the source ends when all has been read."""
+
+    def open(self, opening: Opening) -> list[Source]:
+        """The source, in one part or more.
+
+        Raises:
+            ConfigError, SourceError, StoreError: It cannot be opened; nothing is open then.
+            MissingExtraError: Its client is not installed.
+        """
 
 
 @dataclass(slots=True)
 class Decoded:
-    """A batch after decoding: predictions, labels, records that are both, and bad ones."""
+    """A batch after decoding: predictions, labels, records that are both, and bad ones.
+
+    They have the columns that the settings name of ``id`` (list of str), ``y_true``, ``y_pred``,
+    ``score``, ``proba`` (list of dicts), ``weight``, ``time`` (int64 microseconds) and, for each
+    slice key, ``slice:KEY``. Numbers are numpy arrays; labels are a list, or an array of 0 and 1.
+    """
 
     partition: str
-    predictions: Records | None = None
-    labels: Records | None = None
-    complete: Records | None = None
+    predictions: EventColumns | None = None
+    labels: EventColumns | None = None
+    complete: EventColumns | None = None
     bad: list[BadEvent] = field(default_factory=list)

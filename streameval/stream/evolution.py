@@ -26,12 +26,11 @@ from streameval.slices import OTHER, slice_order
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex
-from streameval.stream.config_objects import evaluator_of, slice_fields
-from streameval.stream.evaluators import fingerprint
-from streameval.stream.join.join_report import JOIN_SPANS, read_join, read_spans
-from streameval.stream.join.open_join import JOIN_LAYOUT, join_layout
-from streameval.stream.progress import read_progress
-from streameval.stream.settings import RunSettings, WindowSettings
+from streameval.stream.config.evaluators import evaluator_of, fingerprint, slice_fields
+from streameval.stream.config.settings import RunSettings, WindowSettings
+from streameval.stream.join.counts import JOIN_SPANS, read_join, read_spans
+from streameval.stream.join.label_join import JOIN_LAYOUT, join_layout
+from streameval.stream.positions import read_positions
 from streameval.stream.state_rows import StateRows, merged_windows
 from streameval.stream.store import Store, refused_change
 from streameval.tally import Plan, Tally
@@ -266,7 +265,7 @@ class _Finder:
         self.evolution = Evolution(settings, begins, changed=was != got)
         self._begin: int | None = now
         if begins.joined:
-            times = [p.newest for p in read_progress(connection).values() if p.newest is not None]
+            times = [p.newest for p in read_positions(connection).values() if p.newest is not None]
             self._begin = max(times) + 1 if times else None
         self._merged: dict[str, Evaluator] = {}
         self._fresh: set[str] = set()
@@ -667,7 +666,7 @@ _WHILE_RUNNING = ("alert", "webhook", "checkpoint", "quarantine", "serve", "http
 def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:
     """What a run can take over of other settings, and the keys that wait for its next start.
 
-    >>> from streameval.stream.settings import CheckpointSettings
+    >>> from streameval.stream.config.settings import CheckpointSettings
     >>> wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every="5s"))
     >>> settings, later = while_running(RunSettings(), wanted)
     >>> settings.checkpoint.every, settings.store, later

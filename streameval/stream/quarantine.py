@@ -1,4 +1,4 @@
-"""Records that could not be counted, kept in the store until somebody looks at them."""
+"""Records that could not be counted, kept in the store for inspection and replay."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 
 from streameval.event_time import iso_time
 from streameval.stream.batch import BadEvent, Batch
-from streameval.stream.settings import QuarantineSettings
+from streameval.stream.config.settings import QuarantineSettings
 
 __all__ = ["Quarantine", "listed", "mark_for_replay", "reasons"]
 
 _RECENT = 100
 _DETAIL_CHARACTERS = 500
 _REASONS = 200
-"""Most reasons that are told apart; the decoder has a few dozen."""
+"""Most distinct reasons; the decoder has a few dozen."""
 
 _COLUMNS = "id, at, partition, kind, place, time, reason, detail, cut, replay, raw"
 
 
 class Quarantine:
-    """Notes bad records and writes them with the next checkpoint.
+    """Collects bad records and writes them with the next checkpoint.
 
     The newest ``keep`` of them are kept, each cut to ``max_bytes``; all are
-    counted by reason, for ever.
+    counted by reason, permanently.
 
     Args:
         connection: Of the store.
-        settings: How much is kept.
+        settings: Limits of what is kept.
         now: The time in microseconds since 1970.
     """
 
@@ -50,18 +50,18 @@ class Quarantine:
 
     @property
     def pending(self) -> bool:
-        """Whether something is to be written."""
+        """Whether there is anything to write."""
         return bool(self._pending or self._changed or self._replayed)
 
     def note(
         self, partition: str, kind: str, event: BadEvent, time: int | None, *, cut: bool = False
     ) -> None:
-        """Keep one more.
+        """Add a record.
 
         Args:
-            time: Microseconds since 1970 when it was written, where the
-                record itself does not tell and the broker or inbox does.
-            cut: The source had to cut it already.
+            time: Microseconds since 1970 when it was written, by the broker or inbox;
+                None where only the record itself may have a time.
+            cut: Whether the source has cut it already.
         """
         reason = event.reason[:100] or "record"
         if reason not in self.reasons and len(self.reasons) >= _REASONS:
@@ -87,12 +87,12 @@ class Quarantine:
             del self._pending[: -self.settings.keep or None]
 
     def note_batch(self, batch: Batch, bad: Sequence[BadEvent]) -> None:
-        """Keep the bad records of a batch: the source's own, and those of its decoding."""
+        """Add the bad records of a batch: the source's own, and those of its decoding."""
         if not bad:
             return
         times = batch.times
         at = {} if times is None else dict(zip(batch.places, times, strict=True))
-        # What a source gives up on it has not read to its end.
+        # Records that the source rejected were not read to their end.
         cut = {id(event) for event in batch.bad}
         for event in bad:
             at_place = at.get(event.place)
@@ -100,7 +100,7 @@ class Quarantine:
             self.note(batch.partition, batch.kind, event, time, cut=id(event) in cut)
 
     def to_replay(self, most: int = 1000) -> Iterator[Batch]:
-        """The records that are marked; each leaves the quarantine with the next :meth:`write`."""
+        """The marked records; the next :meth:`write` removes them from the quarantine."""
         query = f"SELECT {_COLUMNS} FROM quarantine WHERE replay AND id > ? ORDER BY id LIMIT ?"
         last = 0
         while rows := self._connection.execute(query, (last, most)).fetchall():
@@ -120,7 +120,7 @@ class Quarantine:
                 )
 
     def write(self) -> int:
-        """Write what was noted, inside a transaction; how many records were replayed."""
+        """Write the collected records, inside a transaction; returns how many were replayed."""
         execute = self._connection.execute
         self._connection.executemany(
             "DELETE FROM quarantine WHERE id = ?", [(number,) for number in self._replayed]
@@ -165,14 +165,14 @@ class Quarantine:
 
 
 def reasons(connection: sqlite3.Connection) -> dict[str, int]:
-    """How many records were ever refused, by reason, in the order in which these came up."""
+    """Number of rejected records by reason, in the order of their first occurrence."""
     return dict(connection.execute("SELECT reason, total FROM quarantine_reasons ORDER BY rowid"))
 
 
 def listed(
     connection: sqlite3.Connection, *, reason: str | None = None, most: int = _RECENT
 ) -> list[dict[str, Any]]:
-    """The newest records that are kept, the newest first, as plain data."""
+    """The kept records, the newest first, as plain data."""
     query = (
         f"SELECT {_COLUMNS} FROM quarantine WHERE (?1 IS NULL OR reason = ?1) "
         "ORDER BY id DESC LIMIT ?2"
@@ -195,7 +195,7 @@ def listed(
 
 
 def mark_for_replay(connection: sqlite3.Connection, reason: str | None) -> tuple[int, int]:
-    """Mark records for the next run to read first; how many, and how many cut ones cannot be."""
+    """Mark records for replay by the next run; how many, and how many cut ones cannot be."""
     marked = connection.execute(
         "UPDATE quarantine SET replay = 1 WHERE NOT cut AND (?1 IS NULL OR reason = ?1)", (reason,)
     ).rowcount

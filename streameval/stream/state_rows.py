@@ -19,8 +19,8 @@ import msgspec
 
 from streameval.errors import InputError, StateError, StoreError
 from streameval.evaluator import Evaluator, from_bytes
+from streameval.files.event_columns import arguments
 from streameval.stream.checksums import soundness
-from streameval.stream.event_columns import arguments
 
 __all__ = ["PART", "Event", "StateRow", "StateRows", "merged_windows", "read_rows", "take_back"]
 

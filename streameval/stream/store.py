@@ -8,6 +8,7 @@ power cut loses what a source has been told is done with.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -15,19 +16,27 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from streameval.errors import ConfigError, StoreError, shown
 from streameval.stream.checksums import check_rows, check_types, keep_checksums, note_unwatched
-from streameval.stream.lock import StoreLock
 from streameval.stream.private_files import private_file, tighten
+
+if TYPE_CHECKING:
+    from streameval.stream.config.settings import RunSettings
 
 __all__ = [
     "RESTORED",
     "SCHEMA_VERSION",
     "Store",
+    "StoreLock",
+    "commits_noted",
     "finish_restore",
+    "in_window_order",
     "inbox_of",
+    "keep_window_order",
     "open_store",
     "read_store",
     "refused_change",
@@ -42,6 +51,12 @@ SCHEMA_VERSION = 2
 
 RESTORED = "store.db"
 """The store in a backup."""
+
+_WINDOW_ORDER = "windows"
+"""The key in ``meta`` with the names of the windows in the order of the settings. What the counts
+depend on does not include it: windows may be reordered, and their counts stay."""
+
+_Found = TypeVar("_Found")
 
 _APPLICATION_ID = 0x53455631  # "SEV1", which `file` and other tools can know it by
 
@@ -81,6 +96,89 @@ CREATE INDEX quarantine_replay ON quarantine (id) WHERE replay;
 CREATE TABLE quarantine_reasons (reason TEXT PRIMARY KEY, total INTEGER NOT NULL);
 CREATE TABLE alerts (name TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
 """
+
+
+class StoreLock:
+    """The lock of a store, held until :meth:`close` or the end of the process.
+
+    It is a lock of the operating system on ``<store>.lock``, so a killed
+    process leaves none behind. The file stays, with the pid of its last holder:
+    deleting it would let two processes lock two files of one name.
+
+    Beside the pid stands how many commits the store has seen. It is written after each of
+    them, so a store with fewer has lost some: SQLite takes a damaged end of its write-ahead
+    log for one that a crash left unfinished, and drops it without an error.
+
+    Args:
+        store: The store's path; links are followed, so that two names of one
+            store have one lock.
+
+    Raises:
+        StoreError: Another process holds it (its pid is named), or the file
+            cannot be written.
+    """
+
+    __slots__ = ("_descriptor", "commits")
+
+    def __init__(self, store: str) -> None:
+        path = os.path.realpath(store) + ".lock"
+        try:
+            private_file(path)
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise StoreError(
+                f"{store}: cannot be locked: {path}: {error.strerror}; "
+                "the store's directory must exist and be writable"
+            ) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder, _ = _content(descriptor)
+            os.close(descriptor)
+            whose = f"the process {holder}" if holder.isdecimal() else "another process"
+            raise StoreError(
+                f"{store}: is in use by {whose}; stop that one first, or give this one "
+                "a store of its own"
+            ) from None
+        self._descriptor: int | None = descriptor
+        _, self.commits = _content(descriptor)
+        self.note(self.commits)
+
+    def note(self, commits: int) -> None:
+        """Note how many commits the store has seen."""
+        self.commits = commits
+        if self._descriptor is not None:
+            # On a full disk the lock holds all the same, with what it said before.
+            with suppress(OSError):
+                os.pwrite(self._descriptor, b"%-20d\n%-20d\n" % (os.getpid(), commits), 0)
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _content(descriptor: int) -> tuple[str, int]:
+    """The pid, and the number of commits; 0 where an older release has written it."""
+    holder, *rest = os.pread(descriptor, 64, 0).decode("ascii", "replace").split("\n")
+    commits = rest[0].strip() if rest else ""
+    return holder.strip(), int(commits) if commits.isdecimal() else 0
+
+
+def commits_noted(store: str) -> int:
+    """How many commits a store has seen, by its lock file; 0 where there is none.
+
+    To be read before the store: a commit between the two is no loss then.
+    """
+    try:
+        descriptor = os.open(os.path.realpath(store) + ".lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        return _content(descriptor)[1]
+    finally:
+        os.close(descriptor)
 
 
 class Store:
@@ -409,6 +507,35 @@ def _settle(
         before = known.get(f"config.{key}")
         if before != value:
             raise refused_change(path, *_difference(key, _decoded(before), _decoded(value)))
+
+
+def keep_window_order(store: Store, settings: RunSettings) -> None:
+    """Note the order of the settings in a store, where it has another one.
+
+    Raises:
+        StoreError: The store cannot be read or written.
+    """
+    order = msgspec.json.encode([window.name for window in settings.window]).decode()
+    if store.meta().get(_WINDOW_ORDER) != order:
+        with store.transaction():
+            store.set_meta(_WINDOW_ORDER, order)
+
+
+def in_window_order(found: Mapping[str, _Found], store: Store) -> dict[str, _Found]:
+    """What was found for each window, in the order of the last run's settings.
+
+    A store that tells no order, or one that does not have them all, is no
+    reason to leave one out: the others follow by name.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    try:
+        order = msgspec.json.decode(store.meta().get(_WINDOW_ORDER, "[]"), type=list[str])
+    except msgspec.MsgspecError:
+        order = []
+    names = dict.fromkeys([*order, *sorted(found)])
+    return {name: found[name] for name in names if name in found}
 
 
 def refused_change(path: str, key: str, was: Any, got: Any, remedy: str = "") -> ConfigError:

@@ -10,14 +10,13 @@ from typing import Any
 from streameval.errors import StoreError
 from streameval.evaluator import Evaluator
 from streameval.stream.alerts import AlertBook, restore_alerts
-from streameval.stream.join.join_report import read_join
-from streameval.stream.join.segment_store import SegmentStore
-from streameval.stream.lock import commits_noted
-from streameval.stream.progress import Progress
+from streameval.stream.join.counts import read_join
+from streameval.stream.join.entry_store.entry_store import EntryStore
+from streameval.stream.positions import Positions, read_positions
 from streameval.stream.quarantine import listed, reasons
 from streameval.stream.sources.inbox import check_inbox
 from streameval.stream.state_rows import merged_windows
-from streameval.stream.store import Store, inbox_of, read_store, verify, worded
+from streameval.stream.store import Store, commits_noted, inbox_of, read_store, verify, worded
 
 __all__ = ["Checked", "check_store"]
 
@@ -59,7 +58,7 @@ def check_store(path: str) -> Checked:
         try:
             with store.reading() as connection:
                 checked = _checked(store, connection, commits)
-                positions = Progress(connection).positions
+                positions = Positions(connection).next_to_read
         finally:
             store.close()
         try:
@@ -81,7 +80,7 @@ def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Chec
     has_checksums = verify(connection, store.path, commits)
     with worded(store.path, "cannot be read"):
         windows = merged_windows(connection)
-        progress = Progress(connection)
+        partitions = read_positions(connection)
         counters = store.counters()
         refused = reasons(connection)
         states, size = connection.execute(
@@ -93,10 +92,8 @@ def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Chec
         entries = None
         query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_segments'"
         if connection.execute(query).fetchone()[0]:
-            segments = SegmentStore(connection)
-            segments.check()
-            entries = len(segments)
-        read = sum(partition.records for partition in progress.partitions.values())
+            entries = EntryStore(connection).check()
+        read = sum(partition.records for partition in partitions.values())
         fault = _imbalance(
             read + counters.get("replayed", 0),
             counters.get("events", 0),
@@ -113,7 +110,7 @@ def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Chec
         checkpoints=counters.get("checkpoints", 0),
         states=states,
         state_bytes=size,
-        partitions=len(progress.partitions),
+        partitions=len(partitions),
         entries=entries,
         quarantined=kept,
         has_checksums=has_checksums,

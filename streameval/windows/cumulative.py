@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.window import EventFields, Undo, WindowKind
 
-__all__ = ["Cumulative", "CumulativeWindow"]
+__all__ = ["CUMULATIVE", "Cumulative", "CumulativeWindow"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,36 +54,48 @@ class Cumulative:
 
 
 class CumulativeWindow:
-    """One tally that everything goes into."""
+    """One tally that every event is counted in."""
 
-    __slots__ = ("_tally",)
+    __slots__ = ("steady",)
+
+    compiled_way = None
+    series = None
 
     def __init__(self, tally: Tally) -> None:
-        self._tally = tally
+        self.steady = tally
+
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        self.steady.check(*event)
 
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one validated event."""
-        self._tally.update(*event)
+        """Count one validated event, or raise InputError and change nothing."""
+        self.steady.update(*event)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count a validated batch."""
-        self._tally.update_many(batch)
+        """Count a validated batch, or raise InputError and change nothing."""
+        self.steady.update_many(batch)
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Check a validated batch; the result counts it and cannot fail."""
+        self.steady.check_many(batch)
+        return functools.partial(self.steady.update_many, batch)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
-        self._tally.revert(*event)
-        return functools.partial(self._tally.update, *event)
+        self.steady.revert(*event)
+        return functools.partial(self.steady.update, *event)
 
     def current(self) -> Tally:
         """The tally of all events; for reading only."""
-        return self._tally
+        return self.steady
 
     def check_merge(self, other: CumulativeWindow) -> None:
         """Any two can be merged."""
 
     def merge(self, other: CumulativeWindow) -> None:
         """Add another shard's events."""
-        self._tally.merge(other._tally)
+        self.steady.merge(other.steady)
 
     def retained(self) -> dict[str, Any]:
         """No events as such, only what the tally sums up."""
@@ -90,7 +103,21 @@ class CumulativeWindow:
 
     def to_state(self) -> dict[str, Any]:
         """The tally's plain data."""
-        return self._tally.to_state()
+        return self.steady.to_state()
 
     def _check(self) -> None:
-        self._tally._check()
+        self.steady._check()
+
+
+CUMULATIVE = WindowKind(
+    name="cumulative",
+    spec=Cumulative,
+    template="""\
+# All of them.
+[[window]]
+# Letters, digits, - _ and .
+name = "all"
+""",
+    label=lambda given: "all events",
+    words=lambda spec: "every event",
+)

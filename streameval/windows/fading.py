@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -22,15 +22,15 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
-from streameval.event_time import EARLIEST, LATEST, duration, time_missing
+from streameval.event_time import duration
 from streameval.events import FloatArray, IntArray, Weight
 from streameval.states.ranked_weights import MAX_TOTAL
-from streameval.states.weighted_sum import weighted_sum
+from streameval.states.registry import STATES
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.grouping import grouped
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
+from streameval.windows.window import EventFields, Undo, WindowKey, WindowKind
 
-__all__ = ["Fading", "FadingTimeline", "FadingWindow"]
+__all__ = ["FADING", "Fading", "FadingWindow"]
 
 EPOCHS = 64
 """Half-lives that are remembered."""
@@ -159,30 +159,23 @@ class Fading:
         elif weight is not None and weight > MAX_EVENT_WEIGHT:
             raise _too_heavy(weight, None)
 
-    def timeline(self) -> FadingTimeline:
+    def timeline(self) -> BucketTimeline:
         """A new timeline for all the windows of an evaluator."""
-        return FadingTimeline(self)
+        names = ("", "faded_out")
+        return BucketTimeline(self.span, EPOCHS, names, self._arrival, timed=self.needs_time)
 
-    def open(self, plan: Plan, timeline: FadingTimeline) -> FadingWindow:
+    def _arrival(self, moment: Any, latest: Any) -> Any:
+        """1 for an event more than 64 half-lives late, which weighs nothing; else 0."""
+        return 1 * (moment // self.span <= latest // self.span - EPOCHS)
+
+    def open(self, plan: Plan, timeline: BucketTimeline) -> FadingWindow:
         """A new empty window."""
         return FadingWindow(self, plan, timeline)
 
-    def restore(self, data: dict[str, Any], plan: Plan, timeline: FadingTimeline) -> FadingWindow:
+    def restore(self, data: dict[str, Any], plan: Plan, timeline: BucketTimeline) -> FadingWindow:
         """The window of a saved state; raises StateError."""
         window = FadingWindow(self, plan, timeline)
-        if not isinstance(data, dict) or not isinstance(data.get("epochs"), list):
-            raise StateError(f"window: expected its epochs, got {shown(data)}")
-        before: int | None = None
-        for item in data["epochs"]:
-            if not isinstance(item, dict) or set(item) != {"epoch", "tally"}:
-                raise StateError(f"window.epochs: expected an epoch's tally, got {shown(item)}")
-            number = item["epoch"]
-            if type(number) is not int or not timeline.keeps(number):
-                raise StateError(f"window.epochs: expected one that is kept, got {shown(number)}")
-            if before is not None and number <= before:
-                raise StateError(f"window.epochs: expected ascending ones, got {number} late")
-            before = number
-            window._epochs[number] = _Epoch(Tally.from_state(item["tally"], plan))
+        window.buckets.restore(data)
         return window
 
     def to_options(self) -> dict[str, Any]:
@@ -191,211 +184,109 @@ class Fading:
         return {"kind": "fading", "half_life": self.span, "clock": clock}
 
 
-class FadingTimeline:
-    """The stream's latest moment: an event time, or the number of the latest event."""
-
-    __slots__ = ("faded_out", "latest", "spec")
-
-    def __init__(self, spec: Fading) -> None:
-        self.spec = spec
-        self.latest: int | None = None
-        self.faded_out = 0
-        """Events that came more than 64 half-lives late and weigh nothing."""
-
-    @property
-    def newest(self) -> int | None:
-        """Number of the epoch of the latest event."""
-        return None if self.latest is None else self.latest // self.spec.span
-
-    def keeps(self, epoch: int) -> bool:
-        """Whether an epoch of this number is remembered."""
-        newest = self.newest
-        return newest is not None and newest - EPOCHS < epoch <= newest
-
-    def tick(self, count: int) -> IntArray:
-        """The numbers of the next ``count`` events; raises InputError where times are needed."""
-        if self.spec.needs_time:
-            raise time_missing()
-        start = 0 if self.latest is None else self.latest + 1
-        return np.arange(start, start + count, dtype=np.int64)
-
-    def admit(self, event_time: int) -> bool:
-        """Note an event's moment; False where it has faded out already."""
-        if self.latest is None or event_time > self.latest:
-            self.latest = event_time
-        elif not self.keeps(event_time // self.spec.span):
-            self.faded_out += 1
-            return False
-        return True
-
-    def admit_many(self, event_times: IntArray) -> IntArray | None:
-        """Rows of the events that weigh something, as if admitted one by one; None: all do."""
-        if not len(event_times):
-            return None
-        latest = np.maximum.accumulate(event_times)
-        if self.latest is not None:
-            np.maximum(latest, self.latest, out=latest)
-        kept = event_times // self.spec.span > latest // self.spec.span - EPOCHS
-        self.latest = int(latest[-1])
-        self.faded_out += len(kept) - int(np.count_nonzero(kept))
-        return None if kept.all() else np.flatnonzero(kept)
-
-    def counts(self) -> dict[str, int]:
-        """Events that came too late to weigh anything."""
-        return {"faded_out": self.faded_out}
-
-    def merge(self, other: FadingTimeline) -> None:
-        """Know the other's latest moment and counts."""
-        if other.latest is not None:
-            self.latest = other.latest if self.latest is None else max(self.latest, other.latest)
-        self.faded_out += other.faded_out
-
-    def to_state(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"latest": self.latest, "faded_out": self.faded_out}
-
-    def restore(self, data: dict[str, Any]) -> None:
-        """Take over a saved state; raises StateError."""
-        if not isinstance(data, dict) or set(data) != {"latest", "faded_out"}:
-            raise StateError(f"timeline: expected latest and faded_out, got {shown(data)}")
-        latest, faded_out = data["latest"], data["faded_out"]
-        low, high = (EARLIEST, LATEST) if self.spec.needs_time else (0, 2**62)
-        if latest is not None and not (type(latest) is int and low <= latest <= high):
-            raise StateError(f"timeline.latest: expected a whole number, got {shown(latest)}")
-        if type(faded_out) is not int or not 0 <= faded_out < 2**62:
-            raise StateError(f"timeline.faded_out: expected a count, got {shown(faded_out)}")
-        self.latest, self.faded_out = latest, faded_out
-
-
-class _Epoch:
-    """The tally of one half-life, in whole units, and its written forms as they were last read."""
-
-    __slots__ = ("_forms", "_tally")
-
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
-        self._forms: dict[str, dict[str, Any]] = {}
-
-    @property
-    def tally(self) -> Tally:
-        """For reading."""
-        return self._tally
-
-    def changing(self) -> Tally:
-        """The tally to change."""
-        if self._forms:
-            self._forms = {}
-        return self._tally
-
-    def form(self, name: str) -> dict[str, Any]:
-        """A state's written form; epochs of the past are written once."""
-        form = self._forms.get(name)
-        if form is None:
-            form = self._forms[name] = self._tally.form(name)
-        return form
-
-
 class FadingWindow:
     """A tally in whole units for each epoch; their weighted sum at each read."""
 
-    __slots__ = ("_current", "_epochs", "_plan", "_settled_at", "_spec", "_timeline")
+    __slots__ = ("_current", "_forms", "_plan", "_spec", "_timeline", "buckets")
 
-    def __init__(self, spec: Fading, plan: Plan, timeline: FadingTimeline) -> None:
+    steady = None
+    compiled_way = None
+    series = None
+
+    def __init__(self, spec: Fading, plan: Plan, timeline: BucketTimeline) -> None:
+        self.buckets = TimeBuckets(plan, timeline, "epoch")
         self._spec = spec
         self._plan = plan
         self._timeline = timeline
-        self._epochs: dict[int, _Epoch] = {}
+        # Written forms of states, by epoch: those of the past are written once.
+        self._forms: dict[int, dict[str, Any]] = {}
         self._current: tuple[int | None, Tally] | None = None
-        self._settled_at: int | None = None
 
-    def _settle(self) -> None:
-        newest = self._timeline.newest
-        if newest != self._settled_at:
-            self._settled_at = newest
-            for number in [n for n in self._epochs if not self._timeline.keeps(n)]:
-                del self._epochs[number]
-
-    def _changing(self, number: int) -> Tally:
-        epoch = self._epochs.get(number)
-        if epoch is None:
-            epoch = self._epochs[number] = _Epoch(Tally(self._plan))
+    def _changed(self, number: int) -> None:
+        self._forms.pop(number, None)
         self._current = None
-        return epoch.changing()
 
-    def _drop_empty(self, number: int) -> None:
-        if self._epochs[number].tally == Tally(self._plan):
-            del self._epochs[number]
-
-    def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one admitted event with the weight of its moment."""
+    def _weighed(self, event: EventFields, event_time: int | None) -> tuple[int, EventFields]:
+        """An event's epoch, and the event with the whole units that it weighs there."""
         assert event_time is not None
         number, phase = divmod(event_time, self._spec.span)
-        if not self._timeline.keeps(number):
-            return  # it came in a batch, by whose end it has faded out
         true, predicted, score, weight = event
-        whole = weight * units(phase, self._spec.span)
+        return number, (true, predicted, score, weight * units(phase, self._spec.span))
+
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        number, weighed = self._weighed(event, event_time)
         try:
-            self._changing(number).update(true, predicted, score, whole)
-        except InputError:
-            self._drop_empty(number)
-            raise
-        self._settle()
+            self.buckets.at(number).check(*weighed)
+        except InputError as error:
+            raise self._refusal(error, number, event[2] or ()) from None
+
+    def add(self, event: EventFields, event_time: int | None) -> None:
+        """Count one event with the weight of its moment, or raise InputError and change nothing."""
+        number, weighed = self._weighed(event, event_time)
+        if number < self._timeline.oldest:
+            return  # it came in a batch, by whose end it has faded out
+        try:
+            self.buckets.update(number, weighed)
+        except InputError as error:
+            raise self._refusal(error, number, event[2] or ()) from None
+        self._changed(number)
+        self.buckets.prune()
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count an admitted batch, each event with the weight of its moment."""
+        """Count a validated batch, or raise InputError and change nothing."""
+        self.prepare(batch, event_times)()
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Check a batch; the result counts it, each event with the weight of its moment."""
         assert event_times is not None
         span = self._spec.span
-        numbers = event_times // span
-        weight = units_many(event_times - numbers * span, span)
+        weight = units_many(event_times % span, span)
         whole = weight if batch.weight is None else weight * batch.weight
-        batch = batch.weighted(whole)
-        parts = [
-            (number, batch if rows is None else batch.take(rows))
-            for number, rows in grouped(numbers)
-            if self._timeline.keeps(number)
-        ]
+        parts = self.buckets.parts(batch.weighted(whole), event_times)
         for number, part in parts:
-            self._check_room(number, part)
-        for number, part in parts:
-            self._changing(number).update_many(part)
-        self._settle()
+            try:
+                self.buckets.at(number).check_many(part)
+            except InputError as error:
+                raise self._refusal(error, number, batch.labels) from None
+        return functools.partial(self._add_parts, parts)
 
-    def _check_room(self, number: int, batch: Batch) -> None:
-        """Refuse a batch that an epoch cannot hold before any other epoch has its part."""
-        keeps = self._plan.keeps
-        state = "index" if "index" in keeps else "class_scores"
-        if state not in keeps or batch.score is None or batch.weight is None:
-            return
-        tally = self._epochs[number].tally if number in self._epochs else None
-        held: Weight = 0 if tally is None else tally.support(state)
-        classes = 1
-        if state == "class_scores":
-            known = None if tally is None else tally.class_scores
-            classes += len(batch.labels) + (0 if known is None else len(known.labels))
-        total = held + float(batch.weight.sum(dtype=np.float64))
-        if total > MAX_TOTAL // classes:
-            raise InputError(
-                "weight",
-                expected=f"at most {MAX_TOTAL // classes >> 32} events of weight 1 in a half-life",
-                got="more",
-                remedy="make the half-life shorter",
-            )
+    def _add_parts(self, parts: list[tuple[int, Batch]]) -> None:
+        for number, part in parts:
+            # A batch may span more than is kept: what is old by its end is left out.
+            if self._timeline.keeps(number):
+                self.buckets.live(number).update_many(part)
+                self._changed(number)
+        self.buckets.prune()
+
+    def _refusal(self, error: InputError, number: int, labels: Collection[Any]) -> InputError:
+        """A refusal for too much weight, in terms of events instead of units."""
+        if error.field != "weight":
+            return error
+        scores, classes = self.buckets.read(number).class_scores, 1
+        if scores is not None:
+            classes = len({*scores.labels, *labels})
+        return InputError(
+            "weight",
+            expected=f"at most {MAX_TOTAL // classes >> 32} events of weight 1 in a half-life",
+            got="more",
+            remedy="make the half-life shorter",
+        )
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
         assert event_time is not None
-        self._settle()
-        number, phase = divmod(event_time, self._spec.span)
-        if number not in self._epochs:
+        self.buckets.prune()
+        number, weighed = self._weighed(event, event_time)
+        if number not in self.buckets:
             raise InputError(
                 "revert",
                 expected="an event of the last 64 half-lives",
                 got="one that never came or has faded out",
             )
-        true, predicted, score, weight = event
-        whole = weight * units(phase, self._spec.span)
-        self._changing(number).revert(true, predicted, score, whole)
-        self._drop_empty(number)
+        self.buckets.live(number).revert(*weighed)
+        self._changed(number)
+        self.buckets.drop_empty(number)
         return functools.partial(self.add, event, event_time)
 
     def current(self) -> Tally:
@@ -405,8 +296,8 @@ class FadingWindow:
         """
         latest = self._timeline.latest
         if self._current is None or self._current[0] != latest:
-            self._settle()
-            if self._epochs and latest is not None:
+            self.buckets.prune()
+            if len(self.buckets) and latest is not None:
                 total = Tally.later(self._plan, self._sums(latest))
             else:
                 total = Tally(self._plan)
@@ -414,18 +305,26 @@ class FadingWindow:
         return self._current[1]
 
     def _sums(self, latest: int) -> Callable[[str], Any]:
-        numbers = sorted(self._epochs)
+        numbers = list(self.buckets)
         oldest = numbers[0]
         newest, phase = divmod(latest, self._spec.span)
         unit = units(phase, self._spec.span) << (newest - oldest)
-        parts = [(self._epochs[number], 1 << (number - oldest)) for number in numbers]
+        self._forms = {number: self._forms.get(number, {}) for number in numbers}
 
         def state(name: str) -> Any:
-            kind = type(getattr(parts[0][0].tally, name))
-            forms = [(epoch.form(name), factor) for epoch, factor in parts]
-            return Tally.restored(self._plan, name, kind, weighted_sum(name, forms, unit))
+            row = STATES[name]
+            assert row.weighted_sum is not None
+            forms = [(self._form(number, name), 1 << (number - oldest)) for number in numbers]
+            return row.restored(self._plan, row.weighted_sum(forms, unit))
 
         return state
+
+    def _form(self, number: int, name: str) -> dict[str, Any]:
+        forms = self._forms.setdefault(number, {})
+        form: dict[str, Any] | None = forms.get(name)
+        if form is None:
+            form = forms[name] = self.buckets.read(number).form(name)
+        return form
 
     def check_merge(self, other: FadingWindow) -> None:
         """Windows by event count are refused, unless one of the two is empty."""
@@ -441,31 +340,24 @@ class FadingWindow:
 
     def merge(self, other: FadingWindow) -> None:
         """Add another shard's epochs; the timelines are merged before."""
-        for number in sorted(other._epochs):
-            if self._timeline.keeps(number):
-                self._changing(number).merge(other._epochs[number].tally)
-        self._settle()
+        for number, part in self.buckets.kept_of(other.buckets):
+            self.buckets.live(number).merge(part)
+            self._changed(number)
+        self.buckets.prune()
 
     def retained(self) -> dict[str, Any]:
         """Half-lives that hold events, and the most there can be."""
-        self._settle()
-        return {"half_lives": len(self._epochs), "half_lives_at_most": EPOCHS}
+        self.buckets.prune()
+        return {"half_lives": len(self.buckets), "half_lives_at_most": EPOCHS}
 
     def to_state(self) -> dict[str, Any]:
         """The remembered epochs in order."""
-        self._settle()
-        return {
-            "epochs": [
-                {"epoch": number, "tally": self._epochs[number].tally.to_state()}
-                for number in sorted(self._epochs)
-            ]
-        }
+        self.buckets.prune()
+        return self.buckets.to_state()
 
     def _check(self) -> None:
-        self._settle()
-        for number, epoch in self._epochs.items():
-            assert self._timeline.keeps(number)
-            epoch.tally._check()
+        self.buckets.prune()
+        self.buckets._check()
 
 
 def _too_heavy(weight: object, position: int | None) -> InputError:
@@ -475,3 +367,23 @@ def _too_heavy(weight: object, position: int | None) -> InputError:
         got=shown(weight),
         position=position,
     )
+
+
+FADING = WindowKind(
+    name="fading",
+    spec=Fading,
+    clock="either",
+    sizes=("half_life",),
+    forms=("fading:6h", "fading:1000"),
+    help="Half-life: fading:6h, in events fading:1000.",
+    keys=(WindowKey("half_life"),),
+    steps=("half_life",),
+    template="""\
+# Every event, but an event that is six hours older half as much.
+#[[window]]
+#name = "fading"
+#half_life = "6h"
+""",
+    label=lambda given: f"half-life {given['half_life']}",
+    words=lambda spec: f"every event, weighing half after {spec.half_life}",
+)

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, cast
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from streameval.errors import InputError, StateError, shown
-from streameval.events import FloatArray, IntArray, Weight
+from streameval.events import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
 from streameval.lock import PLAIN_LOCK, Lock
-from streameval.states.portable_index import PortableScoreIndex
-from streameval.states.rolling_index import RollingScoreIndex
 from streameval.states.score_index import backend
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.ring import Ring, compiled_ring, newest
-from streameval.windows.ring_state import events_from_state, events_to_state
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.window import CompiledWay, EventFields, Undo, WindowKind
 
-__all__ = ["Last", "LastWindow"]
+if TYPE_CHECKING:
+    from streameval.native.event_ring import NativeEventRing
+
+__all__ = ["LAST", "Last", "LastWindow", "compiled_ring"]
 
 MAX_EVENTS = 100_000_000
 """Largest window: its events are all kept."""
 
-_ROLLING_MOST = 1_000_000
-"""Largest window whose portable score index is made of lists rather than of arrays."""
+Ring: TypeAlias = "deque[EventFields] | NativeEventRing"
+"""Oldest first. The compiled one takes binary events of weight 1."""
+
+_NO_SHARES = -1
+"""In ``share_counts``: an event without probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class Last:
     def restore(self, data: dict[str, Any], plan: Plan, timeline: object = None) -> LastWindow:
         """The window of a saved state; raises StateError."""
         window = LastWindow(self.n, plan)
-        events = events_from_state(data, plan)
+        events = _events_from_state(data, plan)
         if len(events) > self.n:
             raise StateError(f"window: expected at most {self.n} events, got {len(events)}")
         for event in events:
@@ -111,62 +115,57 @@ class LastWindow:
 
     __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "tally")
 
+    steady = None
+    series = None
     tally: Tally
     """What :meth:`current` gives; a single event of weight 1 changes it in place."""
 
     def __init__(self, n: int, plan: Plan) -> None:
         self._n = n
         self._plan = plan
-        self._ordered = "succession" in plan.keeps
+        self._ordered = plan.ordered
         # One and the same for ever, because an evaluator holds on to its short way in.
         self._compiled = compiled_ring(n, plan)
         self._ring: Ring = deque() if self._compiled is None else self._compiled
-        self.tally = self._new_tally()
+        self.tally = Tally(self._plan)
         self._serve()
-
-    def _new_tally(self) -> Tally:
-        tally = Tally(self._plan)
-        if tally.index is not None and backend() == "portable" and self._n <= _ROLLING_MOST:
-            # Answers every question that metrics ask of a score index.
-            tally.index = cast(PortableScoreIndex, RollingScoreIndex(self._n))
-        return tally
 
     def _serve(self) -> None:
         """Have the compiled ring count into the tally of this moment, if it is in use."""
         if self._compiled is not None:
             self._compiled.serve(self.tally if self._ring is self._compiled else None)
 
-    def _take_weights(self) -> None:
-        """Keep events with their weights from now on, because one came."""
-        self.tally.index = _weighted(self.tally.index)
+    def _keep_weights(self) -> None:
+        """Move the events from the compiled ring, whose events weigh 1, to a deque."""
         if not isinstance(self._ring, deque):
             held: deque[EventFields] = deque(self._ring)
             self._ring.drop(len(held))
             self._ring = held
             self._serve()
 
-    def short_way(
+    def compiled_way(
         self, truth: dict[Any, bool], threshold: float, lock: Lock
-    ) -> Callable[[object, object, object, object, object], bool] | None:
-        """A function that does all there is to do for a plain event; None where there is none.
-
-        It takes y_true, y_pred, score, proba and weight as they came, and
-        returns False, having done nothing, where the event is not plain.
+    ) -> CompiledWay | None:
+        """The compiled ring's, which does all there is to do for a plain event; None without one.
 
         Args:
             truth: From a label to whether it is the positive one.
             threshold: The least score that is predicted positive.
-            lock: Taken for as long as it counts.
+            lock: Held while it counts.
         """
         if self._compiled is None or isinstance(lock, PLAIN_LOCK):
             return None
         self._compiled.know(truth, threshold, lock)
         return self._compiled.count
 
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        self.tally.check(*event)
+
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one event and forget the oldest when there are more than n."""
+        """Count one event and evict the oldest when there are more than n."""
         if event[3] != 1:
-            self._take_weights()
+            self._keep_weights()
         ring = self._ring
         if len(ring) < self._n:
             self.tally.update(*event)
@@ -187,41 +186,52 @@ class LastWindow:
         self.tally.evict(oldest, ring[0] if ring else None)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count a batch; events that would fall out again are never counted."""
+        """Count a validated batch, or raise InputError and change nothing."""
+        self.prepare(batch, event_times)()
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Check a batch; the result counts it, and cannot fail.
+
+        Events that would be evicted again by the end of the batch are never counted.
+        """
         n = self._n
         if len(batch) > n:
             batch = batch.take(slice(len(batch) - n, None))
         leaving = len(self._ring) + len(batch) - n
         if 2 * leaving > n:
             # Most of the window changes: counting it anew costs less than taking out.
-            self._renew(batch, leaving)
-            return
+            return self._renewal(batch, leaving)
+        self.tally.check_many(batch)
+        return functools.partial(self._append, batch)
+
+    def _append(self, batch: Batch) -> None:
         if batch.weight is not None:
-            self._take_weights()
+            self._keep_weights()
         self.tally.update_many(batch)
         _extend(self._ring, batch)
-        while len(self._ring) > n:
+        while len(self._ring) > self._n:
             self._evict()
 
-    def _renew(self, batch: Batch, leaving: int) -> None:
+    def _renewal(self, batch: Batch, leaving: int) -> Callable[[], None]:
         kept = deque(islice(self._ring, leaving, None))
-        tally = self._new_tally()
-        weighted = batch.weight is not None or any(event[3] != 1 for event in kept)
-        if weighted:
-            tally.index = _weighted(tally.index)
+        tally = Tally(self._plan)
         for event in kept:
             tally.update(*event)
         tally.update_many(batch)
-        # Nothing is refused any more.
-        self.tally = tally
-        self._ring = kept
-        if self._compiled is not None:
-            self._compiled.drop(len(self._compiled))
-            if not weighted:
-                self._compiled.extend(kept)
-                self._ring = self._compiled
-        self._serve()
-        _extend(self._ring, batch)
+        weighted = batch.weight is not None or any(event[3] != 1 for event in kept)
+
+        def renew() -> None:
+            self.tally = tally
+            self._ring = kept
+            if self._compiled is not None:
+                self._compiled.drop(len(self._compiled))
+                if not weighted:
+                    self._compiled.extend(kept)
+                    self._ring = self._compiled
+            self._serve()
+            _extend(self._ring, batch)
+
+        return renew
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo the newest event inside that equals this one; the others keep their order.
@@ -233,7 +243,7 @@ class LastWindow:
             O(n).
         """
         ring = self._ring
-        back = newest(ring, event)
+        back = _newest(ring, event)
         if not back:
             raise InputError(
                 "revert",
@@ -279,7 +289,7 @@ class LastWindow:
 
     def to_state(self) -> dict[str, Any]:
         """The events inside, oldest first."""
-        return events_to_state(self._ring, self._plan)
+        return _events_to_state(self._ring, self._plan)
 
     def _check(self) -> None:
         assert len(self._ring) <= self._n
@@ -289,13 +299,6 @@ class LastWindow:
             fresh.update(*event)
         held, expected = self.tally.to_state(), fresh.to_state()
         assert repr(held) == repr(expected)
-
-
-def _weighted(index: Any) -> Any:
-    """The same index, one that takes weights."""
-    if isinstance(index, RollingScoreIndex):
-        return PortableScoreIndex.from_state(index.to_state())
-    return index
 
 
 def _extend(ring: Ring, batch: Batch) -> None:
@@ -314,3 +317,154 @@ def _fraction(weight: object, position: int | None) -> InputError:
         position=position,
         remedy="use Panes(...) or Fading(...) for fractional weights",
     )
+
+
+def compiled_ring(most: int, plan: Plan) -> NativeEventRing | None:
+    """A compiled ring for windows of such tallies; None where only a deque will do.
+
+    That is where nothing was compiled, where there are more than two classes,
+    and where the order of the events is itself a state.
+    """
+    if plan.task != "binary" or not plan.compiled or backend() != "native":
+        return None
+    try:
+        compiled = importlib.import_module("streameval.native.event_ring")
+    except ImportError:  # each compiled module is left out by itself where it fails
+        return None
+    ring: NativeEventRing = compiled.NativeEventRing(most)
+    return ring
+
+
+def _newest(ring: Ring, event: EventFields) -> int:
+    """How far back the newest event equal to this one lies, 1 for the last; 0 for none; O(n).
+
+    >>> _newest(deque([(1, 1, 0.5, 1), (0, 1, 0.5, 1)]), (True, True, 0.5, 1))
+    2
+    """
+    if isinstance(ring, deque):
+        return next((back for back, other in enumerate(reversed(ring), 1) if other == event), 0)
+    return ring.newest(event)
+
+
+def _events_to_state(events: Iterable[EventFields], plan: Plan) -> dict[str, Any]:
+    """Columns ``true``, ``predicted`` (codes into ``labels``), ``weight``, and scores.
+
+    Binary scores are ``score`` where ``scored`` says so. Multi-class ones are
+    ``shares`` of the labels ``share_labels``, ``share_counts`` of them an
+    event (−1 for none), by ascending label.
+    """
+    rows: list[tuple[Label, Any, Any, Weight]] = list(events)
+    names: set[Label] = set()
+    for true, predicted, score, _ in rows:
+        names.add(true)
+        names.add(predicted)
+        if isinstance(score, dict):
+            names.update(score)
+    labels: list[Label] = [0, 1] if plan.task == "binary" else sorted(names)
+    code = {label: n for n, label in enumerate(labels)}
+    data: dict[str, Any] = {
+        "labels": labels,
+        "true": _ints(code[row[0]] for row in rows),
+        "predicted": _ints(code[row[1]] for row in rows),
+        "weight": _ints(row[3] for row in rows),
+    }
+    if plan.task == "binary":
+        data["scored"] = np.asarray([row[2] is not None for row in rows], dtype=np.bool_)
+        data["score"] = np.asarray([row[2] or 0.0 for row in rows], dtype=np.float64)
+    else:
+        shares = [row[2] for row in rows]
+        data["share_counts"] = _ints(_NO_SHARES if s is None else len(s) for s in shares)
+        # By label, so that one event is written in one way.
+        given = [dict(sorted(s.items(), key=lambda item: code[item[0]])) for s in shares if s]
+        data["share_labels"] = _ints(code[label] for s in given for label in s)
+        data["shares"] = np.asarray([v for s in given for v in s.values()], dtype=np.float64)
+    return data
+
+
+def _ints(values: Iterable[Any]) -> npt.NDArray[np.int64]:
+    return np.fromiter(values, dtype=np.int64)
+
+
+def _column(
+    data: dict[str, Any], key: str, dtype: str, length: int | None, low: float, high: float
+) -> npt.NDArray[Any]:
+    column = data.get(key)
+    if not isinstance(column, np.ndarray) or column.dtype != np.dtype(dtype) or column.ndim != 1:
+        raise StateError(f"window.{key}: expected a column of {dtype}, got {shown(column)}")
+    if length is not None and len(column) != length:
+        raise StateError(f"window.{key}: expected {length} values, got {len(column)}")
+    # False for nan as well.
+    if len(column) and not (column.min() >= low and column.max() <= high):
+        raise StateError(f"window.{key}: expected values from {low} to {high}, got others")
+    return column
+
+
+def _events_from_state(data: dict[str, Any], plan: Plan) -> list[EventFields]:
+    """The events that :func:`_events_to_state` wrote; raises StateError for anything else."""
+    if not isinstance(data, dict):
+        raise StateError(f"window: expected an object, got {shown(data)}")
+    labels = _labels(data, plan)
+    last = len(labels) - 1
+    true = _column(data, "true", "int64", None, 0, last)
+    n = len(true)
+    predicted = _column(data, "predicted", "int64", n, 0, last)
+    weights = _column(data, "weight", "int64", n, 1, MAX_WEIGHT)
+    scores: Sequence[Any]
+    if plan.task == "binary":
+        scored = _column(data, "scored", "bool", n, 0, 1).tolist()
+        largest = float(np.finfo(np.float64).max)
+        values = _column(data, "score", "float64", n, -largest, largest).tolist()
+        scores = [v if has else None for v, has in zip(values, scored, strict=True)]
+    else:
+        scores = _mappings(data, n, labels)
+    return [
+        (labels[t], labels[p], score, weight)
+        for t, p, score, weight in zip(
+            true.tolist(), predicted.tolist(), scores, weights.tolist(), strict=True
+        )
+    ]
+
+
+def _labels(data: dict[str, Any], plan: Plan) -> list[Label]:
+    labels = data.get("labels")
+    if not isinstance(labels, list) or not (
+        all(type(label) is str for label in labels) or all(type(label) is int for label in labels)
+    ):
+        raise StateError(f"window.labels: expected a list of labels, got {shown(labels)}")
+    if len(set(labels)) != len(labels) or (plan.task == "binary" and labels != [0, 1]):
+        raise StateError(f"window.labels: expected distinct labels, got {shown(labels)}")
+    return labels
+
+
+def _mappings(data: dict[str, Any], n: int, labels: list[Label]) -> list[dict[Label, float] | None]:
+    counts = _column(data, "share_counts", "int64", n, _NO_SHARES, len(labels)).tolist()
+    total = sum(count for count in counts if count > 0)
+    codes = _column(data, "share_labels", "int64", total, 0, len(labels) - 1).tolist()
+    shares = _column(data, "shares", "float64", total, 0.0, 1.0).tolist()
+    mappings: list[dict[Label, float] | None] = []
+    start = 0
+    for count in counts:
+        if count < 0:
+            mappings.append(None)
+            continue
+        end = start + count
+        mapping = {
+            labels[code]: share
+            for code, share in zip(codes[start:end], shares[start:end], strict=True)
+        }
+        if any(a >= b for a, b in pairwise(codes[start:end])):
+            raise StateError("window.share_labels: expected each event's labels to ascend")
+        mappings.append(mapping)
+        start = end
+    return mappings
+
+
+LAST = WindowKind(
+    name="last",
+    spec=Last,
+    sizes=("n",),
+    forms=("last:10000",),
+    help="The last n: last:10000.",
+    label=lambda given: f"the last {given['n']}",
+    words=lambda spec: f"the last {spec.n} events",
+)

@@ -8,28 +8,19 @@ dropped pane by pane: subtracted in integers, never in floats.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from streameval.errors import InputError, StateError, shown
-from streameval.event_time import (
-    EARLIEST,
-    LATEST,
-    duration,
-    duration_text,
-    iso_time,
-    time_missing,
-)
+from streameval.errors import InputError, StateError
+from streameval.event_time import LATEST, duration, duration_text, iso_time
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.frozen import freeze, thaw
-from streameval.windows.grouping import grouped
-from streameval.windows.window import EventFields, Undo
+from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
+from streameval.windows.window import EventFields, PaneMark, Undo, WindowKey, WindowKind
 
-__all__ = ["PaneMark", "PaneRow", "PaneTimeline", "Panes", "PanesWindow"]
+__all__ = ["PANES", "Panes", "PanesWindow"]
 
 _REMOVAL = 4
 """Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
@@ -134,35 +125,24 @@ class Panes:
     def check_weight(self, weight: object) -> None:
         """Any weight will do."""
 
-    def timeline(self) -> PaneTimeline:
+    def timeline(self) -> BucketTimeline:
         """A new timeline for all the windows of an evaluator."""
-        return PaneTimeline(self)
+        names = ("on_time", "late_kept", "late_dropped")
+        return BucketTimeline(self.pane_us, self.retained, names, self._arrival, timed=True)
 
-    def open(self, plan: Plan, timeline: PaneTimeline) -> PanesWindow:
+    def _arrival(self, moment: Any, latest: Any) -> Any:
+        """0 for an event in time, 1 for one that is late and kept, 2 for one that is dropped."""
+        end = moment - moment % self.pane_us + self.pane_us
+        return 1 * (end <= latest) + (end <= latest - self.lateness_us)
+
+    def open(self, plan: Plan, timeline: BucketTimeline) -> PanesWindow:
         """A new empty window."""
         return PanesWindow(self, plan, timeline)
 
-    def restore(self, data: dict[str, Any], plan: Plan, timeline: PaneTimeline) -> PanesWindow:
+    def restore(self, data: dict[str, Any], plan: Plan, timeline: BucketTimeline) -> PanesWindow:
         """The window of a saved state; raises StateError."""
         window = PanesWindow(self, plan, timeline)
-        if (
-            not isinstance(data, dict)
-            or set(data) != {"panes"}
-            or not isinstance(data["panes"], list)
-        ):
-            raise StateError(f"window: expected its panes, got {shown(data)}")
-        before: int | None = None
-        for item in data["panes"]:
-            if not isinstance(item, dict) or set(item) != {"pane", "tally"}:
-                raise StateError(f"window.panes: expected a pane and its tally, got {shown(item)}")
-            number = item["pane"]
-            if type(number) is not int or not timeline.keeps(number):
-                raise StateError(f"window.panes: expected a pane that is kept, got {shown(number)}")
-            if before is not None and number <= before:
-                raise StateError(f"window.panes: expected ascending panes, got {number} late")
-            before = number
-            window._panes[number] = Tally.from_state(item["tally"], plan)
-            window._thawed.add(number)
+        window.buckets.restore(data)
         return window
 
     def to_options(self) -> dict[str, Any]:
@@ -176,218 +156,78 @@ class Panes:
         }
 
 
-class PaneTimeline:
-    """The stream's latest event time, and what came in time or late.
-
-    ``on_time`` events came before their pane ended, ``late_kept`` ones after
-    that but inside the lateness, ``late_dropped`` ones later still. The three
-    add up to all events.
-    """
-
-    __slots__ = ("late_dropped", "late_kept", "latest", "on_time", "spec")
-
-    def __init__(self, spec: Panes) -> None:
-        self.spec = spec
-        self.latest: int | None = None
-        self.on_time = 0
-        self.late_kept = 0
-        self.late_dropped = 0
-
-    @property
-    def newest(self) -> int | None:
-        """Number of the pane that the latest event fell into."""
-        return None if self.latest is None else self.latest // self.spec.pane_us
-
-    @property
-    def oldest_kept(self) -> int | None:
-        """Number of the oldest pane that is still kept.
-
-        Counted back from the newest pane and not from the latest moment, so
-        that what is kept changes only when a new pane begins.
-        """
-        newest = self.newest
-        return None if newest is None else newest - self.spec.retained + 1
-
-    def keeps(self, pane: int) -> bool:
-        """Whether a pane of this number would be kept."""
-        oldest, newest = self.oldest_kept, self.newest
-        return oldest is not None and newest is not None and oldest <= pane <= newest
-
-    def closed(self, pane: int) -> bool:
-        """Whether a pane takes no more events."""
-        end = (pane + 1) * self.spec.pane_us
-        return self.latest is not None and end <= self.latest - self.spec.lateness_us
-
-    def tick(self, count: int) -> IntArray:
-        """Raises InputError: events must bring their time."""
-        raise time_missing()
-
-    def admit(self, event_time: int) -> bool:
-        """Note an event's time; False where it comes too late and is only counted."""
-        latest = self.latest
-        if latest is None or event_time >= latest:
-            self.latest = event_time
-            self.on_time += 1
-            return True
-        pane = self.spec.pane_us
-        end = event_time - event_time % pane + pane
-        if end > latest:
-            self.on_time += 1
-        elif end > latest - self.spec.lateness_us:
-            self.late_kept += 1
-        else:
-            self.late_dropped += 1
-            return False
-        return True
-
-    def admit_many(self, event_times: IntArray) -> IntArray | None:
-        """Rows of the events in time, as if admitted one by one; None where all are."""
-        if not len(event_times):
-            return None
-        running = np.maximum.accumulate(event_times)
-        latest = np.empty_like(running)
-        latest[1:] = running[:-1]
-        latest[0] = event_times[0] if self.latest is None else self.latest
-        if self.latest is not None:
-            np.maximum(latest, self.latest, out=latest)
-        pane = self.spec.pane_us
-        ends = event_times - event_times % pane + pane
-        on_time = ends > latest
-        kept = ends > latest - self.spec.lateness_us
-        counted = int(np.count_nonzero(kept))
-        punctual = int(np.count_nonzero(on_time))
-        self.on_time += punctual
-        self.late_kept += counted - punctual
-        self.late_dropped += len(event_times) - counted
-        self.latest = max(int(running[-1]), int(latest[-1]))
-        return None if counted == len(event_times) else np.flatnonzero(kept)
-
-    def merge(self, other: PaneTimeline) -> None:
-        """Know the other's latest time and counts."""
-        if other.latest is not None:
-            self.latest = other.latest if self.latest is None else max(self.latest, other.latest)
-        self.on_time += other.on_time
-        self.late_kept += other.late_kept
-        self.late_dropped += other.late_dropped
-
-    def counts(self) -> dict[str, int]:
-        """Events on time, late and kept, late and dropped."""
-        return {
-            "on_time": self.on_time,
-            "late_kept": self.late_kept,
-            "late_dropped": self.late_dropped,
-        }
-
-    def to_state(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"latest": self.latest, **self.counts()}
-
-    def restore(self, data: dict[str, Any]) -> None:
-        """Take over a saved state; raises StateError."""
-        if not isinstance(data, dict) or set(data) != {"latest", *self.counts()}:
-            raise StateError(f"timeline: expected {['latest', *self.counts()]}, got {shown(data)}")
-        for name, value in data.items():
-            good = type(value) is int and (
-                EARLIEST <= value <= LATEST if name == "latest" else 0 <= value < 2**62
-            )
-            if not good and not (name == "latest" and value is None):
-                raise StateError(f"timeline.{name}: expected a whole number, got {shown(value)}")
-            setattr(self, name, value)
-
-
-class PaneRow(NamedTuple):
-    """A retained pane: its borders in microseconds, and its tally."""
-
-    start: int
-    end: int
-    tally: Tally
-
-
-class PaneMark(NamedTuple):
-    """A retained pane's borders, and whether it is still the same."""
-
-    start: int
-    end: int
-    frozen: bytes | None
-    """The same object for as long as the pane's events are the same; None while it fills."""
-
-
 class PanesWindow:
-    """The tallies of the retained panes; closed ones as compact bytes.
+    """The tallies of the retained panes, and the merge of those inside the window.
 
-    The merge of the panes inside the window is made at the first read and
-    then kept current: an event is added to it too, and a pane that leaves the
-    window is subtracted, exactly, in integers.
+    The merge is made at the first read and then kept current: an event is added
+    to it too, and a pane that leaves the window is subtracted, exactly, in
+    integers.
     """
 
-    __slots__ = (
-        "_merged",
-        "_merged_at",
-        "_panes",
-        "_plan",
-        "_pruned_at",
-        "_read_at",
-        "_spec",
-        "_thawed",
-        "_timeline",
-    )
+    __slots__ = ("_merged", "_merged_at", "_panes", "_plan", "_read_at", "_timeline", "buckets")
 
-    def __init__(self, spec: Panes, plan: Plan, timeline: PaneTimeline) -> None:
-        self._spec = spec
+    steady = None
+    compiled_way = None
+
+    def __init__(self, spec: Panes, plan: Plan, timeline: BucketTimeline) -> None:
+        self.buckets = TimeBuckets(plan, timeline, "pane")
+        self._panes = spec.panes
         self._plan = plan
         self._timeline = timeline
-        self._panes: dict[int, Tally | bytes] = {}
-        self._thawed: set[int] = set()
         self._merged: Tally | None = None
         self._merged_at: int | None = None
-        self._pruned_at: int | None = None
         self._read_at: int | None = None
 
-    def _live(self, number: int) -> Tally:
-        tally = self._panes.get(number)
-        if tally is None or isinstance(tally, bytes):
-            tally = Tally(self._plan) if tally is None else thaw(tally, self._plan)
-            self._panes[number] = tally
-            self._thawed.add(number)
-        return tally
-
-    def _read(self, number: int) -> Tally:
-        """A pane's tally, without keeping a frozen one thawed."""
-        tally = self._panes[number]
-        return thaw(tally, self._plan) if isinstance(tally, bytes) else tally
-
-    def _drop_empty(self, number: int) -> None:
-        if self._live(number) == Tally(self._plan):
-            del self._panes[number]
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        assert event_time is not None
+        self._settle()
+        number = event_time // self._timeline.width
+        self.buckets.at(number).check(*event)
+        if self._merged is not None and self._inside(number):
+            self._merged.check(*event)
 
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one admitted event in its pane."""
+        """Count one event in its pane, or raise InputError and change nothing."""
         assert event_time is not None
-        number = event_time // self._spec.pane_us
-        if not self._timeline.keeps(number):
+        timeline = self._timeline
+        number = event_time // timeline.width
+        if number < timeline.oldest:
             return  # it came in a batch, by whose end its pane is dropped again
-        try:
-            self._live(number).update(*event)
-        except InputError:
-            self._drop_empty(number)
-            raise
-        if self._merged is not None and self._inside(number):
-            self._merged.update(*event)
-        self._settle()
+        if self._merged_at != timeline.newest:
+            self._settle()
+        merged = self._merged
+        if merged is not None and self._inside(number):
+            merged.check(*event)
+            self.buckets.update(number, event)
+            merged.update(*event)
+        else:
+            self.buckets.update(number, event)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count an admitted batch, each event in its pane."""
+        """Count a validated batch, or raise InputError and change nothing."""
+        self.prepare(batch, event_times)()
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Check a batch; the result counts it, each event in its pane, and cannot fail."""
         assert event_times is not None
-        # Forgotten where a part of the batch is refused.
-        merged, self._merged = self._merged, None
-        for number, rows in grouped(event_times // self._spec.pane_us):
+        self._settle()
+        parts = self.buckets.parts(batch, event_times)
+        for number, part in parts:
+            self.buckets.at(number).check_many(part)
+        if self._merged is not None and any(self._inside(number) for number, _ in parts):
+            # With those that are not inside, which would only matter in a merge next to full.
+            self._merged.check_many(batch)
+        return functools.partial(self._add_parts, parts)
+
+    def _add_parts(self, parts: list[tuple[int, Batch]]) -> None:
+        merged = self._merged
+        for number, part in parts:
             # A batch may span more than is retained: what is old by its end is not kept.
             if self._timeline.keeps(number):
-                part = batch if rows is None else batch.take(rows)
-                self._live(number).update_many(part)
+                self.buckets.live(number).update_many(part)
                 if merged is not None and self._inside(number):
                     merged.update_many(part)
-        self._merged = merged
         self._settle(force=True)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
@@ -397,43 +237,29 @@ class PanesWindow:
         """
         assert event_time is not None
         self._settle()
-        number = event_time // self._spec.pane_us
-        if number not in self._panes:
+        number = event_time // self._timeline.width
+        if number not in self.buckets:
             raise InputError(
                 "revert",
                 expected="an event in one of the retained panes",
                 got="one that never came or whose pane has been dropped",
             )
-        self._live(number).revert(*event)
+        self.buckets.live(number).revert(*event)
         if self._merged is not None and self._inside(number):
             self._merged.revert(*event)
-        self._drop_empty(number)
+        self.buckets.drop_empty(number)
         return functools.partial(self.add, event, event_time)
 
     def _inside(self, number: int) -> bool:
         newest = self._merged_at
-        return newest is not None and newest - self._spec.panes < number <= newest
+        return newest is not None and newest - self._panes < number <= newest
 
     def _settle(self, *, force: bool = False) -> None:
         """When time has moved on to another pane: move the merge on, drop and freeze."""
         newest = self._timeline.newest
-        if newest == self._pruned_at and not force:
-            return
-        self._pruned_at = newest
         if self._merged_at != newest:
             self._move_on(newest)
-        oldest = self._timeline.oldest_kept
-        if newest is None or oldest is None:
-            return
-        for number in [n for n in self._panes if n < oldest]:
-            del self._panes[number]
-        for number in list(self._thawed):
-            tally = self._panes.get(number)
-            if tally is None:
-                self._thawed.discard(number)
-            elif self._timeline.closed(number):
-                self._thawed.discard(number)
-                self._panes[number] = freeze(tally)  # type: ignore[arg-type]
+        self.buckets.prune(force=force)
 
     def _move_on(self, newest: int | None) -> None:
         """Take the panes that have left out of the merge and add those that have entered.
@@ -443,27 +269,29 @@ class PanesWindow:
         """
         merged, before, read = self._merged, self._merged_at, self._read_at
         self._merged, self._merged_at = None, newest
-        panes = self._spec.panes
         if merged is None or before is None or read is None or newest is None:
             return
-        if not before < newest <= read + panes or not merged.exact:
+        if not before < newest <= read + self._panes or not merged.exact:
             return
-        kept = [number for number in self._panes if before - panes < number]
-        left = [number for number in kept if number <= newest - panes]
+        kept = [number for number in self.buckets if before - self._panes < number]
+        left = [number for number in kept if number <= newest - self._panes]
         entered = [number for number in kept if number > before]
         if _REMOVAL * len(left) > len(kept) - len(left) - len(entered):
             return
-        for number in left:
-            merged.subtract(self._read(number))
-        for number in entered:
-            merged.merge(self._read(number))
+        try:
+            for number in left:
+                merged.subtract(self.buckets.read(number))
+            for number in entered:
+                merged.merge(self.buckets.read(number))
+        except StateError:
+            return  # more weight than a tally can hold, which the next read reports
         self._merged = merged
 
     def _merge_of_panes(self) -> Tally:
         merged = Tally(self._plan)
-        for number in sorted(self._panes):
+        for number in self.buckets:
             if self._inside(number):
-                merged.merge(self._read(number))
+                merged.merge(self.buckets.read(number))
         return merged
 
     def current(self) -> Tally:
@@ -471,44 +299,28 @@ class PanesWindow:
         self._settle()
         self._read_at = self._timeline.newest
         if self._merged is None:
-            self._merged_at = self._read_at
             self._merged = self._merge_of_panes()
         return self._merged
 
-    def rows(self) -> list[PaneRow]:
-        """Every pane from the oldest that holds events to the newest, empty ones included."""
-        self._settle()
-        newest = self._timeline.newest
-        if not self._panes or newest is None:
-            return []
-        length = self._spec.pane_us
-        return [
-            PaneRow(
-                number * length,
-                (number + 1) * length,
-                self._read(number) if number in self._panes else Tally(self._plan),
-            )
-            for number in range(min(self._panes), newest + 1)
-        ]
+    @property
+    def series(self) -> PanesWindow:
+        """Itself."""
+        return self
 
     def marked(self) -> list[PaneMark]:
-        """What :meth:`rows` gives, without the tallies."""
+        """Every pane from the oldest that holds events to the newest, empty ones included."""
         self._settle()
-        newest = self._timeline.newest
-        if not self._panes or newest is None:
+        newest, width = self._timeline.newest, self._timeline.width
+        if not len(self.buckets) or newest is None:
             return []
-        length = self._spec.pane_us
-        marks = []
-        for number in range(min(self._panes), newest + 1):
-            pane = self._panes.get(number, b"")
-            frozen = pane if isinstance(pane, bytes) else None
-            marks.append(PaneMark(number * length, (number + 1) * length, frozen))
-        return marks
+        return [
+            PaneMark(number * width, (number + 1) * width, self.buckets.frozen(number))
+            for number in range(min(self.buckets), newest + 1)
+        ]
 
     def tally_from(self, start: int) -> Tally:
         """The tally of the pane that starts at this moment; for reading only."""
-        number = start // self._spec.pane_us
-        return self._read(number) if number in self._panes else Tally(self._plan)
+        return self.buckets.read(start // self._timeline.width)
 
     def retained(self) -> dict[str, Any]:
         """Panes that hold events, the most there can be, and the time from which on they are kept.
@@ -517,12 +329,12 @@ class PanesWindow:
         ``frozen_bytes`` in all.
         """
         self._settle()
-        frozen = [pane for pane in self._panes.values() if isinstance(pane, bytes)]
-        oldest = self._timeline.oldest_kept
-        since = None if oldest is None else iso_time(oldest * self._spec.pane_us)
+        timeline = self._timeline
+        since = None if timeline.newest is None else iso_time(timeline.oldest * timeline.width)
+        frozen = [data for number in self.buckets if (data := self.buckets.frozen(number))]
         return {
-            "panes": len(self._panes),
-            "panes_at_most": self._spec.retained,
+            "panes": len(self.buckets),
+            "panes_at_most": timeline.kept,
             "panes_frozen": len(frozen),
             "frozen_bytes": sum(map(len, frozen)),
             "since": since,
@@ -534,32 +346,74 @@ class PanesWindow:
     def merge(self, other: PanesWindow) -> None:
         """Add another shard's panes, pane by pane; the timelines are merged before."""
         self._settle()  # forgets the merge where the window has moved on
-        for number in sorted(other._panes):
-            if self._timeline.keeps(number):
-                part = other._read(number)
-                self._live(number).merge(part)
-                if self._merged is not None and self._inside(number):
-                    self._merged.merge(part)
+        for number, part in self.buckets.kept_of(other.buckets):
+            self.buckets.live(number).merge(part)
+            if self._merged is not None and self._inside(number):
+                self._merged.merge(part)
         self._settle(force=True)
 
     def to_state(self) -> dict[str, Any]:
         """The retained panes in order."""
         self._settle()
-        return {
-            "panes": [
-                {"pane": number, "tally": self._read(number).to_state()}
-                for number in sorted(self._panes)
-            ]
-        }
+        return self.buckets.to_state()
 
     def _check(self) -> None:
         # A slice's window moves on when it is next used.
         self._settle()
-        live = {n for n, pane in self._panes.items() if not isinstance(pane, bytes)}
-        assert live <= self._thawed
-        for number in self._panes:
-            assert self._timeline.keeps(number)
-            self._read(number)._check()
+        self.buckets._check()
         if self._merged is not None and self._merged.exact:
             self._merged._check()
             assert self._merged == self._merge_of_panes()
+
+
+def _widest(spec: Panes) -> Panes:
+    if spec.retain is not None:
+        return spec
+    most = min(MAX_PANES, LATEST // spec.pane_us) * spec.pane_us
+    return replace(spec, retain=timedelta(microseconds=max(most, spec.retain_us)))
+
+
+def _words(spec: Panes) -> str:
+    length, pane, lateness = map(duration_text, (spec.length_us, spec.pane_us, spec.lateness_us))
+    return (
+        f"the last {length} in panes of {pane}, each taking events until {lateness} after its end"
+    )
+
+
+PANES = WindowKind(
+    name="panes",
+    spec=Panes,
+    clock="time",
+    sizes=("length", "pane"),
+    named=("lateness", "retain"),
+    forms=("panes:1h", "panes:1h/5m,lateness=10m,retain=7d"),
+    help="Event time: panes:1h, in steps panes:1h/5m, with options "
+    "panes:1h/5m,lateness=10m,retain=7d.",
+    keys=(
+        WindowKey("length"),
+        WindowKey("pane"),
+        WindowKey("lateness", "duration or zero"),
+        WindowKey("retain"),
+    ),
+    steps=("pane", "length"),
+    waits="lateness",
+    covers="retain",
+    template="""\
+# The last hour of event time, in steps of five minutes.
+[[window]]
+name = "hour"
+length = "1h"
+# The steps; off, the whole length.
+pane = "5m"
+# How long a pane takes events after its end; off, for as long as a label is
+# waited for.
+#lateness = "24h"
+# For how long panes are kept to be drawn over time; off, length and lateness.
+#retain = "3d"
+""",
+    label=lambda given: " in panes of ".join(
+        given[key] for key in ("length", "pane") if key in given
+    ),
+    words=_words,
+    widest=_widest,
+)

@@ -9,18 +9,33 @@ the stream's, not a slice's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
-from streameval.events import FloatArray, IntArray, Label, Weight
+from streameval.events import EventFields, FloatArray, IntArray, Weight
+from streameval.lock import Lock
 from streameval.tally import Batch, Plan, Tally
 
-__all__ = ["EventFields", "Timeline", "Undo", "Window", "WindowSpec"]
-
-EventFields = tuple[Label, Label | None, Any, Weight]
-"""What :meth:`streameval.tally.Tally.update` takes: true, predicted, score, weight."""
+__all__ = [
+    "CompiledWay",
+    "EventFields",
+    "PaneMark",
+    "PaneSeries",
+    "Timeline",
+    "Undo",
+    "Window",
+    "WindowKey",
+    "WindowKind",
+    "WindowSpec",
+]
 
 Undo = Callable[[], None]
 """Puts back what was taken out, to the bit."""
+
+
+CompiledWay = Callable[[object, object, object, object, object], bool]
+"""Takes y_true, y_pred, score, proba and weight as they were passed to an update. Returns False,
+having done nothing, where the event is not plain."""
 
 
 class Timeline(Protocol):
@@ -31,6 +46,10 @@ class Timeline(Protocol):
 
     latest: int | None
 
+    def reach(self, moment: int) -> None:
+        """Make this the latest moment."""
+        ...
+
     def tick(self, count: int) -> IntArray:
         """Moments of the next events where the stream's own count is the clock.
 
@@ -38,12 +57,20 @@ class Timeline(Protocol):
         """
         ...
 
-    def admit(self, event_time: int) -> bool:
-        """Note an event's time; False where it comes too late and is only counted."""
+    def drops(self, moment: int) -> bool:
+        """Whether an event of this moment is late and would only be counted."""
         ...
 
-    def admit_many(self, event_times: IntArray) -> IntArray | None:
-        """Rows of the events in time, as if admitted one by one; None where all are."""
+    def admit(self, moment: int) -> None:
+        """Count the arrival of an event."""
+        ...
+
+    def arrivals(self, moments: IntArray) -> Any:
+        """How the events of a batch would arrive; its ``kept`` are rows, or None: all."""
+        ...
+
+    def admit_many(self, arrivals: Any) -> None:
+        """Count the arrivals of a batch."""
         ...
 
     def merge(self, other: Self) -> None:
@@ -63,15 +90,62 @@ class Timeline(Protocol):
         ...
 
 
+class PaneMark(NamedTuple):
+    """A retained pane's borders in microseconds, and whether it is still the same."""
+
+    start: int
+    end: int
+    frozen: bytes | None
+    """The same object for as long as the pane's events are the same; None while it fills."""
+
+
+class PaneSeries(Protocol):
+    """The retained panes of a window."""
+
+    def marked(self) -> list[PaneMark]:
+        """Every pane from the oldest that holds events to the newest, empty ones included."""
+        ...
+
+    def tally_from(self, start: int) -> Tally:
+        """The tally of the pane that starts at this moment; for reading only."""
+        ...
+
+
 class Window(Protocol):
     """The events that count, kept as one tally or more."""
 
+    @property
+    def steady(self) -> Tally | None:
+        """The one tally of all events, the same object for good; None where there is none."""
+        ...
+
+    @property
+    def compiled_way(self) -> Callable[[dict[Any, bool], float, Lock], CompiledWay | None] | None:
+        """Makes a compiled function that does all there is to do for a plain event.
+
+        From the positive labels, the threshold and the lock to hold; None where it cannot.
+        """
+        ...
+
+    @property
+    def series(self) -> PaneSeries | None:
+        """The panes of which a series is made; None where there are none."""
+        ...
+
+    def check(self, event: EventFields, event_time: int | None) -> None:
+        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        ...
+
     def add(self, event: EventFields, event_time: int | None) -> None:
-        """Count one validated event."""
+        """Count one validated event, or raise InputError and change nothing."""
         ...
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
-        """Count a validated batch, in its order."""
+        """Count a validated batch, in its order, or raise InputError and change nothing."""
+        ...
+
+    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+        """Raise what :meth:`add_many` would raise; the result counts the batch and cannot fail."""
         ...
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
@@ -137,3 +211,56 @@ class WindowSpec(Protocol):
     def to_options(self) -> dict[str, Any]:
         """Plain data that names the specification, for the state file."""
         ...
+
+
+class WindowKey(NamedTuple):
+    """A key of a ``[[window]]`` in a service's configuration; each is also an argument."""
+
+    name: str
+    type: Literal["duration", "duration or zero", "count"] = "duration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowKind:
+    """A kind of window: all that is said of it outside its own module.
+
+    Arguments of the specification, its options in a state file, its parts on a
+    command line and its keys in a configuration have one name each.
+
+    Args:
+        name: In state files and on command lines.
+        spec: Makes the specification, from keyword arguments.
+        clock: What its sizes count: events, event time, or either of the two.
+        sizes: The options that make its length: ``name:SIZE/SIZE`` on a command line, where
+            only the first is required. Empty: it has no form there.
+        named: Further options, on a command line as ``,name=value``.
+        forms: Examples of a command line; the first is the shortest.
+        help: The same as a sentence.
+        keys: In a configuration. The first one selects the kind. None: no kind of a service's,
+            or the default one.
+        steps: The keys of which the first that is given is its step in time.
+        waits: The key that, unless given, is the join's ``wait``, or without a join the first
+            key's value.
+        covers: The key whose value has to cover that of ``waits``.
+        template: A ``[[window]]`` in the configuration that ``streameval init`` writes.
+        label: From the keys that are given to a few words for its heading.
+        words: From the specification to a phrase that says which events count.
+        widest: The same window with as many panes retained as can be, unless it says how many;
+            None where there are no panes to make a series of.
+    """
+
+    name: str
+    spec: type[Any]
+    clock: Literal["events", "time", "either"] = "events"
+    sizes: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    forms: tuple[str, ...] = ()
+    help: str = ""
+    keys: tuple[WindowKey, ...] = ()
+    steps: tuple[str, ...] = ()
+    waits: str = ""
+    covers: str = ""
+    template: str = ""
+    label: Callable[[dict[str, Any]], str]
+    words: Callable[[Any], str]
+    widest: Callable[[Any], Any] | None = None

@@ -46,13 +46,12 @@ export function currency(state, status, snapshot, now) {
   if (state.kind === "live" && status && !status.run) return { kind: "waiting", words: "" };
   if (state.kind === "live" && status?.ready && snapshot?.checkpoint.events === 0) return { kind: "waiting", words: "" };
   if (state.kind !== "live" || !status || status.ready) return { kind: state.kind, words: "" };
-  const isAge = (reason) => reason.startsWith("the last checkpoint");
-  const problems = new Set((snapshot?.partitions ?? []).map((one) => `${one.partition}: ${one.problem}`));
   // A partition's problem has a line of its own, and the age ticks here.
-  const others = status.reasons.filter((reason) => !isAge(reason) && !problems.has(reason))
+  const others = status.reasons
+    .filter((_, n) => !["problem", "checkpoint_age"].includes(status.codes[n]))
     .map((reason) => text.visible(reason, 200));
   const more = others.length ? `; ${others.join("; ")}` : "";
-  if (status.reasons.some(isAge)) {
+  if (status.codes.includes("checkpoint_age")) {
     const old = age === null ? "too" : text.duration(Math.floor(age));
     return { kind: "stale", words: `These numbers are stale: the last checkpoint is ${old} old${more}.` };
   }
@@ -74,13 +73,10 @@ function vital(name, given, meaning, level = "") {
 function lagOf(partitions) {
   const known = partitions.filter((partition) => partition.lag !== null);
   if (known.length === 0) return partitions.length ? "unknown" : text.NOTHING;
-  const sum = (some) => some.reduce((all, partition) => all + partition.lag, 0);
-  const records = known.filter((partition) => partition.partition.startsWith("kafka:"));
-  const measured = known.filter((partition) => !records.includes(partition));
-  const parts = [
-    ...(sum(records) ? [text.lag("kafka:", sum(records))] : []),
-    ...(sum(measured) ? [text.lag("", sum(measured))] : []),
-  ];
+  const parts = ["records", "bytes"].map((unit) => {
+    const left = known.filter((one) => one.lag_unit === unit).reduce((sum, one) => sum + one.lag, 0);
+    return left > 0 ? text.lag(unit, left) : "";
+  }).filter(Boolean);
   return `${known.length < partitions.length ? "≥ " : ""}${parts.join(" + ") || "0"}`;
 }
 

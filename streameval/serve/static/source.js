@@ -21,7 +21,7 @@ const table = sortable({
   columns: [
     { key: "partition", name: "Partition", class: "stream", value: (row) => row.partition, cell: (row) => text.visible(row.partition, 80), hint: (row) => text.visible(row.partition, 1000) },
     { key: "position", name: "Next to read", title: "Where reading goes on, also after a restart", value: (row) => position(row.position), cell: (row) => position(row.position), reason: () => "nothing has been read yet" },
-    { key: "lag", name: "Lag", number: true, title: "What is there and not read yet: records of Kafka, bytes of files and posts", value: (row) => row.lag, cell: (row) => text.lag(row.partition, row.lag), reason: () => "how much is left to read is not known yet" },
+    { key: "lag", name: "Lag", number: true, title: "What is there and not read yet: records of Kafka, bytes of files and posts", value: (row) => row.lag, cell: (row) => text.lag(row.lag_unit, row.lag), reason: () => "how much is left to read is not known yet" },
     { key: "records", name: "Records", number: true, title: "Records read", value: (row) => row.records, cell: (row) => text.whole(row.records) },
     { key: "newest", name: "Newest event", title: "The newest event's own time", value: (row) => row.newest, cell: (row) => text.time(row.newest), reason: () => "no event yet" },
     { key: "problem", name: "State", value: state, cell: (row) => text.visible(state(row) || "reading", 600), class: "wide" },

@@ -21,10 +21,10 @@ export function bytes(number) {
   return `${(number / size).toFixed(size === 1 ? 0 : 1)} ${unit}`;
 }
 
-/** How much is left to read: Kafka counts records, files and posts are measured in bytes. */
-export function lag(partition, left) {
+/** How much is left to read; without a unit no source reads the partition any longer. */
+export function lag(unit, left) {
   if (typeof left !== "number") return NOTHING;
-  return partition.startsWith("kafka:") ? plural(left, "record") : bytes(left);
+  return unit === "bytes" ? bytes(left) : unit === "records" ? plural(left, "record") : whole(left);
 }
 
 /** A metric's value with four decimals; large ones with fewer. Undefined is a dash, never 0. */

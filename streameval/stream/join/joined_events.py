@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.files.chunk import Column
+from streameval.files.event_columns import Column
 
 __all__ = ["Joined", "JoinedEvents", "Outcome"]
 

@@ -30,23 +30,29 @@ a crash. ``coverage`` is what readers are told.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from streameval.errors import StoreError
+from streameval.event_time import duration
 from streameval.stream.batch import Decoded
+from streameval.stream.checksums import keep_checksums
+from streameval.stream.config.evaluators import kind_of_settings, step_of
+from streameval.stream.config.settings import EvaluatorSettings, FieldSettings, RunSettings
+from streameval.stream.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans
 from streameval.stream.join.coverage import Coverage
+from streameval.stream.join.entry_store.entry_store import EntryStore
 from streameval.stream.join.joined_events import Outcome
-from streameval.stream.join.pairing import Pairing
-from streameval.stream.join.partition_numbers import PartitionNumbers
-from streameval.stream.join.saved_join import SavedJoin
-from streameval.stream.join.waiting import WaitingStore
+from streameval.stream.join.pairing import Pairing, PartitionNumbers
 from streameval.stream.join.watermark import Watermark
 from streameval.stream.lateness import LateShare
+from streameval.stream.records.fields import record_fields
+from streameval.stream.store import Store
 
-__all__ = ["LabelJoin", "Outcome"]
+__all__ = ["JOIN_LAYOUT", "LabelJoin", "Outcome", "join_layout", "open_join"]
 
 _SCHEMA = """
 CREATE TABLE join_counts (
@@ -54,6 +60,12 @@ CREATE TABLE join_counts (
 );
 CREATE TABLE join_partitions (number INTEGER PRIMARY KEY, partition TEXT NOT NULL UNIQUE);
 """
+
+
+JOIN_LAYOUT = "run.layout"
+"""The key in ``meta`` with the columns of the predictions that wait, in their order."""
+
+_COHORT = "1h"
 
 
 class LabelJoin:
@@ -90,7 +102,7 @@ class LabelJoin:
     ) -> None:
         self._wait = wait_us
         self._remember = remember_us
-        self._entries = WaitingStore(connection, wait_us + remember_us, hot)
+        self._entries = EntryStore(connection, wait_us + remember_us, hot)
         self._coverage = Coverage(wait_us, cohort_us)
         self._watermark = Watermark(clock, now, leap_us=wait_us + remember_us, wait_us=wait_us)
         self._partitions = PartitionNumbers(self._load(connection))
@@ -106,7 +118,7 @@ class LabelJoin:
     @staticmethod
     def create(connection: sqlite3.Connection) -> None:
         """Make the tables, inside the caller's transaction."""
-        WaitingStore.create(connection)
+        EntryStore.create(connection)
         for statement in _SCHEMA.split(";\n"):
             if statement.strip():
                 connection.execute(statement)
@@ -178,7 +190,7 @@ class LabelJoin:
         border = self._border(watermark)
         if border is not None:
             self._entries.drop(connection, border)
-        self._coverage.settle(watermark, self._remember)
+        self._coverage.sum_up(watermark, self._remember)
         connection.executemany(
             "INSERT OR IGNORE INTO join_partitions VALUES (?, ?)",
             list(self._partitions.names.items()),
@@ -199,3 +211,75 @@ class LabelJoin:
     def coverage(self) -> dict[str, Any]:
         """Counts, delays and cohorts, as they are published."""
         return {**self._coverage.to_dict(self._watermark.value), "late": self.late.value}
+
+
+def join_layout(
+    fields: FieldSettings, evaluator: EvaluatorSettings, meta: Mapping[str, str]
+) -> list[str]:
+    """The columns that a join keeps of a prediction.
+
+    Those that the store has come first and stay where they are, wanted or not: what
+    was kept of earlier predictions has these, and nothing of those that follow.
+    """
+    try:
+        kept = msgspec.json.decode(meta.get(JOIN_LAYOUT, "[]"), type=list[str])
+    except msgspec.MsgspecError as error:
+        raise StoreError(
+            f"the columns of waiting predictions are damaged: {error}; restore a copy of the store"
+        ) from None
+    wanted = record_fields(fields, evaluator, join=True).prediction
+    names = [field.column for field in wanted if field.column not in ("id", "time")]
+    return list(dict.fromkeys([*kept, *names]))
+
+
+def open_join(
+    settings: RunSettings, store: Store, clock: Callable[[], float], now: Callable[[], int]
+) -> LabelJoin | None:
+    """The join as the store has it, or a new one; None without ``[join]``.
+
+    Cohorts are as wide as the shortest pane of a window, so that each point of a
+    series has its coverage beside it; an hour without panes. They keep the width that
+    they have in the store.
+
+    Args:
+        settings: The run's.
+        store: Open for writing.
+        clock: Seconds, only ever forward.
+        now: Microseconds since 1970.
+
+    Raises:
+        StoreError: What the store holds is damaged, or it cannot be written.
+    """
+    if settings.join is None:
+        return None
+    wait = duration(settings.join.wait, "join.wait")
+    remember = settings.join.remember
+    series = [window for window in settings.window if kind_of_settings(window).widest is not None]
+    panes = [pane for window in series for pane in step_of(window).values()]
+    cohorts = [duration(pane, "pane") for pane in panes] or [duration(_COHORT)]
+    meta = store.meta()
+    layout = join_layout(settings.fields, settings.evaluator, meta)
+    cohort = min(cohorts)
+    if JOIN_SPANS in meta:
+        # What is counted by cohorts cannot be cut anew.
+        cohort = read_spans(meta[JOIN_SPANS]).cohort
+    spans = JoinSpans(wait, cohort)
+    with store.transaction() as connection:
+        store.set_meta(JOIN_LAYOUT, msgspec.json.encode(layout).decode())
+        query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_counts'"
+        if not connection.execute(query).fetchone()[0]:
+            LabelJoin.create(connection)
+            keep_checksums(connection)
+        # For those who read the counts without the settings.
+        store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
+    with store.reading() as connection:
+        return LabelJoin(
+            connection,
+            layout=layout,
+            wait_us=wait,
+            remember_us=wait if remember is None else duration(remember, "remember", zero=True),
+            hot=settings.join.hot,
+            cohort_us=spans.cohort,
+            clock=clock,
+            now=now,
+        )

@@ -1,32 +1,49 @@
 """Posts over HTTP: durable in an inbox first, then read from there like a file.
 
-A post is answered when it is on disk, and the run reads it from there like
-any other source: so a crash at any moment loses nothing that was answered.
+A post is acknowledged when it is on disk, and the run reads it from there like
+any other source: so a crash at any moment loses no acknowledged post.
+
+On disk the inbox is segment files of frames, each frame one post. A frame is a header line,
+``<microseconds> <bytes> <crc32 of the body> <crc32 of the place and of the header up to here>``,
+and the body: lines of JSON, each with its line break. Frames of an older release lack the last
+number. What a crash leaves of a frame at the end of a segment was never acknowledged and is cut
+off.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
-from collections.abc import Callable, Mapping
-from itertools import islice
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias
+from typing import Annotated, BinaryIO, ClassVar, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from streameval.errors import StoreError, shown
-from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.batch import Batch, Kind, LagUnit, Opening, PartitionStatus, Position, Source
+from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.private_files import private_directory, private_file
-from streameval.stream.sources.inbox_segments import (
-    frame_bytes,
-    read_frames,
-    segment_path,
-    segments,
-    sound_end,
-)
 from streameval.stream.store import sync
 
-__all__ = ["Inbox", "InboxFullError", "InboxKind", "InboxSource", "check_inbox"]
+__all__ = [
+    "Frame",
+    "HttpSettings",
+    "Inbox",
+    "InboxFullError",
+    "InboxKind",
+    "InboxSource",
+    "check_inbox",
+    "frame_bytes",
+    "read_frames",
+    "segment_path",
+    "segments",
+    "sound_end",
+]
 
 InboxKind: TypeAlias = Literal["predictions", "labels"]
 
@@ -34,17 +51,74 @@ _KINDS: tuple[InboxKind, ...] = ("predictions", "labels")
 _SEGMENT_BYTES = 64 * 1024 * 1024
 _READ_BYTES = 2 * 1024 * 1024
 
+_HEADER = re.compile(rb"(\d{1,19}) (\d{1,12}) ([0-9a-f]{8})(?: ([0-9a-f]{8}))?\n")
+_HEADER_BEGUN = re.compile(rb"[0-9a-f ]{1,51}")
+_HEADER_BYTES = 64
+
+
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``POST /v1/predictions`` and ``/v1/labels``, kept in an inbox beside the store."""
+
+    max_body_bytes: int = 8 * 1024 * 1024
+    max_line_bytes: Annotated[int, msgspec.Meta(ge=1)] = 1024 * 1024
+    max_inbox_bytes: int = 4 * 1024 * 1024 * 1024
+    """Posts are refused (503) while the inbox holds more than this that is not yet counted."""
+
+    template: ClassVar[str] = """\
+# POST /v1/predictions and /v1/labels: one JSON object a line.
+[http]
+# A larger body is refused.
+#max_body_bytes = 8388608
+# A longer line is a bad record.
+#max_line_bytes = 1048576
+# Posts are refused while more than this waits to be counted.
+#max_inbox_bytes = 4294967296
+"""
+
+    def names(self) -> Mapping[Kind, Sequence[str]]:
+        """The routes, by what is posted to them."""
+        return {kind: [f"/v1/{kind}"] for kind in _KINDS}
+
+    def check(self, table: str, errors: ConfigErrors) -> None:
+        """Each bound is at least the one before it: a line, a body, the inbox."""
+        bounds = ("max_line_bytes", "max_body_bytes", "max_inbox_bytes")
+        for smaller, larger in pairwise(bounds):
+            least, value = getattr(self, smaller), getattr(self, larger)
+            if value < least:
+                raise errors.error(
+                    f"{table}.{larger}",
+                    expected=f"a whole number of at least {least}, the {table}.{smaller}",
+                    got=str(value),
+                )
+
+    def secrets(self) -> Mapping[str, str]:
+        """None: the server has the token."""
+        return {}
+
+    def ending(self) -> HttpSettings:
+        """The same: the source never ends."""
+        return self
+
+    def open(self, opening: Opening) -> list[Source]:
+        """The inbox, and one source that reads it."""
+        inbox = Inbox(opening.inbox, max_bytes=self.max_inbox_bytes)
+        try:
+            return [InboxSource(inbox, opening.positions)]
+        except BaseException:
+            inbox.close()
+            raise
+
 
 class InboxFullError(StoreError):
-    """Nothing was taken: the inbox has reached its bound, or the disk is full. Post again later."""
+    """The post was refused: the inbox has reached its bound, or the disk is full."""
 
 
 class Inbox:
-    """Takes posts and gives them to the run.
+    """Stores posts durably until the run has counted them.
 
     Args:
         directory: Made if need be.
-        max_bytes: Most that may lie there; a post beyond it is refused.
+        max_bytes: Largest size; a post beyond it is refused.
         clock: Seconds since 1970, for the stamps of posts.
 
     Raises:
@@ -69,7 +143,7 @@ class Inbox:
     ) -> None:
         self.directory = directory
         self.arrived = threading.Event()
-        """Set with each post; who waits for posts clears it."""
+        """Set by each post; cleared by the reader before it reads."""
         try:
             private_directory(directory)
             ends = {kind: _cut_torn_end(directory, kind) for kind in _KINDS}
@@ -82,7 +156,7 @@ class Inbox:
     def append(self, kind: InboxKind, body: bytes) -> int:
         """Keep a post of JSON lines; it is on disk when this returns.
 
-        Any number of threads may call it; those that come together share
+        Any number of threads may call it; concurrent calls share
         one wait for the disk.
 
         Returns:
@@ -111,7 +185,7 @@ class Inbox:
 
     @property
     def bytes(self) -> int:
-        """What lies in the inbox."""
+        """Size of the inbox in bytes."""
         return sum(tail.bytes for tail in self.tails.values())
 
     def close(self) -> None:
@@ -201,25 +275,27 @@ class _Tail:
 
 
 class InboxSource:
-    """Reads the inbox: two partitions, ``http:predictions`` and ``http:labels``.
+    """Reads an inbox: two partitions, ``http:predictions`` and ``http:labels``.
 
     Args:
-        inbox: Where posts arrive.
-        positions: Where to go on, by partition.
+        inbox: Where posts arrive; closed with the source.
+        positions: The positions to read from, by partition.
     """
 
+    lag_unit: LagUnit = "bytes"
+
     def __init__(self, inbox: Inbox, positions: Mapping[str, Position]) -> None:
-        self._inbox = inbox
+        self.inbox = inbox
         self._readers = {
             kind: _Reader(inbox, kind, positions.get(f"http:{kind}")) for kind in _KINDS
         }
 
     def read(self, most: int, timeout: float) -> list[Batch]:
         """What has been posted, some megabytes at a time."""
-        # Cleared before looking: a post that comes after this sets it again.
-        self._inbox.arrived.clear()
+        # Cleared before reading: a later post sets it again.
+        self.inbox.arrived.clear()
         batches = self._read()
-        if not batches and timeout > 0 and self._inbox.arrived.wait(timeout):
+        if not batches and timeout > 0 and self.inbox.arrived.wait(timeout):
             batches = self._read()
         return batches
 
@@ -232,7 +308,7 @@ class InboxSource:
         for kind, reader in self._readers.items():
             position = positions.get(reader.partition)
             if position is not None:
-                self._inbox.tails[kind].drop_before(int(position["segment"]))
+                self.inbox.tails[kind].drop_before(int(position["segment"]))
 
     def status(self) -> list[PartitionStatus]:
         """Both kinds; the lag is in bytes."""
@@ -240,13 +316,14 @@ class InboxSource:
 
     @property
     def finished(self) -> bool:
-        """Never: a post may always come."""
+        """Never: further posts may arrive."""
         return False
 
     def close(self) -> None:
         """Close the inbox."""
         for reader in self._readers.values():
             reader.close()
+        self.inbox.close()
 
 
 class _Reader:
@@ -388,3 +465,111 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
     while view:
         written = file.write(view)
         view = view[written or 0 :]
+
+
+class Frame(NamedTuple):
+    """One post."""
+
+    time: int
+    """Microseconds since 1970 when it arrived."""
+    start: int
+    """Where its body begins."""
+    body: bytes
+
+    @property
+    def end(self) -> int:
+        """Where the next frame begins."""
+        return self.start + len(self.body)
+
+
+def segment_path(directory: Path, kind: str, number: int) -> Path:
+    """Where a segment lies."""
+    return directory / f"{kind}-{number:010d}.jsonl"
+
+
+def segments(directory: Path, kind: str) -> list[int]:
+    """The numbers of the segments that are there, ascending."""
+    found = []
+    for name in os.listdir(directory):
+        match = re.fullmatch(rf"{kind}-(\d{{10}})\.jsonl", name)
+        if match:
+            found.append(int(match[1]))
+    return sorted(found)
+
+
+def frame_bytes(time: int, body: bytes, start: int) -> bytes:
+    """A frame as it is written at a place in a segment.
+
+    >>> frame_bytes(5, b"{}\\n", 0)
+    b'5 3 dda1b006 1339f1d1\\n{}\\n'
+    """
+    header = b"%d %d %08x" % (time, len(body), zlib.crc32(body))
+    return b"%s %08x\n%s" % (header, _header_sum(header, start), body)
+
+
+def _header_sum(header: bytes, start: int) -> int:
+    # With its place, so that a frame that was lost before it does not go unnoticed.
+    return zlib.crc32(b"%d %s" % (start, header))
+
+
+def _header(line: bytes, start: int) -> re.Match[bytes] | None:
+    """The header at the beginning of a line, where it is one of this place."""
+    match = _HEADER.match(line)
+    if match is None or match[4] is None:
+        return match
+    written = int(match[4], 16)
+    return match if _header_sum(line[: match.start(4) - 1], start) == written else None
+
+
+def read_frames(file: BinaryIO, start: int, stop: int) -> Iterator[Frame]:
+    """The whole frames between two places; ends at the first that is not whole."""
+    file.seek(start)
+    place = start
+    while place < stop:
+        match = _header(file.readline(_HEADER_BYTES), place)
+        if match is None:
+            return
+        begin, length = place + match.end(), int(match[2])
+        if begin + length > stop:
+            return
+        body = file.read(length)
+        if len(body) != length or zlib.crc32(body) != int(match[3], 16):
+            return
+        yield Frame(int(match[1]), begin, body)
+        place = begin + length
+
+
+def sound_end(path: Path) -> int:
+    """Where the last whole frame of a segment ends.
+
+    Raises:
+        StoreError: What follows it is not what a crash leaves.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        end = 0
+        for frame in read_frames(file, 0, size):
+            end = frame.end
+        file.seek(end)
+        tail = file.read(size - end)
+    if tail and not _is_torn(tail, end):
+        raise StoreError(f"{path}: damaged at byte {end}; restore a backup, or move it away")
+    return end
+
+
+def _is_torn(tail: bytes, start: int) -> bool:
+    """Whether this is the beginning of a frame, as a crash leaves it.
+
+    Each acknowledged post is whole on disk, and one flipped bit in it matches none of these
+    cases: so it is not mistaken for a post that was never acknowledged.
+    """
+    if not tail.strip(b"\0"):
+        return True  # a power cut: the file's new length without its content
+    header = _header(tail, start)
+    if header is None:
+        return _HEADER_BEGUN.fullmatch(tail) is not None
+    # No line of a body looks like a header.
+    if re.search(rb"\n" + _HEADER.pattern, tail):
+        return False
+    body = tail[header.end() :]
+    return len(body) < int(header[2]) or body.endswith(b"\0")

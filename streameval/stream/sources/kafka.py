@@ -1,400 +1,180 @@
-"""Kafka topics, by partitions that are assigned and not by a group's.
+"""The source Kafka: its table in the configuration and the properties of its client.
 
-Positions live in the store, beside what was counted up to them; a group, where
-one is named, is told them for information. So a crash, a rebalance or a
-commit that is lost can neither skip a message nor count one twice.
+The client is an extra, so what uses it is in a module that is imported when the source opens.
 """
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Iterable, Mapping
-from itertools import compress, groupby
-from operator import itemgetter
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
+import msgspec
 
-from streameval.errors import ConfigError, MissingExtraError, SourceError
-from streameval.events import IntArray
-from streameval.stream.batch import BadEvent, Batch, Kind, PartitionStatus, Position
-from streameval.stream.settings import KafkaSettings
-from streameval.stream.sources.kafka_partitions import Partition, is_known, partition_name
-from streameval.stream.sources.kafka_properties import KafkaProperties
+from streameval.errors import shown
+from streameval.stream.batch import KINDS, Kind, Opening, Source
+from streameval.stream.config.errors import ConfigErrors
+from streameval.stream.config.secrets import HIDDEN, is_reference, is_secret
+from streameval.stream.sources.turns import PredictionsFirst
 
-try:
-    from confluent_kafka import (
-        OFFSET_BEGINNING,
-        Consumer,
-        KafkaError,
-        KafkaException,
-        Message,
-        TopicPartition,
-    )
-except ImportError:
-    raise MissingExtraError(
-        "reading from Kafka", package="confluent-kafka", extra="kafka"
-    ) from None
+__all__ = ["KafkaProperties", "KafkaSettings"]
 
-__all__ = ["KafkaSource"]
+# Any other property of librdkafka is passed through.
+_DEFAULTS: dict[str, Any] = {
+    "group.id": "streameval",
+    # Its default, a second, throttles a consumer that is faster than the broker.
+    "fetch.queue.backoff.ms": 5,
+    "fetch.wait.max.ms": 50,
+    "queued.max.messages.kbytes": 64 * 1024,
+    "client.id": "streameval",
+    "log.connection.close": False,
+}
+_OURS: dict[str, Any] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+}
 
-_log = logging.getLogger(__name__)
+_LONGEST = 300
+"""Characters of librdkafka's messages that are shown."""
 
-_MOMENT = itemgetter(1)
-"""Of a message's time stamp; before it stands which clock it was."""
-
-_CONSUME = 2_500
-_CONSUME_SECONDS = 0.05
-"""librdkafka waits to fill a call's number, so near a topic's end its time is the delay."""
-
-_METADATA_SECONDS = 0.5
-_RANGE_SECONDS = 5.0
-"""How long a broker may take to answer."""
-
-_NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
-
-_LOSS_SECONDS = 0.2
-"""Between two looks at what the broker has: each that finds a loss ends a fetch."""
-
-_LOOK_SECONDS = 10.0
-"""Between two looks for new partitions; while one is missing it is looked for each second."""
+_TELLING = 8
+"""A secret is recognised by so many of its characters: librdkafka truncates long texts."""
 
 
-class KafkaSource:
-    """Reads one topic or two, all their partitions or some.
+class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Topics; either one of all ``records``, or two."""
 
-    What may go wrong, and what then happens:
+    records: str | None = None
+    predictions: str | None = None
+    labels: str | None = None
+    partitions: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
+    """None: all, new ones as they are added."""
+    start: Literal["earliest", "latest"] = "earliest"
+    """Of a topic that is new to the store; partitions added later are read from their beginning."""
+    out_of_range: Literal["stop", "earliest", "latest"] = "stop"
+    stop_at_end: bool = False
+    properties: dict[str, str | int | float | bool] = {}
+    """Any of librdkafka's; ``env:NAME`` and ``file:PATH`` stand for a secret's value."""
 
-    - A topic is not there, or no broker answers: it waits, and says so in :meth:`status`.
-    - A broker goes and comes back: reading goes on where it was.
-    - Partitions are added: they are found within ten seconds, and read from their beginning.
-      With ``start = "latest"`` only what is there when a store's first run opens the topic
-      begins at its end, and these positions are brought as batches without messages.
-    - A position is out of the broker's range, because retention has passed it
-      or the broker lost its data: ``out_of_range`` decides. ``stop`` raises
-      SourceError; ``earliest`` and ``latest`` go on there, and say what was missed.
-    - A message without a value is bad. All others are the decoder's.
+    template: ClassVar[str] = """\
+# Topics. In place of the two, records = "events" names one for everything.
+#[kafka]
+#predictions = "predictions"
+#labels = "labels"
+# Off, all of them, new ones as they are added.
+#partitions = [0, 1]
+# Where reading begins in a topic that is new to the store: "earliest", "latest".
+#start = "earliest"
+# If the broker no longer has the position: "stop", or continue at "earliest" or
+# "latest".
+#out_of_range = "stop"
+# End the run when all is read.
+#stop_at_end = false
+
+# Anything that librdkafka takes.
+#[kafka.properties]
+#"bootstrap.servers" = "localhost:9092"
+#"security.protocol" = "SASL_SSL"
+#"sasl.mechanism" = "PLAIN"
+#"sasl.username" = "streameval"
+#"sasl.password" = "env:KAFKA_PASSWORD"
+"""
+
+    def names(self) -> Mapping[Kind, Sequence[str]]:
+        """The topics, by what they hold."""
+        topics = {kind: getattr(self, kind) for kind in KINDS}
+        return {kind: [topic] for kind, topic in topics.items() if topic}
+
+    def check(self, table: str, errors: ConfigErrors) -> None:
+        """Partitions are numbers, each once, and brokers are named."""
+        numbers = self.partitions
+        if numbers is not None and (not numbers or len(set(numbers)) < len(numbers)):
+            raise errors.error(
+                f"{table}.partitions",
+                expected="numbers of partitions, each once",
+                got=shown(numbers),
+            )
+        if "bootstrap.servers" not in self.properties:
+            raise errors.error(
+                f"{table}.properties",
+                expected='"bootstrap.servers", the brokers to connect to',
+                got=shown(sorted(self.properties)),
+            )
+
+    def secrets(self) -> Mapping[str, str]:
+        """Any property of the client."""
+        return {
+            f"properties.{name}": text
+            for name, text in self.properties.items()
+            if isinstance(text, str)
+        }
+
+    def ending(self) -> KafkaSettings:
+        """With ``stop_at_end``."""
+        return msgspec.structs.replace(self, stop_at_end=True)
+
+    def open(self, opening: Opening) -> list[Source]:
+        """One source; two topics are read by a consumer each."""
+        # Imported only where it is wanted: its client is an extra.
+        from streameval.stream.sources.kafka_consumer import KafkaSource
+
+        opened: list[Source] = []
+        try:
+            for one in self._topics():
+                opened.append(
+                    KafkaSource(
+                        one, opening.positions, secret=opening.resolve, stamps=opening.stamps
+                    )
+                )
+        except BaseException:
+            for source in opened:
+                source.close()
+            raise
+        return opened if len(opened) == 1 else [PredictionsFirst(*opened)]
+
+    def _topics(self) -> list[KafkaSettings]:
+        """One or two, each of one topic."""
+        if self.predictions is None or self.labels is None:
+            return [self]
+        replace = msgspec.structs.replace
+        return [replace(self, labels=None), replace(self, predictions=None)]
+
+
+class KafkaProperties:
+    """The client's properties; removes secrets from the client's messages.
 
     Args:
-        settings: Topics and librdkafka's properties.
-        positions: Where to go on, by partition.
-        clock: Seconds, only ever forward.
-        secret: From ``env:NAME`` or ``file:PATH`` and the key it stands at to the value.
-        stamps: Whether the broker's time stamps are wanted.
+        given: From the configuration.
+        secret: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
 
-    Raises:
-        ConfigError: librdkafka does not take a property.
+    >>> properties = KafkaProperties({"sasl.password": "env:P"}, lambda value, key: "hunter2")
+    >>> properties.values["sasl.password"], properties.scrubbed("no such user: u/hunter2")
+    ('hunter2', 'no such user: u/***')
     """
 
     def __init__(
-        self,
-        settings: KafkaSettings,
-        positions: Mapping[str, Position],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        secret: Callable[[str, str], str] = lambda value, key: value,
-        stamps: bool = True,
+        self, given: Mapping[str, Any], secret: Callable[[str, str], str] = lambda value, key: value
     ) -> None:
-        self._settings = settings
-        self._stamps = stamps
-        self._positions = dict(positions)
-        self._clock = clock
-        chosen = {"records": settings.records, "predictions": settings.predictions}
-        kinds: dict[Kind, str | None] = {**chosen, "labels": settings.labels}  # type: ignore[dict-item]
-        self._topics = {topic: kind for kind, topic in kinds.items() if topic is not None}
-        self._properties = KafkaProperties(settings.properties, secret)
-        self._scrubbed = self._properties.scrubbed
-        self._informs_group = "group.id" in settings.properties
-        self._trouble = ""
-        self._missing: dict[str, str] = dict.fromkeys(self._topics, "has not been looked for yet")
-        self._partitions: dict[tuple[str, int], Partition] = {}
-        self._moves: list[Batch] = []
-        """Positions that are to be stored though no message has come."""
-        self._look_at = self._loss_at = clock()
-        try:
-            self._consumer = Consumer(
-                {**self._properties.values, "error_cb": self._on_error}, logger=_quiet()
-            )
-        except (KafkaException, ValueError, TypeError) as error:
-            raise ConfigError(f"kafka.properties: {self._scrubbed(str(error))}") from None
+        self._hidden: set[str] = set()
+        own = {key: self._resolved(key, value, secret) for key, value in given.items()}
+        self.values: dict[str, Any] = {**_DEFAULTS, **own, **_OURS}
 
-    def _on_error(self, error: KafkaError) -> None:
-        self._trouble = self._scrubbed(error.str())
-
-    # Partitions
-
-    def _look(self) -> None:
-        """Assign the partitions that are there and not assigned yet."""
-        now = self._clock()
-        if now < self._look_at:
-            return
-        self._look_at = now + (1.0 if self._missing else _LOOK_SECONDS)
-        new: list[Any] = []
-        for topic, kind in self._topics.items():
-            try:
-                found = self._consumer.list_topics(topic, timeout=_METADATA_SECONDS).topics[topic]
-            except KafkaException as error:
-                trouble = self._scrubbed(error.args[0].str())
-                if topic in self._missing:
-                    self._missing[topic] = f"no broker answers: {self._trouble or trouble}"
-                continue
-            if found.error is not None or not found.partitions:
-                words = "" if found.error is None else self._scrubbed(found.error.str())
-                self._missing[topic] = f"waiting for the topic to be made: {words}"
-                if found.error is not None and found.error.code() in _NO_TOPIC:
-                    self._begin(topic, kind, ())
-                continue
-            if not self._begin(topic, kind, found.partitions):
-                continue
-            self._missing.pop(topic, None)
-            self._trouble = ""
-            for number in self._wanted(topic, found.partitions):
-                if (topic, number) not in self._partitions:
-                    new.append(self._opened(Partition(topic, number, kind)))
-        if new:
-            self._consumer.incremental_assign(new)
-
-    def _begin(self, topic: str, kind: Kind, there: Iterable[int]) -> bool:
-        """Fix where a topic begins that no run has opened; False if the broker does not say.
-
-        All its partitions at once, and so that they are stored together: after
-        that a partition without a position is one that has been added. One that
-        is not there yet has nothing before its beginning, and neither has a
-        topic's first partition.
-        """
-        if self._settings.start == "earliest" or is_known(topic, self._positions):
-            return True
-        there = set(there)
-        ends: dict[str, Position] = {}
-        chosen = self._settings.partitions
-        for number in (sorted(there) or [0]) if chosen is None else chosen:
-            end = 0
-            if number in there:
-                try:
-                    _, end = self._range(topic, number)
-                except KafkaException as error:
-                    words = self._scrubbed(error.args[0].str())
-                    self._missing[topic] = f"waiting to be told where it ends: {words}"
-                    return False
-            ends[partition_name(topic, number)] = {"offset": end}
-        self._positions.update(ends)
-        self._moves += [Batch(name, kind, [], [], position) for name, position in ends.items()]
-        return True
-
-    def _wanted(self, topic: str, there: Iterable[int]) -> list[int]:
-        chosen = self._settings.partitions
-        if chosen is None:
-            return sorted(there)
-        absent = sorted(set(chosen) - set(there))
-        if absent:
-            self._missing[topic] = f"waiting for partitions {absent} to be made"
-        return sorted(set(chosen) & set(there))
-
-    def _opened(self, partition: Partition) -> Any:
-        self._partitions[partition.topic, partition.number] = partition
-        partition.restore(self._positions)
-        return self._place(partition)
-
-    def _place(self, partition: Partition) -> Any:
-        start = OFFSET_BEGINNING if partition.next is None else partition.next
-        return TopicPartition(partition.topic, partition.number, start)
-
-    # Reading
-
-    def read(self, most: int, timeout: float) -> list[Batch]:
-        """What has come, by partition; a batch without messages only moves a position.
-
-        Raises:
-            SourceError: A position is out of range, and ``out_of_range`` is ``stop``.
-        """
-        self._look()
-        found = self._moved()
-        wait = min(timeout, _CONSUME_SECONDS)
-        messages = self._consumer.consume(min(most, _CONSUME), wait)
-        # map() over methods: a call of each in a comprehension takes three times as long.
-        told = []
-        if any(map(Message.error, messages)):
-            told = [message for message in messages if message.error() is not None]
-            messages = [message for message in messages if message.error() is None]
-        found += self._batches(messages)
-        for message in told:
-            self._on_partition_error(message)
-        self._look_for_loss()
-        return found + self._moved()
-
-    def _moved(self) -> list[Batch]:
-        moves, self._moves = self._moves, []
-        return moves
-
-    def _batches(self, messages: list[Any]) -> list[Batch]:
-        """A batch for each run of messages of one partition."""
-        if not messages:
-            return []
-        if len(self._partitions) == 1:
-            (partition,) = self._partitions.values()
-            return [self._batch(partition, messages)]
-        numbers = list(map(Message.partition, messages))
-        known = {topic for topic, _ in self._partitions}
-        topics = list(known) * len(messages) if len(known) == 1 else map(Message.topic, messages)
-        places: list[Any] = list(zip(topics, numbers, strict=True))
-        # As fetched from a broker, thousands of one partition follow one another.
-        if places.count(places[0]) == len(places):
-            return [self._batch(self._partitions[places[0]], messages)]
-        batches = []
-        start = 0
-        for place, run in groupby(places):
-            stop = start + len(list(run))
-            batches.append(self._batch(self._partitions[place], messages[start:stop]))
-            start = stop
-        return batches
-
-    def _batch(self, partition: Partition, messages: list[Any]) -> Batch:
-        values: list[Any] = list(map(Message.value, messages))
-        first, after = messages[0].offset(), messages[-1].offset() + 1
-        places: Any = range(first, after)
-        if len(places) != len(messages):  # transactions and compaction leave gaps
-            places = list(map(Message.offset, messages))
-        times: IntArray | None = None
-        if self._stamps:
-            moments = map(_MOMENT, map(Message.timestamp, messages))
-            times = np.fromiter(moments, np.int64, len(messages)) * 1_000
-        bad: list[BadEvent] = []
-        if None in values:
-            detail = "record: expected a JSON object, got a message without a value"
-            there = [value is not None for value in values]
-            bad = [
-                BadEvent(place, "record", detail, b"")
-                for place, value in zip(places, values, strict=True)
-                if value is None
-            ]
-            values, places = list(compress(values, there)), list(compress(places, there))
-            times = None if times is None else times[there]
-        partition.read_to(after)
-        self._trouble = ""
-        position = {"offset": after}
-        return Batch(partition.name, partition.kind, values, places, position, times, bad)
-
-    def _on_partition_error(self, message: Any) -> None:
-        error = message.error()
-        partition = self._partitions.get((message.topic(), message.partition()))
-        if partition is None:
-            self._trouble = self._scrubbed(error.str())
-            return
-        code = error.code()
-        if code == KafkaError._PARTITION_EOF:
-            if partition.next is None:
-                partition.next = message.offset()
-                self._store(partition)
-            partition.ended(message.offset(), self._known_end(partition))
-            self._trouble = ""
-        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            self._out_of_range(partition)
-        else:
-            partition.problem = self._scrubbed(error.str())
-
-    def _look_for_loss(self) -> None:
-        """Not every broker that has lost its data says that a position is out of range."""
-        now = self._clock()
-        if now < self._loss_at:
-            return
-        self._loss_at = now + _LOSS_SECONDS
-        for partition in self._partitions.values():
-            if partition.is_beyond(self._known_end(partition)):
-                self._out_of_range(partition)
-
-    def _known_end(self, partition: Partition) -> int | None:
-        """Where the partition ended at the last fetch; to ask would take a round trip."""
-        place = TopicPartition(partition.topic, partition.number)
-        known = self._consumer.get_watermark_offsets(place, cached=True)
-        return None if known is None or known[1] < 0 else int(known[1])
-
-    def _range(self, topic: str, number: int) -> tuple[int, int]:
-        """The first offset there is, and the one after the last."""
-        place = TopicPartition(topic, number)
-        found = self._consumer.get_watermark_offsets(place, timeout=_RANGE_SECONDS)
-        if found is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        return int(found[0]), int(found[1])
-
-    def _out_of_range(self, partition: Partition) -> None:
-        try:
-            low, high = self._range(partition.topic, partition.number)
-        except KafkaException as error:
-            # The error comes again with the next fetch.
-            partition.problem = self._scrubbed(error.args[0].str())
-            self._restart(partition)
-            return
-        if not partition.may_be_recovering(low, high, self._clock()):
-            told = partition.told(low, high)
-            policy = self._settings.out_of_range
-            if policy == "stop":
-                raise SourceError(
-                    f'{told}; set kafka.out_of_range to "earliest" or "latest" to go on without '
-                    "what is missing"
-                )
-            start = low if policy == "earliest" else high
-            _log.warning("%s; goes on at %s, as kafka.out_of_range says", told, start)
-            partition.go_on_at(start, told)
-            # At once: a crash now, and the next run would begin at another newest offset.
-            self._store(partition)
-        self._restart(partition)
-
-    def _store(self, partition: Partition) -> None:
-        if partition.next is not None:
-            position = {"offset": partition.next}
-            self._moves.append(Batch(partition.name, partition.kind, [], [], position))
-
-    def _restart(self, partition: Partition) -> None:
-        """Fetch on from its position, after an error that has ended it."""
-        self._consumer.incremental_unassign([TopicPartition(partition.topic, partition.number)])
-        self._consumer.incremental_assign([self._place(partition)])
-
-    # What others ask
-
-    def checkpointed(self, positions: Mapping[str, Position]) -> None:
-        """Tell the group, where one is named, how far this is. Nothing rests on it."""
-        if not self._informs_group:
-            return
-        offsets = [
-            TopicPartition(
-                partition.topic, partition.number, int(positions[partition.name]["offset"])
-            )
-            for partition in self._partitions.values()
-            if partition.name in positions
-        ]
-        if offsets:
-            try:
-                self._consumer.commit(offsets=offsets, asynchronous=True)
-            except KafkaException as error:
-                _log.info("the group was not told: %s", self._scrubbed(error.args[0].str()))
-
-    def status(self) -> list[PartitionStatus]:
-        """Every partition; the lag is in messages, as of the broker's last answer."""
-        found = [
-            PartitionStatus(f"kafka:{topic}", None, None, problem)
-            for topic, problem in self._missing.items()
-        ]
-        for partition in self._partitions.values():
-            found.append(partition.status(self._known_end(partition), self._trouble))
+    def _resolved(self, key: str, value: Any, secret: Callable[[str, str], str]) -> Any:
+        if not isinstance(value, str):
+            return value
+        name = f"kafka.properties.{key}"
+        found = secret(value, name) if is_reference(value) else value
+        if found and is_secret(name, value):
+            # A key in PEM has lines, and a parser may quote one of them.
+            self._hidden.update([found, *(x for x in found.splitlines() if len(x) >= _TELLING)])
         return found
 
-    @property
-    def finished(self) -> bool:
-        """With ``stop_at_end``: whether every partition has been read to its end."""
-        return (
-            self._settings.stop_at_end
-            and not self._missing
-            and all(partition.at_end for partition in self._partitions.values())
-        )
-
-    def close(self) -> None:
-        """Leave the brokers."""
-        self._consumer.close()
-
-
-def _quiet() -> logging.Logger:
-    """librdkafka's own log repeats what :meth:`KafkaSource.status` tells, and may hold secrets."""
-    logger = logging.getLogger(f"{__name__}.librdkafka")
-    logger.setLevel(logging.CRITICAL)
-    return logger
+    def scrubbed(self, text: str) -> str:
+        """A message of librdkafka or a broker as it may be shown: one line, limited, no secret."""
+        for hidden in sorted(self._hidden, key=len, reverse=True):
+            text = text.replace(hidden, HIDDEN)
+            begun = text.find(hidden[:_TELLING]) if len(hidden) > _TELLING else -1
+            if begun >= 0:
+                text = text[:begun] + HIDDEN
+        return ascii(text[:_LONGEST])[1:-1]

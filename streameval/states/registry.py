@@ -1,0 +1,215 @@
+"""Every state by name: the one list of them that the rest of the package goes by.
+
+A new state is one module and one row of :data:`STATES`. Its class keeps a
+mergeable sum over events and has, for a set of states
+(:class:`~streameval.tally.Tally`), these methods beside its own reads:
+
+====================  ========================================================
+one event             ``update`` and ``revert`` with the arguments of
+                      :attr:`StateRow.fed_by`; multi-class scores ``add`` and
+                      ``remove``, which trust their arguments
+a batch               ``update_many`` with columns of the same arguments;
+                      multi-class labels and scores ``add_codes``
+refusals              ``check``, and ``check_many`` or ``check_codes``: raise
+                      what counting would raise; where :attr:`StateRow.refuses`
+other states          ``merge``; ``subtract``, of what was merged in before
+written form          ``to_state`` and ``from_state``; ``exact``, whether all
+                      weights are integers; ``==``; ``_check``
+====================  ========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from streameval.events import Weight
+from streameval.states import weighted_sum
+from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.class_scores import ClassScores
+from streameval.states.confusion import ConfusionCounts
+from streameval.states.moments import ScoreMoments
+from streameval.states.portable_index import PortableScoreIndex
+from streameval.states.probability import ProbabilitySums
+from streameval.states.score_index import ScoreIndex
+from streameval.states.succession import Succession
+from streameval.states.weighted_sum import Form, Parts
+
+__all__ = ["STATES", "StateRow", "states_of"]
+
+_BINARY = frozenset({"binary"})
+_MULTICLASS = frozenset({"multiclass"})
+_NO_TASK: frozenset[str] = frozenset()
+
+
+def _written(state: Any) -> Form:
+    form: Form = state.to_state()
+    return form
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """A state's row: its class, the events that it counts, and how it is made and written.
+
+    Functions that take a ``plan`` get the :class:`~streameval.tally.Plan` of
+    the set of states.
+    """
+
+    name: str
+    """The attribute of a set of states, and the key in state files."""
+    types: tuple[type, ...]
+    """The class; further ones whose objects serve as well."""
+    tasks: frozenset[str]
+    """``binary``, ``multiclass`` or both."""
+    fed_by: Literal["labels", "scores", "order"]
+    """Which events it counts, and with which arguments.
+
+    - ``labels``: those with a prediction, as ``(y_true, y_pred, weight)``;
+    - ``scores``: those with a score, as ``(positive, score, weight)`` in a binary
+      task, as ``(y_true, proba, weight, y_pred)`` in a multi-class one;
+    - ``order``: the true labels of all, as ``(y_true)``. The state depends on their
+      order, is kept on request only, and reverts nothing; a sliding window removes
+      its first event by ``forget_oldest(y_true, following)``.
+    """
+    how_to_feed: str
+    """What an event must bring, in the words of an error."""
+    make: Callable[[Any], Any]
+    """From the plan to an empty state."""
+    support: Callable[[Any], Weight]
+    """The weight of the events that a state has counted."""
+    weighted_sum: Callable[[Parts, int], Form] | None = None
+    """Written form of several states' events, scaled; see :mod:`~streameval.states.weighted_sum`.
+
+    None only for a state that depends on the order of events.
+    """
+    source: str | None = None
+    """A state that this one can be derived from, and then is, at the first read."""
+    derive: Callable[[Any, Any], Any] = lambda source, plan: None
+    """From the source's state and the plan to this state."""
+    refuses: frozenset[str] = _NO_TASK
+    """Tasks in which it may refuse a validated event: too many labels, too much weight.
+
+    One that refuses binary scores stands before all others of them.
+    """
+    compiled: bool = False
+    """Whether the compiled ring of the last n events counts in it."""
+    write: Callable[[Any], Form] = _written
+    """The written form inside a set of states."""
+    read: Callable[[Any, object], Any] | None = None
+    """From the plan and that form to the state, or StateError; None is ``from_state``."""
+
+    def restored(self, plan: Any, form: object) -> Any:
+        """The state that :attr:`write` wrote; raises StateError."""
+        if self.read is not None:
+            return self.read(plan, form)
+        return self.types[0].from_state(form)  # type: ignore[attr-defined]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the state depends on the order of events."""
+        return self.fed_by == "order"
+
+
+_LABELS = "labels: pass y_pred, a score= or proba= with each event"
+_SCORES = "scores: pass score= (or proba=) with each event"
+_PROBABILITIES = "probabilities: pass proba={label: probability} with each event"
+
+STATES: dict[str, StateRow] = {
+    row.name: row
+    for row in (
+        StateRow(
+            name="confusion",
+            types=(ConfusionCounts,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="labels",
+            how_to_feed=_LABELS,
+            make=lambda plan: plan.confusion(),
+            support=lambda counts: counts.total,
+            weighted_sum=weighted_sum.confusion,
+            # The two labels of a binary task are known beforehand.
+            refuses=_MULTICLASS,
+            compiled=True,
+            # The plan holds the closed list of classes, once for all sets of states.
+            write=lambda counts: counts.to_state(occurring=True),
+            read=lambda plan, form: plan.confusion().restored(form),
+        ),
+        StateRow(
+            name="index",
+            types=(ScoreIndex, PortableScoreIndex),
+            tasks=_BINARY,
+            fed_by="scores",
+            how_to_feed=_SCORES,
+            make=lambda plan: ScoreIndex(),
+            support=lambda index: index.positives + index.negatives,
+            weighted_sum=weighted_sum.index,
+            refuses=_BINARY,
+            compiled=True,
+        ),
+        StateRow(
+            name="probability",
+            types=(ProbabilitySums,),
+            tasks=_BINARY,
+            fed_by="scores",
+            how_to_feed=_SCORES,
+            make=lambda plan: ProbabilitySums(plan.bins),
+            support=lambda sums: sums.weight + sums.outside,
+            weighted_sum=weighted_sum.probability,
+            source="index",
+            derive=lambda index, plan: ProbabilitySums.from_blocks(index.group_blocks(), plan.bins),
+        ),
+        StateRow(
+            name="moments",
+            types=(ScoreMoments,),
+            tasks=_BINARY,
+            fed_by="scores",
+            how_to_feed=_SCORES,
+            make=lambda plan: ScoreMoments(),
+            support=lambda moments: moments.count(True) + moments.count(False),
+            weighted_sum=weighted_sum.moments,
+            source="index",
+            derive=lambda index, plan: ScoreMoments.from_blocks(index.group_blocks()),
+        ),
+        StateRow(
+            name="class_probability",
+            types=(ClassProbabilitySums,),
+            tasks=_MULTICLASS,
+            fed_by="scores",
+            how_to_feed=_PROBABILITIES,
+            make=lambda plan: ClassProbabilitySums(plan.bins),
+            support=lambda sums: sums.weight,
+            weighted_sum=weighted_sum.class_probability,
+        ),
+        StateRow(
+            name="class_scores",
+            types=(ClassScores,),
+            tasks=_MULTICLASS,
+            fed_by="scores",
+            how_to_feed=_PROBABILITIES,
+            make=lambda plan: ClassScores(),
+            support=lambda scores: scores.total,
+            weighted_sum=weighted_sum.class_scores,
+            refuses=_MULTICLASS,
+        ),
+        StateRow(
+            name="succession",
+            types=(Succession,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="order",
+            how_to_feed="labels",
+            make=lambda plan: Succession(),
+            support=lambda succession: succession.events,
+        ),
+    )
+}
+"""From the name of each state to its row."""
+
+
+def states_of(task: str, names: Iterable[str]) -> tuple[StateRow, ...]:
+    """The rows of those of some states that a task can keep, in the order of :data:`STATES`.
+
+    >>> [row.name for row in states_of("multiclass", ["class_scores", "index", "confusion"])]
+    ['confusion', 'class_scores']
+    """
+    wanted = set(names)
+    return tuple(row for row in STATES.values() if row.name in wanted and task in row.tasks)

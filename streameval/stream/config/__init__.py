@@ -1,0 +1,1 @@
+"""The configuration of a run: its settings, how a file becomes them, and what is checked."""

@@ -1,0 +1,400 @@
+"""Time cut into buckets of equal length, and the tally of each: panes and epochs.
+
+The stream's latest moment decides which buckets are kept, and which take no
+more events. A bucket that takes no more is held as compact bytes: a live tally
+of a few label pairs takes some kilobytes of dicts and lists, its bytes about a
+hundred, so that ten thousand slices of several hundred panes fit. These bytes
+are never written to disk: the state file has its own format.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from streameval.errors import StateError, shown
+from streameval.event_time import EARLIEST, LATEST, time_missing
+from streameval.events import IntArray
+from streameval.tally import Batch, Plan, Tally
+from streameval.windows.window import EventFields
+
+__all__ = ["Arrivals", "BucketTimeline", "TimeBuckets", "freeze", "grouped", "thaw"]
+
+
+class Arrivals(NamedTuple):
+    """How the events of a batch arrive."""
+
+    kept: IntArray | None
+    """Rows of the events that are not dropped; None: all."""
+    counts: list[int]
+    latest: int
+
+
+class BucketTimeline:
+    """The stream's latest moment, which buckets it keeps, and counts of arrivals.
+
+    Bucket n holds the moments from ``n * width`` to ``(n + 1) * width``. Which
+    buckets are kept is counted back from that of the latest moment, and so
+    changes only when a new bucket begins.
+
+    Args:
+        width: Length of a bucket in microseconds, or in events.
+        kept: How many buckets are kept.
+        arrivals: Names of the counts, empty where one is not reported. The last counts the
+            events that are dropped.
+        arrival: From the moment of an event and the latest one to the event's place in
+            ``arrivals``; of ints and of columns alike.
+        timed: Whether moments are event times, rather than numbers of events.
+    """
+
+    __slots__ = (
+        "_arrival",
+        "_counts",
+        "_end",
+        "_names",
+        "_timed",
+        "kept",
+        "latest",
+        "newest",
+        "oldest",
+        "width",
+    )
+
+    latest: int | None
+    newest: int | None
+    """Number of the bucket of the latest moment."""
+    oldest: int
+    """Number of the oldest bucket that is kept; a very low one before the first moment."""
+
+    def __init__(
+        self,
+        width: int,
+        kept: int,
+        arrivals: Sequence[str],
+        arrival: Callable[[Any, Any], Any],
+        *,
+        timed: bool,
+    ) -> None:
+        self.width = width
+        self.kept = kept
+        self._names = arrivals
+        self._counts = [0] * len(arrivals)
+        self._arrival = arrival
+        self._timed = timed
+        self.latest = self.newest = None
+        self.oldest = -(2**63)
+        self._end: float = -math.inf
+
+    def reach(self, moment: int) -> None:
+        """Make this the latest moment."""
+        self.latest = moment
+        if moment >= self._end:
+            self.newest = moment // self.width
+            self.oldest = self.newest - self.kept + 1
+            self._end = (self.newest + 1) * self.width
+
+    def keeps(self, number: int) -> bool:
+        """Whether a bucket of this number is kept."""
+        return self.newest is not None and self.oldest <= number <= self.newest
+
+    def closed(self, number: int) -> bool:
+        """Whether a bucket takes no more events."""
+        last = len(self._names) - 1
+        return self.latest is not None and self._arrival(number * self.width, self.latest) == last
+
+    def tick(self, count: int) -> IntArray:
+        """Moments of the next events where events are counted; else raises InputError."""
+        if self._timed:
+            raise time_missing()
+        start = 0 if self.latest is None else self.latest + 1
+        return np.arange(start, start + count, dtype=np.int64)
+
+    def drops(self, moment: int) -> bool:
+        """Whether an event of this moment would be dropped."""
+        latest, dropped = self.latest, len(self._counts) - 1
+        if latest is None or moment >= latest:
+            return False
+        return bool(self._arrival(moment, latest) == dropped)
+
+    def admit(self, moment: int) -> None:
+        """Count an arrival."""
+        latest = self.latest
+        if latest is None or moment >= latest:
+            self._counts[0] += 1
+            self.reach(moment)
+        else:
+            self._counts[self._arrival(moment, latest)] += 1
+
+    def arrivals(self, moments: IntArray) -> Arrivals:
+        """What :meth:`admit_many` would count, as if the events came one by one."""
+        latest = np.maximum.accumulate(moments)
+        if self.latest is not None:
+            np.maximum(latest, self.latest, out=latest)
+        found = self._arrival(moments, latest)
+        dropped = len(self._counts) - 1
+        kept = np.flatnonzero(found < dropped)
+        return Arrivals(
+            None if len(kept) == len(moments) else kept,
+            [int(np.count_nonzero(found == arrival)) for arrival in range(dropped + 1)],
+            int(latest[-1]),
+        )
+
+    def admit_many(self, arrivals: Arrivals) -> None:
+        """Count arrivals."""
+        self._counts = [a + b for a, b in zip(self._counts, arrivals.counts, strict=True)]
+        self.reach(arrivals.latest)
+
+    def merge(self, other: BucketTimeline) -> None:
+        """Take over the other's latest moment if it is later, and add its counts."""
+        if other.latest is not None and (self.latest is None or other.latest > self.latest):
+            self.reach(other.latest)
+        self._counts = [a + b for a, b in zip(self._counts, other._counts, strict=True)]
+
+    def counts(self) -> dict[str, int]:
+        """Events by arrival."""
+        named = zip(self._names, self._counts, strict=True)
+        return {name: count for name, count in named if name}
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"latest": self.latest, **self.counts()}
+
+    def restore(self, data: dict[str, Any]) -> None:
+        """Take over a saved state; raises StateError."""
+        names = ["latest", *self.counts()]
+        if not isinstance(data, dict) or set(data) != set(names):
+            raise StateError(f"timeline: expected {names}, got {shown(data)}")
+        for name, value in data.items():
+            low, high = (0, 2**62 - 1)
+            if name == "latest" and self._timed:
+                low, high = EARLIEST, LATEST
+            whole = type(value) is int and low <= value <= high
+            if not whole and not (name == "latest" and value is None):
+                raise StateError(f"timeline.{name}: expected a whole number, got {shown(value)}")
+        self._counts = [data.get(name, 0) for name in self._names]
+        if data["latest"] is not None:
+            self.reach(data["latest"])
+
+
+class TimeBuckets:
+    """The tallies of the buckets that a timeline keeps, by number; closed ones as bytes.
+
+    Args:
+        plan: What the tallies keep.
+        timeline: Which buckets are kept and closed.
+        name: What a bucket is called in a saved state, such as ``"pane"``.
+    """
+
+    __slots__ = ("_buckets", "_empty", "_name", "_plan", "_pruned_at", "_thawed", "_timeline")
+
+    def __init__(self, plan: Plan, timeline: BucketTimeline, name: str) -> None:
+        self._plan = plan
+        self._timeline = timeline
+        self._name = name
+        self._buckets: dict[int, Tally | bytes] = {}
+        self._thawed: set[int] = set()
+        # For the next bucket, where an event of it was checked.
+        self._empty: Tally | None = None
+        self._pruned_at: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._buckets
+
+    def __iter__(self) -> Iterator[int]:
+        """The numbers of the buckets that hold events, ascending."""
+        return iter(sorted(self._buckets))
+
+    def read(self, number: int) -> Tally:
+        """A bucket's tally for reading, which leaves a frozen one frozen."""
+        tally = self._buckets.get(number)
+        if tally is None:
+            return Tally(self._plan)
+        return thaw(tally, self._plan) if isinstance(tally, bytes) else tally
+
+    def at(self, number: int) -> Tally:
+        """A bucket's tally, to check an event against; :meth:`keep` it to change it."""
+        tally = self._buckets.get(number)
+        if tally is None:
+            if self._empty is None:
+                self._empty = Tally(self._plan)
+            return self._empty
+        return thaw(tally, self._plan) if isinstance(tally, bytes) else tally
+
+    def keep(self, number: int, tally: Tally) -> None:
+        """Keep a bucket's tally live from now on."""
+        if tally is self._empty:
+            self._empty = None
+        self._buckets[number] = tally
+        self._thawed.add(number)
+
+    def live(self, number: int) -> Tally:
+        """A bucket's tally, to be changed."""
+        tally = self._buckets.get(number)
+        if tally is None or isinstance(tally, bytes):
+            tally = self.at(number)
+            self.keep(number, tally)
+        return tally
+
+    def update(self, number: int, event: EventFields) -> None:
+        """Count an event in its bucket, or raise InputError and change nothing."""
+        tally = self._buckets.get(number)
+        if tally is None or isinstance(tally, bytes):
+            tally = self.at(number)
+            tally.update(*event)
+            self.keep(number, tally)
+        else:
+            tally.update(*event)
+
+    def frozen(self, number: int) -> bytes | None:
+        """A closed bucket's bytes, the same object while its events are; None of a live one."""
+        tally = self._buckets.get(number, b"")
+        return tally if isinstance(tally, bytes) else None
+
+    def drop_empty(self, number: int) -> None:
+        """Forget a bucket without events."""
+        if self.read(number) == Tally(self._plan):
+            self._buckets.pop(number, None)
+
+    def parts(self, batch: Batch, moments: IntArray) -> list[tuple[int, Batch]]:
+        """The events of each bucket, the buckets ascending."""
+        return [
+            (number, batch if rows is None else batch.take(rows))
+            for number, rows in grouped(moments // self._timeline.width)
+        ]
+
+    def prune(self, *, force: bool = False) -> None:
+        """Drop what is no longer kept and freeze what is closed, where a new bucket has begun.
+
+        Args:
+            force: Whether or not one has.
+        """
+        timeline = self._timeline
+        if timeline.newest is None or (timeline.newest == self._pruned_at and not force):
+            return
+        self._pruned_at = timeline.newest
+        for number in [n for n in self._buckets if n < timeline.oldest]:
+            del self._buckets[number]
+        for number in list(self._thawed):
+            tally = self._buckets.get(number)
+            if tally is None:
+                self._thawed.discard(number)
+            elif timeline.closed(number):
+                self._thawed.discard(number)
+                self._buckets[number] = freeze(tally)  # type: ignore[arg-type]
+
+    def kept_of(self, other: TimeBuckets) -> Iterator[tuple[int, Tally]]:
+        """Those of another's buckets that are kept here, to be merged."""
+        for number in other:
+            if self._timeline.keeps(number):
+                yield number, other.read(number)
+
+    def to_state(self) -> dict[str, Any]:
+        """The tallies in order."""
+        return {
+            f"{self._name}s": [
+                {self._name: number, "tally": self.read(number).to_state()} for number in self
+            ]
+        }
+
+    def restore(self, data: object) -> None:
+        """Take over a saved state; raises StateError."""
+        name = self._name
+        key = f"{name}s"
+        if not isinstance(data, dict) or set(data) != {key} or not isinstance(data[key], list):
+            raise StateError(f"window: expected its {key}, got {shown(data)}")
+        before: int | None = None
+        for item in data[key]:
+            if not isinstance(item, dict) or set(item) != {name, "tally"}:
+                raise StateError(
+                    f"window.{key}: expected a {name} and its tally, got {shown(item)}"
+                )
+            number = item[name]
+            if type(number) is not int or not self._timeline.keeps(number):
+                raise StateError(
+                    f"window.{key}: expected a {name} that is kept, got {shown(number)}"
+                )
+            if before is not None and number <= before:
+                raise StateError(f"window.{key}: expected ascending {key}, got {number} late")
+            before = number
+            self._buckets[number] = Tally.from_state(item["tally"], self._plan)
+            self._thawed.add(number)
+
+    def _check(self) -> None:
+        live = {n for n, tally in self._buckets.items() if not isinstance(tally, bytes)}
+        assert live <= self._thawed
+        for number in self._buckets:
+            assert self._timeline.keeps(number)
+            self.read(number)._check()
+
+
+def grouped(numbers: IntArray) -> Iterator[tuple[int, IntArray | None]]:
+    """Each number with its rows, ascending; None where all rows have the one number.
+
+    >>> [(number, rows.tolist()) for number, rows in grouped(np.array([7, 5, 7]))]
+    [(5, [1]), (7, [0, 2])]
+    """
+    if not len(numbers):
+        return
+    if (numbers == numbers[0]).all():
+        yield int(numbers[0]), None
+        return
+    # Most streams are nearly in order, which a stable sort makes use of.
+    order = np.argsort(numbers, kind="stable")
+    ordered = numbers[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    names = ordered[starts].tolist()
+    ends = np.append(starts[1:], len(order)).tolist()
+    for number, start, end in zip(names, starts.tolist(), ends, strict=True):
+        yield number, order[start:end]
+
+
+_ARRAYS = {1: "int64", 2: "float64", 3: "bool", 4: "uint8"}
+_CODES = {np.dtype(name): code for code, name in _ARRAYS.items()}
+_BIG_INT = 5
+
+
+def _plain(value: Any) -> Any:
+    """Python ints beyond 64 bits as text; everything else as it is."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return msgspec.msgpack.Ext(_BIG_INT, str(value).encode())
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _array(value: Any) -> Any:
+    return msgspec.msgpack.Ext(_CODES[value.dtype], value.tobytes())
+
+
+def _restored(code: int, data: memoryview) -> Any:
+    if code == _BIG_INT:
+        return int(bytes(data))
+    return np.frombuffer(bytes(data), dtype=_ARRAYS[code])
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_array)
+_decoder = msgspec.msgpack.Decoder(ext_hook=_restored)
+
+
+def freeze(tally: Tally) -> bytes:
+    """The tally as bytes for :func:`thaw` of the same process."""
+    state = tally.to_state()
+    try:
+        return _encoder.encode(state)
+    except OverflowError:
+        # The encoder asks its hook about what it does not know, not about large ints.
+        return _encoder.encode(_plain(state))
+
+
+def thaw(data: bytes, plan: Plan) -> Tally:
+    """The tally that was frozen."""
+    return Tally.from_state(_decoder.decode(data), plan)

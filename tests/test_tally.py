@@ -1,0 +1,157 @@
+"""A tally of states: what it refuses, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.errors import InputError
+from streameval.states import class_scores, label_places
+from streameval.tally import Batch, Plan, Tally
+from tests.laws import assert_same
+
+HEAVY = 2**53
+LABELS = ("a", "b", "c")
+
+
+def almost_full(task: Any) -> Tally:
+    """A tally that can hold less than :data:`HEAVY` more: of each class, if binary."""
+    total = Tally(Plan.everything(task))
+    part = Tally(total.plan)
+    if task == "binary":
+        part.update(1, 1, 0.75, HEAVY)
+        part.update(0, 1, 0.25, HEAVY)
+    else:
+        part.update("a", "b", {"a": 0.25, "b": 0.75}, HEAVY)
+    # 2**62 in all, shared by two classes where there are scores of each.
+    total.merge(part)
+    for _ in range(8 if task == "binary" else 7):
+        part.merge(part.copy())
+        total.merge(part)
+    return total
+
+
+@pytest.fixture
+def most_labels(monkeypatch: pytest.MonkeyPatch) -> int:
+    """A limit of labels that a test reaches quickly."""
+    for module in (label_places, class_scores):
+        monkeypatch.setattr(module, "MAX_CLASSES", 6)
+    return 6
+
+
+def crowded(count: int, keeps: tuple[str, ...] = ()) -> Tally:
+    """A multi-class tally of so many labels."""
+    plan = Plan("multiclass", frozenset(keeps)) if keeps else Plan.everything("multiclass")
+    tally = Tally(plan)
+    codes = np.arange(count)
+    labels = tuple(f"{code:06}" for code in range(count))
+    tally.update_many(Batch(codes, codes, np.ones((count, 1)), None, labels, labels[:1]))
+    return tally
+
+
+def outcome(call: Any, *given: Any) -> str | None:
+    try:
+        call(*given)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def agree(tally: Tally, check: Any, update: Any, given: tuple[Any, ...]) -> str | None:
+    """What both say; neither a check nor a refusal may change the tally."""
+    before = tally.to_state()
+    checked = outcome(check, *given)
+    assert_same(tally.to_state(), before)
+    assert outcome(update, *given) == checked
+    if checked is not None:
+        assert_same(tally.to_state(), before)
+    return checked
+
+
+weights = st.sampled_from([1, 2, 2.5, HEAVY - 1, HEAVY])
+binary = st.tuples(
+    st.integers(0, 1), st.integers(0, 1), st.sampled_from([None, -3.0, 0.5]), weights
+)
+shares = st.sampled_from([None, {"a": 1.0}, {"b": 0.5, "c": 0.5}, {"a": 0.25, "b": 0.75, "c": 0.0}])
+multiclass = st.tuples(st.sampled_from(LABELS), st.sampled_from(LABELS), shares, weights)
+
+
+@given(st.lists(binary, max_size=4))
+def test_check_says_what_update_of_a_binary_event_would_refuse(events: list[Any]) -> None:
+    tally = almost_full("binary")
+    for event in events:
+        agree(tally, tally.check, tally.update, event)
+
+
+@given(st.lists(multiclass, max_size=4))
+def test_check_says_what_update_of_a_multiclass_event_would_refuse(
+    events: list[Any],
+) -> None:
+    tally = almost_full("multiclass")
+    for event in events:
+        agree(tally, tally.check, tally.update, event)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.booleans(), weights), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_check_many_says_what_a_binary_batch_would_refuse(rows: list[Any], weighted: bool) -> None:
+    tally = almost_full("binary")
+    true, predicted, weight = (np.array(column) for column in zip(*rows, strict=True))
+    batch = Batch(true, predicted, np.full(len(rows), 0.5), weight if weighted else None)
+    agree(tally, tally.check_many, tally.update_many, (batch,))
+
+
+def test_a_full_class_is_refused_and_the_other_is_not() -> None:
+    tally = almost_full("binary")
+    refused = agree(tally, tally.check, tally.update, (1, 1, 0.5, HEAVY))
+    assert "at most 4611686018427387903" in str(refused)
+    assert agree(tally, tally.check, tally.update, (1, 1, None, HEAVY)) is None
+    assert agree(tally, tally.check, tally.update, (1, 1, 0.5, HEAVY - 1)) is None
+    assert agree(tally, tally.check, tally.update, (0, 1, 0.5, HEAVY - 1)) is None
+
+
+KEPT = [(), ("confusion", "class_probability"), ("confusion",)]
+
+
+@pytest.mark.parametrize("keeps", KEPT, ids=str)
+@pytest.mark.parametrize("proba", [None, {"000000": 1.0}, {"000000": 0.5, "new": 0.5}])
+def test_too_many_labels_are_refused_before_any_state_counts(
+    most_labels: int, keeps: tuple[str, ...], proba: Any
+) -> None:
+    tally = crowded(most_labels - 1, keeps)
+    # One of the two labels would still be taken.
+    refused = agree(tally, tally.check, tally.update, ("new", "newer", proba, 1))
+    assert f"at most {most_labels}" in str(refused)
+
+
+@pytest.mark.parametrize("keeps", KEPT, ids=str)
+@pytest.mark.parametrize("scored", [False, True])
+def test_too_many_labels_of_a_batch_are_refused_before_any_state_counts(
+    most_labels: int, keeps: tuple[str, ...], scored: bool
+) -> None:
+    tally = crowded(most_labels - 1, keeps)
+    batch = Batch(
+        np.array([2, 0, 0]),
+        np.array([2, 2, 1]),
+        np.ones((3, 1)) if scored else None,
+        None,
+        ("new", "newer", "000001"),
+        ("000001",),
+    )
+    refused = agree(tally, tally.check_many, tally.update_many, (batch,))
+    assert f"at most {most_labels}" in str(refused)
+
+
+def test_a_label_that_no_event_of_the_batch_names_takes_no_room(most_labels: int) -> None:
+    tally = crowded(most_labels)
+    batch = Batch(
+        np.array([0]), np.array([0]), np.array([[1.0, 0.0]]), None,
+        ("000001", "new"), ("000001", "new"), np.array([[True, False]]),
+    )  # fmt: skip
+    assert agree(tally, tally.check_many, tally.update_many, (batch,)) is None
