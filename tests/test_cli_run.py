@@ -408,7 +408,7 @@ def test_what_changes_the_meaning_of_events_is_refused(
         result = command("run", "run.toml", check, *pairs)
         assert (result.code, result.err.count("\n")) == (2, 1), result.err
         assert said in result.err
-        assert "its counts rest on that; got " in result.err
+        assert "its counts depend on it; got " in result.err
         assert "or begin a new store with --store" in result.err
     assert dump() == before
 

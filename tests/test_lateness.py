@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -22,7 +23,7 @@ from streameval.stream.config.settings import ServeSettings
 from streameval.stream.join.counts import SavedJoin
 from streameval.stream.join.label_join import open_join
 from streameval.stream.join.watermark import Watermark
-from streameval.stream.lateness import LateShare
+from streameval.stream.lateness import LateLog, LateShare
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
 from streameval.stream.snapshot import Publisher, Snapshot
@@ -306,3 +307,16 @@ def test_a_share_is_of_the_recent_records(steps: list[tuple[int, float]]) -> Non
     assert share.is_most
     share.add(20_000, 0)
     assert not share.is_most
+
+
+def test_each_change_of_lateness_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    shares = {"the join": LateShare(), "window all": LateShare()}
+    log = LateLog()
+    seen = []
+    for records, late in ((100, 60), (100, 90), (1000, 0), (100, 0)):
+        shares["the join"].add(records, late)
+        caplog.clear()
+        log.log(shares)
+        seen.append([record.getMessage().split(":")[0] for record in caplog.records])
+    assert seen == [["the join"], [], ["the join"], []]

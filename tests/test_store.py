@@ -7,19 +7,25 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from streameval.errors import ConfigError, StoreError
 from streameval.stream.batch import BadEvent, Batch
+from streameval.stream.begins import BEGINS, read_begins
 from streameval.stream.config.evaluators import fingerprint
 from streameval.stream.config.settings import (
+    EvaluatorSettings,
+    FieldSettings,
     JoinSettings,
     QuarantineSettings,
     RunSettings,
     WindowSettings,
 )
+from streameval.stream.join.counts import read_spans
+from streameval.stream.join.label_join import JOIN_LAYOUT, join_layout
 from streameval.stream.positions import Positions
 from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
 from streameval.stream.store import open_store, read_store
@@ -160,7 +166,7 @@ def test_a_full_database_is_told_and_nothing_is_lost(path: str) -> None:
                 "VALUES (0, '', '', 0, '', '', 0, zeroblob(1000000))"
             )
 
-    with pytest.raises(StoreError, match=r"disk is full: make room.*what was checkpointed is safe"):
+    with pytest.raises(StoreError, match=r"disk is full: free some space.*checkpointed is safe"):
         fill()
     assert store.counters() == {"events": 1}
     store.close()
@@ -317,3 +323,19 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
     assert [row["place"] for row in listed(store.connection, reason="record")] == [99]
     assert list(opened().to_replay()) == []
     store.close()
+
+
+def test_damaged_json_of_a_store_is_named(path: str) -> None:
+    with closing(open_store(path, SETUP)) as store, store.transaction():
+        store.set_meta(BEGINS, '{"joined": 5}')
+    remedy = ".*; restore a backup, or begin a new store$"
+    with (
+        closing(read_store(path)) as store,
+        store.reading() as connection,
+        pytest.raises(StoreError, match="beginning of its parts is damaged in the" + remedy),
+    ):
+        read_begins(connection)
+    with pytest.raises(StoreError, match="the join's spans are damaged in the store" + remedy):
+        read_spans('{"wait": "an hour"}')
+    with pytest.raises(StoreError, match="columns of waiting predictions are damaged" + remedy):
+        join_layout(FieldSettings(), EvaluatorSettings(), {JOIN_LAYOUT: "[5]"})

@@ -110,7 +110,7 @@ def _rate(speed: str) -> float | None:
 
 
 def _parts() -> list[Any]:
-    """The demo's modules; they require packages of an extra."""
+    """The demo's modules; they need packages that come with an extra."""
     names = ("flights", "session", "replay")
     try:
         return [importlib.import_module(f"streameval.demo.{name}") for name in names]

@@ -22,8 +22,8 @@ from streameval.event_time import iso_time, wall_time
 from streameval.report import markdown_table, number, text_table
 from streameval.stream.backup import back_up
 from streameval.stream.backup import restore as restore_backup
+from streameval.stream.begins import note_begins, read_begins, since_text
 from streameval.stream.checksums import check_rows
-from streameval.stream.evolution import note_begins, read_begins, since_text
 from streameval.stream.join.counts import read_join, read_watermark, reset_watermark
 from streameval.stream.join.watermark import SavedWatermark
 from streameval.stream.quarantine import listed, mark_for_replay, reasons

@@ -1,9 +1,9 @@
 // A hash table of Python texts to Python objects whose look-ups wait for memory together.
 //
-// Each look-up in a table larger than the processor's cache costs a wait for memory,
+// Each look-up in a table larger than the processor's cache waits for memory,
 // and a loop over look-ups waits for one after the other. Here a batch is looked up in steps:
-// first every slot is asked for, then every key that may be meant, and only then are they
-// compared. Nothing is ever taken out of a table.
+// first every slot is prefetched, then every key that may match, and only then are they
+// compared. Nothing is ever removed from a table.
 
 #pragma once
 
@@ -37,7 +37,7 @@ class KeySlots {
 
     std::size_t bytes() const { return slots_.capacity() * sizeof(KeySlot); }
 
-    // Room for so many more keys, with at least half of the slots free: a search is short.
+    // Reserves slots for so many more keys; at least half stay free, so that a search is short.
     void reserve(std::size_t more) {
         std::size_t wanted = slots_.empty() ? 1024 : slots_.size();
         while (wanted < 2 * (used_ + more)) wanted *= 2;
@@ -53,7 +53,7 @@ class KeySlots {
         slots_.swap(larger);
     }
 
-    // Ask for what the look-ups of some keys will need.
+    // Prefetches what the look-ups of some keys will need.
     void prefetch(const Py_hash_t* hashes, std::size_t count) const {
         if (slots_.empty()) return;
         std::size_t mask = slots_.size() - 1;
@@ -83,7 +83,7 @@ class KeySlots {
         return &slots_[place];
     }
 
-    // Takes a free slot; there has to be room.
+    // Fills a free slot; it has to be reserved.
     void take(KeySlot* slot, PyObject* key, Py_hash_t hash, PyObject* value) {
         Py_INCREF(key);
         Py_INCREF(value);
@@ -100,7 +100,7 @@ class KeySlots {
         Py_DECREF(before);
     }
 
-    // Gives every key and value back.
+    // Releases every key and value.
     void clear() {
         std::vector<KeySlot> gone;
         gone.swap(slots_);
@@ -113,7 +113,7 @@ class KeySlots {
     }
 
    private:
-    // Of two texts: no code of theirs runs, and nothing is raised.
+    // Compares two texts: runs no Python code and raises nothing.
     static bool equal(PyObject* left, PyObject* right) {
         return PyUnicode_Compare(left, right) == 0;
     }

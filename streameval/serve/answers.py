@@ -20,7 +20,7 @@ from streameval.errors import shown
 from streameval.event_time import iso_time
 from streameval.metrics.curves import SERVED_CURVES
 from streameval.metrics.registry import find
-from streameval.serve.asking import Asking, Parameter
+from streameval.serve.asking import Asking, Parameter, unknown
 from streameval.serve.fault import RefusedError
 from streameval.serve.readiness import Code, Reason
 from streameval.stream.snapshot import (
@@ -60,26 +60,33 @@ _MOST_CLASSES = 100
 _MOST_ROWS = 10_000
 _ORDERS = ("worst", "best", "asc", "desc")
 
-_SNAPSHOT: dict[str, Any] = {field.name: field.type for field in fields(Snapshot)}
-
 
 def _stamp(data: Snapshot) -> Answer:
     return {"sequence": data.sequence, "at": data.at}
 
 
-def _shape(name: str, about: str = "", **types: Any) -> type[Struct]:
+def _types(kind: type[Struct], but: str = "") -> dict[str, Any]:
+    return {field.name: field.type for field in fields(kind) if field.name != but}
+
+
+_SNAPSHOT = _types(Snapshot)
+
+
+def _struct(name: str, about: str | None = None, **types: Any) -> type[Struct]:
     """The type of an answer; it describes and encodes, and nothing is decoded to it."""
-    stamped = {key: _SNAPSHOT[key] for key in ("sequence", "at")} | types
-    return defstruct(
-        name, list(stamped.items()), namespace={"__doc__": about}, forbid_unknown_fields=True
-    )
+    namespace = {"__doc__": about}
+    return defstruct(name, list(types.items()), namespace=namespace, forbid_unknown_fields=True)
+
+
+def _shape(name: str, about: str | None = None, **types: Any) -> type[Struct]:
+    """The type of an answer from a snapshot."""
+    stamp = {key: _SNAPSHOT[key] for key in ("sequence", "at")}
+    return _struct(name, about, **stamp, **types)
 
 
 def _without(kind: type[Struct], name: str, left_out: str) -> type[Struct]:
     """A struct type with a field fewer."""
-    kept = [(field.name, field.type) for field in fields(kind) if field.name != left_out]
-    about = {"__doc__": kind.__doc__}
-    return defstruct(name, kept, namespace=about, frozen=True, forbid_unknown_fields=True)
+    return _struct(name, kind.__doc__, **_types(kind, left_out))
 
 
 def _part(of: Struct, kind: type[Struct]) -> Struct:
@@ -133,12 +140,7 @@ def _view(data: Snapshot, asking: Asking) -> Answer:
 def _curve_of(data: Snapshot, asking: Asking, name: str) -> Answer:
     window = asking.window(data)
     if name not in SERVED_CURVES:
-        raise RefusedError(
-            404,
-            expected="one of " + ", ".join(SERVED_CURVES),
-            got=shown(name),
-            where="the curve's name",
-        )
+        raise unknown("the curve's name", name, SERVED_CURVES, status=404)
     return {"window": window, **msgspec.structs.asdict(_curve(data, window, name))}
 
 
@@ -160,12 +162,7 @@ def _series_of(data: Snapshot, asking: Asking, metric: str) -> Answer:
         )
     metrics = data.series[window].metrics
     if metric not in metrics:
-        raise RefusedError(
-            404,
-            expected="one of " + ", ".join(metrics),
-            got=shown(metric),
-            where="the metric's name",
-        )
+        raise unknown("the metric's name", metric, metrics, status=404)
     return _series(data, window, metric)
 
 
@@ -276,14 +273,12 @@ _MATRIX = _without(Confusion, "Matrix", "classes")
 _JOIN_COUNTS = _without(Join, "JoinCounts", "cohorts")
 _QUARANTINE_COUNTS = _without(Quarantine, "QuarantineCounts", "recent")
 
-_CONFUSION = {field.name: field.type for field in fields(Confusion)}
-_SERIES = {field.name: field.type for field in fields(Series) if field.name != "metrics"}
 _SERIES_ANSWER = _shape(
     "SeriesAnswer",
     "Columns of one length, the oldest pane first.",
     window=Window,
     metric=str,
-    **_SERIES,
+    **_types(Series, "metrics"),
     values=list[float | None],
 )
 
@@ -313,7 +308,7 @@ ENDPOINTS = {
     "/api/curves/{name}": Endpoint(
         "A curve's columns; a reason and none where the window has no such curve.",
         _curve_of,
-        _shape("CurveAnswer", window=Window, **{one.name: one.type for one in fields(Curve)}),
+        _shape("CurveAnswer", window=Window, **_types(Curve)),
         (_WINDOW,),
     ),
     "/api/series/{metric}": Endpoint(
@@ -325,7 +320,7 @@ ENDPOINTS = {
     "/api/confusion": Endpoint(
         "The confusion matrix of the largest classes, and every class with its weight.",
         _confusion,
-        _shape("ConfusionAnswer", window=Window, **_CONFUSION),
+        _shape("ConfusionAnswer", window=Window, **_types(Confusion)),
         (_WINDOW, _limit(_MOST_CLASSES)),
     ),
     "/api/slices": Endpoint(
@@ -369,7 +364,7 @@ ENDPOINTS = {
             matching=int,
             offset=int,
             limit=int,
-            recent=next(one.type for one in fields(Quarantine) if one.name == "recent"),
+            recent=_types(Quarantine)["recent"],
         ),
         (Parameter("reason", "Only records of this reason."), _OFFSET, _limit(1000)),
     ),
@@ -416,25 +411,6 @@ def compact(data: Snapshot) -> Struct:
     )
 
 
-class Alive(Struct, frozen=True, forbid_unknown_fields=True):
-    """The process answers."""
-
-    alive: bool
-
-
-class Ready(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether the run is caught up and checkpointing."""
-
-    ready: bool
-    reasons: Annotated[list[str], note("Why not; empty without the token.")]
-
-
-class Accepted(Struct, frozen=True, forbid_unknown_fields=True):
-    """Events were stored."""
-
-    accepted: Annotated[int, note("Events that are durable now.")]
-
-
 class Definition(Struct, frozen=True, forbid_unknown_fields=True):
     """What a metric's number means."""
 
@@ -462,20 +438,22 @@ _RUN = _shape(
     checkpoint=Checkpoint,
 )
 
-STATUS = defstruct(
+STATUS = _struct(
     "Status",
-    [
-        ("version", str),
-        ("started", Time),
-        ("uptime_seconds", float),
-        ("ready", bool),
-        ("reasons", Annotated[list[str], note("Why it is not ready.")]),
-        ("codes", Annotated[list[Code], note("What each of the reasons is.")]),
-        ("posts", Annotated[bool, note("Whether events can be posted.")]),
-        ("run", Annotated[_RUN | None, note("Null before the first snapshot.")]),
-    ],
-    forbid_unknown_fields=True,
+    version=str,
+    started=Time,
+    uptime_seconds=float,
+    ready=bool,
+    reasons=Annotated[list[str], note("Why it is not ready.")],
+    codes=Annotated[list[Code], note("What each of the reasons is.")],
+    posts=Annotated[bool, note("Whether events can be posted.")],
+    run=Annotated[_RUN | None, note("Null before the first snapshot.")],
 )
+Alive = _struct("Alive", alive=bool)
+Ready = _struct(
+    "Ready", ready=bool, reasons=Annotated[list[str], note("Why not; empty without the token.")]
+)
+Accepted = _struct("Accepted", accepted=Annotated[int, note("Events that are durable now.")])
 
 
 def status(

@@ -9,7 +9,7 @@ from streameval.errors import shown
 from streameval.serve.fault import RefusedError
 from streameval.stream.snapshot import Snapshot, Window
 
-__all__ = ["LONGEST_TEXT", "Asking", "Parameter"]
+__all__ = ["LONGEST_TEXT", "Asking", "Parameter", "unknown"]
 
 LONGEST_TEXT = 200
 _LARGEST_NUMBER = 1_000_000_000
@@ -26,6 +26,15 @@ class Parameter(NamedTuple):
     """The largest number."""
     choices: tuple[str, ...] = ()
     """The texts that are accepted, where they do not depend on the snapshot."""
+
+
+def unknown(
+    where: str, given: str, names: Iterable[str], *, none: str = "nothing here", status: int = 400
+) -> RefusedError:
+    """The error of a name that is none of some."""
+    expected = ", ".join(names)
+    expected = f"one of {expected}" if expected else none
+    return RefusedError(status, expected=expected, got=shown(given), where=where)
 
 
 class Asking:
@@ -52,24 +61,16 @@ class Asking:
         self._given = dict(pairs)
         self._known = {parameter.name: parameter for parameter in parameters}
         for name in self._given.keys() - self._known.keys():
-            raise RefusedError(
-                400,
-                expected="one of " + ", ".join(self._known) if self._known else "no parameter",
-                got=shown(name),
-                where=name if name.isidentifier() and len(name) < 40 else "the query",
-            )
+            where = name if name.isidentifier() and len(name) < 40 else "the query"
+            raise unknown(where, name, self._known, none="no parameter")
 
     def text(self, name: str, default: str | None = None) -> str:
         """A text of at most 200 characters."""
         usual = str(self._known[name].default) if default is None else default
         value = self._given.get(name, usual)
         if len(value) > LONGEST_TEXT:
-            raise RefusedError(
-                400,
-                expected=f"at most {LONGEST_TEXT} characters",
-                got=f"{len(value):,}",
-                where=name,
-            )
+            expected = f"at most {LONGEST_TEXT} characters"
+            raise RefusedError(400, expected=expected, got=f"{len(value):,}", where=name)
         return value
 
     def number(self, name: str) -> int:
@@ -77,10 +78,7 @@ class Asking:
         text, most = self.text(name), self._known[name].most
         if not (text.isascii() and text.isdigit() and int(text) <= most):
             raise RefusedError(
-                400,
-                expected=f"a whole number from 0 to {most}",
-                got=shown(text),
-                where=name,
+                400, expected=f"a whole number from 0 to {most}", got=shown(text), where=name
             )
         return int(text)
 
@@ -88,12 +86,7 @@ class Asking:
         """One of some words."""
         text = self.text(name, default)
         if text not in options:
-            raise RefusedError(
-                400,
-                expected="one of " + ", ".join(options) if options else "nothing here",
-                got=shown(text),
-                where=name,
-            )
+            raise unknown(name, text, options)
         return text
 
     def window(self, snapshot: Snapshot) -> Window:

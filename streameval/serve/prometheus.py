@@ -34,9 +34,9 @@ _STATES: tuple[str, ...] = get_args(State)
 _JOIN_COUNTERS = {
     "predictions": ("join_predictions", "Predictions that were read"),
     "labels": ("join_labels", "Labels that were read"),
-    "joined": ("joined", "Predictions that met their label and were counted"),
-    "expired": ("join_expired", "Predictions that waited in vain for a label"),
-    "orphans": ("join_orphans", "Labels that waited in vain for a prediction"),
+    "joined": ("joined", "Predictions that were joined with their label and counted"),
+    "expired": ("join_expired", "Predictions that expired without a label"),
+    "orphans": ("join_orphans", "Labels that expired without a prediction"),
     "duplicate_predictions": (
         "join_duplicate_predictions",
         "Predictions of an id that already had one; not counted",
@@ -55,8 +55,8 @@ class Exposition:
 
     Args:
         publisher: Has the snapshots.
-        most_slices: Slices of each window that are exposed, those of the most support.
-        readiness: What ``streameval_ready`` says.
+        most_slices: Slices of each window that are exposed, those of the largest support.
+        readiness: For ``streameval_ready``.
         clock: Seconds since 1970.
         version: streameval's.
     """
@@ -97,7 +97,7 @@ class Exposition:
             return text
 
     def collect(self) -> Iterator[Metric]:
-        """The registry's side of it."""
+        """The families of a scrape, for the registry."""
         data = self._publisher.current()
         now = self._clock()
         yield _one("build_info", "Which streameval this is", 1, version=self._version)
@@ -170,8 +170,8 @@ def _values(data: Snapshot, most_slices: int) -> Iterator[Metric]:
     )
     undefined = _gauge("undefined", "1 where a metric has no value", "metric", *labels)
     support = _gauge("support", "Weight of the events that the metrics are about", *labels)
-    immature = _gauge("window_immature", "1 while labels of the window come in", "window")
-    late = _gauge("window_late_ratio", "Part of the recent events that came too late", "window")
+    immature = _gauge("window_immature", "1 while labels of the window still arrive", "window")
+    late = _gauge("window_late_ratio", "Share of the recent events that were too late", "window")
     left_out = _gauge("slices_left_out", "Slices beyond serve.max_slices_exposed", "window")
 
     def add(name: str, value: float | None, window: str, part: str) -> None:
@@ -224,7 +224,7 @@ def _partitions(partitions: list[Partition]) -> Iterator[Metric]:
 
 def _quarantine(quarantine: Quarantine) -> Iterator[Metric]:
     counted = _counter("quarantined", "Records that could not be counted", "reason")
-    # In the order of their coming up, so that a count never moves to "other" and back.
+    # In the order of their first occurrence, so that a count never moves to "other" and back.
     reasons = list(quarantine.reasons.items())
     for reason, count in reasons[:_MOST_REASONS]:
         counted.add(count, reason)
@@ -242,12 +242,12 @@ def _join(join: Join) -> Iterator[Metric]:
     if join.coverage is not None:
         yield _one(
             "label_coverage_ratio",
-            "Part of the newest mature predictions with a label; absent where there are none",
+            "Share of the newest mature predictions with a label; absent without any",
             join.coverage,
         )
     mature = join.mature.predictions
     yield _one("label_coverage_support", "Predictions that label_coverage_ratio is about", mature)
-    yield _one("join_late_ratio", "Part of the recent records that came too late", join.late)
+    yield _one("join_late_ratio", "Share of the recent records that were too late", join.late)
     delay = _gauge("label_delay_seconds", "Percentiles of the labels' delay", "percentile")
     for percentile in ("p50", "p95", "p99"):
         value = getattr(join.delay, percentile)
@@ -269,11 +269,11 @@ def _alerts(alerts: list[AlertState]) -> Iterator[Metric]:
 
 
 def label_text(text: str) -> str:
-    """A text cut to 120 characters, with nothing in it that a terminal or a page would obey.
+    """A text cut to 120 characters, without characters that control a terminal or a page.
 
     Control characters, line ends, marks of writing direction and half surrogates
     become ``\\ufffd``. A text that was changed ends with eight digits of its hash:
-    two texts never become one, which Prometheus would refuse the whole scrape for.
+    two texts never become equal, for which Prometheus would reject the whole scrape.
 
     >>> label_text("country=PT")
     'country=PT'

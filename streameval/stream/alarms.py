@@ -1,4 +1,4 @@
-"""The alerts of a run: judged with each snapshot, kept in the store, told in log and webhook."""
+"""The alerts of a run: evaluated with each snapshot, stored, logged and posted."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ log = logging.getLogger(__name__)
 
 
 class Alarms:
-    """Judges snapshots and tells what has changed.
+    """Evaluates alerts with each snapshot; logs and posts their transitions.
 
     Args:
         settings: The run's.
         connection: Of the store.
-        webhook: Where transitions are posted to; None: only the log has them.
+        webhook: Where transitions are posted to; None: they are only logged.
         now: Microseconds since 1970.
 
     Raises:
@@ -47,10 +47,10 @@ class Alarms:
         stored = restore_alerts(self._book, connection)
         self._written = self._state() if stored is None else stored
         for transition in self._book.unsent:
-            self._tell(transition)
+            self._post(transition)
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
-        """Go on under other settings; alerts that are the same stay as they are.
+        """Apply other settings; alerts that are the same keep their state.
 
         Args:
             settings: The new ones.
@@ -66,21 +66,20 @@ class Alarms:
         if webhook is not self._webhook:
             self._webhook = webhook
             for transition in self._book.unsent:
-                self._tell(transition)
+                self._post(transition)
 
     def judge(self, snapshot: Snapshot) -> list[AlertState]:
         """The alerts' states under a snapshot; logs and posts those that changed."""
         judgement = self._book.judge(observe(self._settings, snapshot), self._now())
         for transition in judgement.transitions:
-            # What resolves is as much news as what fires.
             level = logging.WARNING if transition.event == "firing" else logging.INFO
             log.log(level, "alert %s", transition.text)
-            self._tell(transition)
+            self._post(transition)
         if self._webhook is not None:
             self._book.settle(self._webhook.settled())
         return judgement.states
 
-    def _tell(self, transition: Transition) -> None:
+    def _post(self, transition: Transition) -> None:
         if self._webhook is None:
             self._book.settle([transition.number])
         else:

@@ -101,7 +101,7 @@ class Judgement(NamedTuple):
 
 
 class _Memory(msgspec.Struct, forbid_unknown_fields=True):
-    """What is remembered of an alert."""
+    """The stored state of an alert."""
 
     watched: str
     """What it is about: under a changed bound, metric or slice it starts anew."""
@@ -198,9 +198,9 @@ class AlertBook:
         return state
 
     def restore(self, state: object) -> None:
-        """Go on from a state that :meth:`to_state` gave.
+        """Restore a state that :meth:`to_state` returned.
 
-        Alerts that are new, or that watch something else than they did, start anew.
+        Alerts that are new, or whose metric, window, slice or bound changed, start anew.
 
         Raises:
             StateError: It is no such state.
@@ -231,14 +231,9 @@ class AlertBook:
         self, alert: AlertSettings, memory: _Memory, seen: Observed, reason: str
     ) -> AlertState:
         return AlertState(
-            name=alert.name,
-            metric=alert.metric,
-            window=self._window(alert),
+            **self._about(alert, seen),
             slice=slice_name(tuple(alert.slice.items())) if alert.slice else "",
             state=memory.state,
-            value=_number(seen.value),
-            bound=_bound(alert),
-            support=seen.support,
             since=None if memory.since is None else iso_time(memory.since),
             reason=reason,
         )
@@ -250,15 +245,20 @@ class AlertBook:
         return Transition(
             number=number,
             event="firing" if memory.state == "firing" else "resolved",
-            name=alert.name,
-            metric=alert.metric,
-            window=self._window(alert),
+            **self._about(alert, seen),
             slice=alert.slice,
-            value=_number(seen.value),
-            bound=_bound(alert),
-            support=seen.support,
             at=iso_time(now),
         )
+
+    def _about(self, alert: AlertSettings, seen: Observed) -> dict[str, Any]:
+        return {
+            "name": alert.name,
+            "metric": alert.metric,
+            "window": self._window(alert),
+            "value": _number(seen.value),
+            "bound": _bound(alert),
+            "support": seen.support,
+        }
 
 
 def _reason(alert: AlertSettings, seen: Observed) -> str:

@@ -173,3 +173,8 @@ class Decoded:
     labels: EventColumns | None = None
     complete: EventColumns | None = None
     bad: list[BadEvent] = field(default_factory=list)
+
+    def parts(self) -> list[Records]:
+        """Predictions, complete records and labels, without empty ones."""
+        found = (self.predictions, self.complete, self.labels)
+        return [records for records in found if records is not None and records.rows]

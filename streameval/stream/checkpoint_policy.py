@@ -7,17 +7,17 @@ from collections.abc import Callable
 __all__ = ["CheckpointPolicy"]
 
 _COSTS = 4
-"""The time between two checkpoints is at least so many times what the last one took."""
+"""The time between two checkpoints is at least this multiple of the duration of the last one."""
 
 _EARLY_COSTS = 10
-"""And so many times that where the number of records requires one before the time does."""
+"""And at least this multiple where the number of records requires one before the time does."""
 
 _EVENTS_AT_MOST = 8
-"""A checkpoint is made at the latest after so many times ``events`` records, which are in memory
+"""A checkpoint is made at the latest after this multiple of ``events`` records, which are in memory
 until then."""
 
 _QUIET_SECONDS = 10.0
-"""While nothing is read, a join is written at most so often: predictions and labels also expire by
+"""While nothing is read, a join is written once in this time: predictions and labels also expire by
 the clock."""
 
 

@@ -29,8 +29,8 @@ from streameval.events import IntArray
 from streameval.files.event_columns import SLICE, Column, EventColumns, count_events, joined
 from streameval.files.json_record import split_path
 from streameval.stream.batch import BadEvent, Batch
+from streameval.stream.begins import Begins
 from streameval.stream.config.settings import FieldSettings
-from streameval.stream.evolution import Begins
 from streameval.stream.lateness import LateShare
 from streameval.stream.state_rows import PART, Event, StateRow, StateRows, take_back
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -13,21 +13,23 @@ from streameval.errors import SourceError
 from streameval.event_time import duration, iso_time, wall_time
 from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
+from streameval.stream.begins import read_begins
 from streameval.stream.checkpoint_policy import CheckpointPolicy
 from streameval.stream.config.evaluators import kept_metrics, open_evaluators
 from streameval.stream.config.settings import RunSettings
 from streameval.stream.counting import Counting
-from streameval.stream.evolution import read_begins
 from streameval.stream.join.label_join import LabelJoin
 from streameval.stream.lateness import LateLog
 from streameval.stream.positions import Positions
 from streameval.stream.quarantine import Quarantine
+from streameval.stream.records.decoder import RecordDecoder
+from streameval.stream.records.labels import LabelKind
 from streameval.stream.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
 from streameval.stream.state_rows import StateRows, read_rows
 from streameval.stream.store import Store
 from streameval.stream.webhook import Webhook
 
-__all__ = ["Decoder", "Runner"]
+__all__ = ["Runner"]
 
 _READ_MOST = 20_000
 _WAIT_SECONDS = 0.1
@@ -36,43 +38,33 @@ _WAIT_SECONDS = 0.1
 _LABEL_KIND = "run.label_kind"
 
 
-class Decoder(Protocol):
-    """Turns bytes into columns."""
-
-    label_kind: Any
-    """What labels are, as far as the records have told: it decides what later ones may be."""
-
-    def decode(self, batch: Batch) -> Decoded:
-        """The batch's records by kind, and the bad ones."""
-
-
 class Runner:
     """One run over one store.
 
-    Recovers what the store holds, then reads from there. One thread calls it;
-    what it publishes may be read by any number of others.
+    Restores the state of the store, then reads on from its positions. One thread calls it;
+    any number of threads may read what it publishes.
 
     Args:
         settings: The run's.
         store: Open for writing.
         decoder: For the records.
-        publisher: Gets a snapshot after each checkpoint; None where nobody looks at one.
-        join: Where predictions and labels meet, loaded from the store; None
+        publisher: Receives a snapshot after each checkpoint; None: none are made.
+        join: Joins predictions and labels, loaded from the store; None
             where records are complete.
-        webhook: Where alerts are posted to.
+        webhook: Receives alerts.
         now: Microseconds since 1970.
-        clock: Seconds, only ever forward.
+        clock: Seconds; it never goes backwards.
 
     Raises:
-        ConfigError: A window or metric that cannot be.
-        StoreError: The store is damaged, or of another set-up.
+        ConfigError: A window or metric is invalid.
+        StoreError: The store is damaged, or of other settings.
     """
 
     def __init__(
         self,
         settings: RunSettings,
         store: Store,
-        decoder: Decoder,
+        decoder: RecordDecoder,
         publisher: Publisher | None,
         *,
         join: LabelJoin | None = None,
@@ -104,7 +96,8 @@ class Runner:
             self._quarantine = Quarantine(connection, settings.quarantine, now)
             self._alarms = Alarms(settings, connection, webhook, now)
         counters = store.counters()
-        self._label_kind = decoder.label_kind = store.meta().get(_LABEL_KIND)
+        kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
+        self._label_kind = decoder.label_kind = kind
         self._sequence = counters.get("checkpoints", 0)
         self._events = counters.get("events", 0)
         self._replayed = counters.get("replayed", 0)
@@ -121,7 +114,7 @@ class Runner:
 
     @property
     def positions(self) -> dict[str, Position]:
-        """Where each partition is to be read on."""
+        """The position next to read of each partition."""
         return self._positions.next_to_read
 
     @property
@@ -134,16 +127,16 @@ class Runner:
         self._stopping = True
 
     def ask_to_reread(self) -> None:
-        """Have :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
+        """Make :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
         self._rereading = True
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
-        """Go on under other settings of those that may change while it runs; by its own thread.
+        """Replace the settings that may change during a run; called by the run's own thread.
 
         Args:
-            settings: Those of the run but for alerts, checkpoints, quarantine and the metrics
+            settings: Those of the run except alerts, checkpoints, quarantine and the metrics
                 that are shown.
-            webhook: Where alerts are posted to from now on.
+            webhook: Receives alerts from now on.
 
         Raises:
             MetricError: A metric whose states are not kept; nothing has changed.
@@ -167,7 +160,7 @@ class Runner:
             until_end: End as well when nothing is left to read for now.
 
         Raises:
-            SourceError: A source cannot go on; what was read before is counted.
+            SourceError: A source cannot continue; records read before are counted.
             StoreError: The store cannot be written; the last checkpoint holds.
         """
         self._sources = sources
@@ -201,14 +194,14 @@ class Runner:
             self._take(batch)
 
     def _read_some(self) -> bool:
-        """Whether there was anything to read."""
+        """Whether there were records to read."""
         sources = self._sources
         if len(sources) == 1:
             return self._read_from(sources[0], self._patience())
         got = [self._read_from(source, 0.0) for source in sources]
         if any(got):
             return True
-        # With several sources the wait is shared out among them.
+        # The wait is divided among several sources.
         share = self._patience() / len(sources)
         got = [self._read_from(source, share) for source in sources]
         return any(got)
@@ -219,8 +212,8 @@ class Runner:
             newest = self._take(batch)
             records = len(batch.messages) + len(batch.bad)
             if not records and batch.partition not in self._positions.partitions:
-                # Where a source begins is stored at once: what is rotated away before the next
-                # checkpoint is found again.
+                # The first position of a partition is stored at once, so that a file that is
+                # rotated before the next checkpoint is found again.
                 self._policy.hurry()
             self._positions.advance(batch.partition, batch.next, records, newest)
         return bool(batches)
@@ -233,7 +226,7 @@ class Runner:
         return self._policy.due_in(self._clock(), self._has_changed)
 
     def _take(self, batch: Batch) -> int | None:
-        """Decode and collect; the newest event time."""
+        """Decode and collect a batch; returns its newest event time."""
         decoded = self._decoder.decode(batch)
         self._quarantine.note_batch(batch, decoded.bad)
         self._policy.count(len(batch.messages) + len(batch.bad))
@@ -244,7 +237,7 @@ class Runner:
         return _newest(decoded)
 
     def _has_changed(self) -> bool:
-        """Whether there is anything that the store does not have."""
+        """Whether there is anything to write to the store."""
         return bool(
             self._policy.records
             or self._quarantine.pending
@@ -263,13 +256,13 @@ class Runner:
     def _checkpoint(self) -> None:
         begun = self._clock()
         if (self._join is None or self._policy.is_quiet(begun)) and not self._has_changed():
-            # Everything that was read is in the store already.
+            # All that was read is in the store already.
             self._policy.skipped(begun)
             self._checkpoint_at = self._now()
             return
         number = self._sequence + 1
         if self._join is not None:
-            # What has not been read at all may be old: nothing expires before.
+            # Partitions that were not read at all may hold old records: nothing expires before.
             self._join.expect(
                 status.partition for source in self._sources for status in source.status()
             )
@@ -352,9 +345,6 @@ def _checkpoint_settings(settings: RunSettings) -> tuple[float, int]:
 
 
 def _newest(decoded: Decoded) -> int | None:
-    newest = None
-    for records in (decoded.predictions, decoded.labels, decoded.complete):
-        if records is not None and records.rows and "time" in records.columns:
-            latest = int(np.max(records.columns["time"]))  # type: ignore[arg-type]
-            newest = latest if newest is None else max(newest, latest)
-    return newest
+    parts = [part.columns for part in decoded.parts() if "time" in part.columns]
+    times = [np.asarray(columns["time"]) for columns in parts]
+    return max((int(column.max()) for column in times), default=None)

@@ -27,9 +27,9 @@ from streameval.metrics.curves import SERVED_CURVES
 from streameval.slices import slice_name
 from streameval.stream.alerts import AlertState
 from streameval.stream.batch import LagUnit, PartitionStatus, Position, Source
+from streameval.stream.begins import Begins, note_begins
 from streameval.stream.config.evaluators import main_metrics, window_kind, window_spec_text
 from streameval.stream.config.settings import RunSettings
-from streameval.stream.evolution import Begins, note_begins
 from streameval.stream.lateness import LateShare
 from streameval.stream.positions import Positions
 from streameval.view import PaneReports, View

@@ -1,4 +1,4 @@
-"""Alerts are posted to an address, by a thread of its own."""
+"""Posts the transitions of alerts to an address, in a thread."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Webhook:
     def close(self, timeout: float = 5.0) -> None:
         """Post what waits, without further repetitions, for ``timeout`` seconds at most."""
         self._stop.set()
-        with contextlib.suppress(queue.Full):  # the thread looks at the event as well
+        with contextlib.suppress(queue.Full):  # the thread also checks the event
             self._waiting.put_nowait(None)
         self._thread.join(timeout)
 

@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 
 from streameval.errors import StoreError
+from streameval.stream.checksums import has_table
 from streameval.stream.join.coverage import Coverage, SavedCoverage
 from streameval.stream.join.watermark import SavedWatermark
+from streameval.stream.store import decoded
 
 __all__ = [
     "JOIN_SPANS",
@@ -23,7 +25,7 @@ __all__ = [
 ]
 
 JOIN_SPANS = "run.join"
-"""The key in ``meta`` under which a run notes what its join's counts are read with."""
+"""The key in ``meta`` of the spans that reading a join's counts requires."""
 
 
 class SavedJoin(msgspec.Struct):
@@ -55,26 +57,22 @@ class SavedJoin(msgspec.Struct):
 
 
 class JoinSpans(msgspec.Struct):
-    """Microseconds: which predictions have expired, and what a cohort is, depends on them."""
+    """Microseconds; which predictions have expired, and the cohorts, depend on them."""
 
     wait: int
     cohort: int
 
 
 def read_spans(text: str) -> JoinSpans:
-    """The spans that were noted; raises StoreError for damaged ones."""
-    try:
-        return msgspec.json.decode(text, type=JoinSpans)
-    except ValueError as error:
-        raise StoreError(
-            f"the join's spans are damaged: {error}; restore the store from a copy of it"
-        ) from None
+    """The spans of a store; raises StoreError for damaged ones."""
+    spans: JoinSpans = decoded(text, JoinSpans, "the join's spans are")
+    return spans
 
 
 def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
     """The join's counts as of the last checkpoint, as ``/api/join`` has them.
 
-    None where the run has no join, or has not made a checkpoint with one.
+    None if the run has no join, or has not made a checkpoint with one.
 
     Raises:
         StoreError: They are damaged.
@@ -90,8 +88,7 @@ def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
 
 
 def _saved_join(connection: sqlite3.Connection) -> SavedJoin | None:
-    query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_counts'"
-    if not connection.execute(query).fetchone()[0]:
+    if not has_table(connection, "join_counts"):
         return None
     row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
     return None if row is None else SavedJoin.of(*row)
@@ -104,9 +101,9 @@ def read_watermark(connection: sqlite3.Connection) -> SavedWatermark | None:
 
 
 def reset_watermark(connection: sqlite3.Connection) -> None:
-    """Forget how far event time has come; the next records of each partition set it anew.
+    """Delete the watermark; the next records of each partition set it anew.
 
-    Inside the caller's transaction. What has expired meanwhile stays expired: its
+    Inside the caller's transaction. Predictions that have expired stay expired: their
     entries are dropped already.
 
     Raises:
@@ -116,6 +113,6 @@ def reset_watermark(connection: sqlite3.Connection) -> None:
     if saved is None:
         return
     saved.watermark = SavedWatermark({}, None)
-    # Else all predictions before it counted as expired at once.
+    # Otherwise all predictions before it would count as expired at once.
     saved.coverage.border = None
     connection.execute("UPDATE join_counts SET crc = ?, data = ?", saved.row())

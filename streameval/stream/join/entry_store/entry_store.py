@@ -27,7 +27,7 @@ import numpy as np
 
 from streameval.events import IntArray
 from streameval.states.score_index import backend
-from streameval.stream.join.entry_store.segments import SegmentStore
+from streameval.stream.join.entry_store.segments import SCHEMA, SegmentStore
 from streameval.stream.join.label_rules import Entry
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Generation:
         self.oldest = _NEVER
         """No entry's newest time is before this one."""
         self.written: list[tuple[list[str], IntArray]] = []
-        """Keys and places of what was appended to the segments."""
+        """Keys and locations of the entries that were appended to the segments."""
 
 
 class EntryStore:
@@ -60,10 +60,10 @@ class EntryStore:
         hot: Most entries that are held in memory besides those that are not written yet.
 
     Raises:
-        StoreError: A segment is damaged; also later, when entries are looked for.
+        StoreError: A segment is damaged; also later, when entries are looked up.
 
     Cost:
-        Some 0.3 µs an entry that is in memory. One on disk: see SegmentStore.
+        Some 0.3 µs an entry in memory; see SegmentStore for those on disk.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class EntryStore:
 
     @staticmethod
     def create(connection: sqlite3.Connection) -> None:
-        """Make the tables, inside the caller's transaction."""
-        SegmentStore.create(connection)
+        """Make the table, inside the caller's transaction."""
+        connection.execute(SCHEMA)
 
     def check(self) -> int:
         """Decode every entry on disk; returns how many versions of entries there are.
@@ -95,7 +95,7 @@ class EntryStore:
         return len(self._young.entries) + len(self._old.entries)
 
     def forget_before(self, border: int) -> None:
-        """Know nothing any more of ids whose newest time is before this moment."""
+        """Forget the ids whose newest time is before this moment."""
         self._border = border
 
     def _is_known(self, entry: Entry) -> bool:
@@ -109,7 +109,7 @@ class EntryStore:
         return found if entry is None or not self._is_known(entry) else entry
 
     def find(self, keys: Sequence[str]) -> list[Entry | None]:
-        """The entry of each key; None where nothing is known."""
+        """The entry of each key; None for an unknown one."""
         found: list[Entry | None] = self._young.entries.find(keys)
         if not all(found):
             missing = [place for place, entry in enumerate(found) if entry is None]
@@ -120,7 +120,7 @@ class EntryStore:
         return found
 
     def _older(self, keys: Sequence[str]) -> dict[int, Entry]:
-        """What is known of keys that the young generation does not have, by their places."""
+        """The known entries of keys that the young generation does not have, by index."""
         found: dict[int, Entry] = {}
         places: Sequence[int] = range(len(keys))
         if len(self._old.entries):
@@ -144,11 +144,11 @@ class EntryStore:
         self._young.oldest = min(self._young.oldest, oldest)
 
     def add(self, keys: Sequence[str], entries: Sequence[Entry], oldest: int) -> dict[int, Entry]:
-        """Put in the entries of keys of which nothing is known.
+        """Insert the entries of unknown keys.
 
         Returns:
-            What is known of the others, by their places. Of a key that is there twice the
-            first may be put in; it is what is known of the second.
+            The known entries of the others, by index. Where a key is repeated, the first
+            one may be inserted, and is then the known entry of the second.
         """
         young = self._young.entries
         got = young.add(keys, entries)
@@ -170,29 +170,29 @@ class EntryStore:
     # Writing
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Append what has changed to the segments, inside the caller's transaction."""
+        """Append the changed entries to the segments, inside the caller's transaction."""
         young = self._young
         keys, entries = young.entries.changes()
         if not keys:
             return
         young.written.append((keys, self._disk.append(connection, keys, entries)))
         if self.held > self._hot or 2 * len(young.entries) > self._hot:
-            self._let_go()
+            self._drop_generation()
         if self.held > self._hot:
-            self._let_go()
+            self._drop_generation()
 
-    def _let_go(self) -> None:
-        """Of the older generation; the younger one is the older one then."""
+    def _drop_generation(self) -> None:
+        """Drop the older generation from memory; the younger one becomes the older one."""
         written = self._old.written
         if written:
             keys = [key for some, _ in written for key in some]
             self._disk.index(keys, np.concatenate([places for _, places in written]))
         self._old, self._young = self._young, _Generation()
-        # A quarter of what is allowed: it is going to be half, in one step more.
+        # A quarter of the limit: it will grow to half of it, in one step more.
         self._young.entries.reserve(self._hot // 4)
 
     def drop(self, connection: sqlite3.Connection, before: int) -> None:
-        """Forget what is older than a moment; delete the segments that hold nothing else.
+        """Forget entries older than a moment; delete the segments that hold no others.
 
         Inside the caller's transaction.
         """
@@ -204,12 +204,12 @@ KeyTable: TypeAlias = "PortableKeyTable | NativeKeyTable"
 
 
 class PortableKeyTable:
-    """Values by key in a dict, and which of them have changed. Nothing is taken out again.
+    """Values by key in a dict, and which of them have changed. Nothing is removed.
 
     Cost:
         In a table larger than the processor's cache some 0.4 µs a key. The compiled one
-        (``native/native_key_table.pyx``) has the same methods, and asks for the memory
-        of a whole batch before it waits for any of it.
+        (``native/native_key_table.pyx``) has the same methods, and prefetches the memory
+        of a whole batch.
 
     >>> table = PortableKeyTable()
     >>> table.add(["a", "b"], [1, 2]), table.add(["b", "c"], [3, 4])
@@ -231,18 +231,18 @@ class PortableKeyTable:
         return len(self._values)
 
     def reserve(self, count: int) -> None:
-        """Make room for so many keys at once; a dict cannot."""
+        """Reserve memory for a number of keys; a dict cannot."""
 
     def find(self, keys: Sequence[str]) -> list[Any]:
-        """The value of each key, None where there is none."""
+        """The value of each key, or None."""
         return list(map(self._values.get, keys))
 
     def get(self, key: str) -> Any:
-        """The value of one key, None where there is none."""
+        """The value of one key, or None."""
         return self._values.get(key)
 
     def add(self, keys: Sequence[str], values: Sequence[Any]) -> list[Any]:
-        """Put in the values of keys that have none; the value that each key has then."""
+        """Insert the values of keys without one; returns the value of each key afterwards."""
         before = len(self._values)
         found = list(map(self._values.setdefault, keys, values))
         if len(self._values) == before + len(keys):
@@ -254,12 +254,12 @@ class PortableKeyTable:
         return found
 
     def put(self, keys: Sequence[str], values: Iterable[Any]) -> None:
-        """Give keys their values, whatever they had."""
+        """Set the values of keys."""
         self._values.update(zip(keys, values, strict=True))
         self._changed += keys
 
     def changes(self) -> tuple[list[str], list[Any]]:
-        """Keys and values of what :meth:`add` and :meth:`put` have changed since this was asked."""
+        """Keys and values that :meth:`add` and :meth:`put` changed since the last call."""
         keys = list(dict.fromkeys(self._changed))
         self._changed = []
         return keys, list(map(self._values.__getitem__, keys))

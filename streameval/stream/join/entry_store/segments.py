@@ -28,9 +28,9 @@ from streameval.errors import StoreError
 from streameval.events import BoolArray, IntArray
 from streameval.stream.join.label_rules import Entry
 
-__all__ = ["MOST_ENTRIES", "KeyRuns", "SegmentStore", "cuts", "key_hashes"]
+__all__ = ["MOST_ENTRIES", "SCHEMA", "KeyRuns", "SegmentStore", "cuts", "key_hashes"]
 
-_SCHEMA = """
+SCHEMA = """
 CREATE TABLE join_segments (
     segment INTEGER PRIMARY KEY,
     newest INTEGER NOT NULL,
@@ -44,7 +44,7 @@ MOST_ENTRIES = 128
 """Entries of a segment, some 16 KB of them: little to read for one label of a random age."""
 
 _MOST_BYTES = 65_536
-"""Those with large payloads hold fewer."""
+"""Segments of large payloads hold fewer."""
 
 _one = msgspec.msgpack.Decoder(tuple[str, Entry])
 _all = msgspec.msgpack.Decoder(list[tuple[str, Entry]])
@@ -86,11 +86,6 @@ class SegmentStore:
         self._cached_bytes = 0
         self._load()
 
-    @staticmethod
-    def create(connection: sqlite3.Connection) -> None:
-        """Make the table, inside the caller's transaction."""
-        connection.execute(_SCHEMA)
-
     def _load(self) -> None:
         hashes: list[IntArray] = []
         locations: list[IntArray] = []
@@ -122,11 +117,11 @@ class SegmentStore:
             segment.at(range(len(segment)))
 
     def __len__(self) -> int:
-        """Versions of entries whose place is known."""
+        """Versions of entries in the index."""
         return len(self._runs)
 
     def find(self, keys: Sequence[str]) -> dict[int, Entry]:
-        """The newest version of the entry of each key that can be found, by the key's place.
+        """The newest version of the entry of each key in the index, by the key's position.
 
         Raises:
             StoreError: A segment is damaged.
@@ -144,7 +139,7 @@ class SegmentStore:
         for n, (key, entry) in self._read(indices[first], locations[first]):
             if key == keys[n]:
                 found[n] = entry
-            else:  # another key of the same hash: then one of the older ones may be meant
+            else:  # another key of the same hash: an older one may be the right one
                 others.append(n)
         for n in others:
             older = indices == n
@@ -156,7 +151,7 @@ class SegmentStore:
     def _read(
         self, indices: IntArray, locations: IntArray
     ) -> Iterator[tuple[int, tuple[str, Entry]]]:
-        """What lies at these locations; in their order, so that each segment is read once."""
+        """The entries at these locations, ordered by them, so that each segment is read once."""
         if not len(indices):
             return
         order = np.argsort(locations)
@@ -194,12 +189,12 @@ class SegmentStore:
         """Write versions of entries, inside the caller's transaction.
 
         Returns:
-            Where each lies: what :meth:`index` wants to know before it can be found.
+            The location of each; :meth:`index` makes them findable.
         """
         newest = np.fromiter(map(attrgetter("newest"), entries), np.int64, len(entries))
         encoded = list(map(self._encode, zip(keys, entries, strict=True)))
         order: IntArray | None = None
-        # By time: what is old at the same moment is dropped together.
+        # By time: entries that become old together are dropped together.
         if (newest[1:] < newest[:-1]).any():
             order = np.argsort(newest, kind="stable")
             newest = newest[order]
@@ -223,7 +218,7 @@ class SegmentStore:
         return locations
 
     def index(self, keys: Sequence[str], locations: IntArray) -> None:
-        """Let entries be found that were appended."""
+        """Make appended entries findable."""
         self._runs.add(key_hashes(keys), locations, self._alive)
 
     def _alive(self, locations: IntArray) -> BoolArray:
@@ -252,10 +247,10 @@ class SegmentStore:
 
 
 def cuts(sizes: IntArray, newest: IntArray, spread_us: int) -> list[tuple[int, int]]:
-    """Where to cut entries into segments: (start, stop) of each.
+    """The (start, stop) of each segment of a sequence of entries.
 
-    A segment is dropped when its newest entry is old. One with a time far ahead would keep
-    its neighbours from that, so entries further apart than ``spread_us`` are not neighbours.
+    A segment is dropped when its newest entry is old. An entry far ahead would delay that for
+    its neighbours, so entries further apart than ``spread_us`` do not share a segment.
 
     Args:
         sizes: Bytes of each entry.
@@ -295,7 +290,7 @@ class _Segment:
         data: The written form.
 
     Raises:
-        StoreError: It is not what was written; also later, when entries are read.
+        StoreError: It is damaged; also later, when entries are read.
     """
 
     __slots__ = ("_ends", "_entries", "_number", "_view")
@@ -342,7 +337,7 @@ class _Segment:
         ]
 
     def _whole(self) -> bytes:
-        # The entries lie one behind the other: with a header in front they are a list.
+        # The entries are contiguous: preceded by a header they are a list.
         return b"".join((struct.pack(">BI", 0xDD, self._entries), self._view))
 
     def _decoded(self, decode: Callable[[Any], Any], data: bytes | memoryview) -> Any:
@@ -353,19 +348,19 @@ class _Segment:
 
 
 def _damaged(segment: int, how: str) -> StoreError:
-    """What is said of a segment that cannot be read."""
+    """The error about a segment that cannot be read."""
     return StoreError(
         f"join segment {segment} is damaged: {how}; restore the store from a copy of it"
     )
 
 
 def key_hashes(keys: Sequence[str]) -> IntArray:
-    """A number for each key; of this process only, as Python salts its hashes."""
+    """The hash of each key, valid in this process only, as Python salts its hashes."""
     return np.fromiter(map(hash, keys), np.int64, len(keys))
 
 
 class KeyRuns:
-    """Locations of entries by their keys' hashes; of one key there may be several.
+    """Locations of entries by their keys' hashes; a key may have several.
 
     >>> runs = KeyRuns()
     >>> runs.add(key_hashes(["a", "b"]), np.array([10, 20]))
@@ -387,7 +382,7 @@ class KeyRuns:
         locations: IntArray,
         alive: Callable[[IntArray], BoolArray] | None = None,
     ) -> None:
-        """Add entries; runs that are merged now lose those that are not ``alive``."""
+        """Add entries; runs that are merged drop those that are not ``alive``."""
         if not len(hashes):
             return
         order = np.argsort(hashes, kind="stable")
@@ -397,16 +392,16 @@ class KeyRuns:
         self._runs.append(run)
 
     def find(self, hashes: IntArray) -> tuple[IntArray, IntArray]:
-        """Which of ``hashes`` may be meant by which entries.
+        """The entries that match each of ``hashes``.
 
         Returns:
             Indices into ``hashes``, ascending, and a location for each; of one
-            index the largest location comes first. The keys themselves are not
-            known here: compare them.
+            index the largest location is first. Hashes of different keys may be
+            equal: compare the keys.
         """
         indices: list[IntArray] = []
         found: list[IntArray] = []
-        # Sorted, neighbours are looked for in the same part of a run, which is then in the cache.
+        # Sorted, neighbours are looked up in the same part of a run, which is then in the cache.
         order = np.argsort(hashes)
         wanted = hashes[order]
         for run, locations in self._runs:
@@ -416,7 +411,7 @@ class KeyRuns:
                 continue
             starts = left[hit]
             counts = np.searchsorted(run, wanted[hit], side="right") - starts
-            # Of each hit all places from its start on.
+            # Of each hit all positions from its start on.
             shift = starts - (np.cumsum(counts) - counts)
             found.append(locations[np.repeat(shift, counts) + np.arange(counts.sum())])
             indices.append(np.repeat(order[hit], counts))
@@ -437,7 +432,7 @@ def _merged(
         keep = alive(old[1])
         if not keep.all():
             old = old[0][keep], old[1][keep]
-    # Where each of the new ones goes: a merge that needs no sort.
+    # The position of each new one: a merge without a sort.
     places = np.searchsorted(old[0], new[0], side="right") + np.arange(len(new[0]))
     size = len(old[0]) + len(new[0])
     is_old = np.ones(size, dtype=bool)
