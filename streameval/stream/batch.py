@@ -134,8 +134,8 @@ class SourceSettings(Protocol):
     """A table of the configuration that describes a source.
 
     It is a struct in the module of its source, and one row in
-    :class:`streameval.stream.config.settings.RunSettings`. Its attribute ``template`` is the
-    text of the table in the file that ``streameval init`` writes.
+    :class:`streameval.stream.config.settings.RunSettings`. Its attribute ``template`` explains
+    the keys: it is the table's part of the file that ``streameval init`` writes.
     """
 
     def names(self) -> Mapping[Kind, Sequence[str]]:
