@@ -24,9 +24,10 @@ function examples(run) {
 
 /** What the run reads, as its settings say. @param {Api.Run | null} run */
 function sources(run) {
+  /** @type {Record<string, string>} */
   const ways = { files: "from files", kafka: "from the Kafka topic", http: "by POST at" };
   return (run?.sources ?? []).map(({ kind, holds, name }) =>
-    make("li", { class: "stream" }, `${holds} ${ways[kind]} ${text.visible(name, 200)}`));
+    make("li", { class: "stream" }, `${holds} ${ways[kind] ?? `from ${kind}`} ${text.visible(name, 200)}`));
 }
 
 /**
