@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streameval as se
@@ -86,6 +86,11 @@ class Model:
     slices: dict[str, int] = field(default_factory=dict)
     labels: int = 0
     scores: int = 0
+    changes: int = 0
+    labels_at: int = 0
+    """The change at which they began. Without a join a store knows the time of that, and
+    not how many records had been read: scores of a later change are not all that labels had."""
+    scores_at: int = 0
 
     def moment(self, event: Event) -> int:
         return event.time if self.joined else event.read
@@ -119,17 +124,19 @@ class Model:
         labels_now, index_now, sums_now = kept(now)
         rebinned = was.evaluator.bins != now.evaluator.bins and "probability" in sums & sums_now
         moved = was.evaluator.threshold != now.evaluator.threshold
-        scores = self.scores
+        scores, scores_at = self.scores, self.scores_at
+        self.changes += 1
         grown = bool(sums_now - sums) if not index else False
         if (index_now and not index) or (not index and (grown or rebinned)):
-            self.scores = begin
+            self.scores, self.scores_at = begin, self.changes
         if labels_now and (moved or not labels):
-            whole = not labels or scores <= self.labels
-            self.labels = scores if index and whole else begin
+            older = scores <= self.labels if self.joined else scores_at <= self.labels_at
+            derived = index and (not labels or older)
+            self.labels, self.labels_at = (scores, scores_at) if derived else (begin, self.changes)
         if not (index_now or sums_now):
-            self.scores = 0
+            self.scores = self.scores_at = 0
         if not labels_now:
-            self.labels = 0
+            self.labels = self.labels_at = 0
 
     def of_window(self, name: str, now: RunSettings) -> list[Event]:
         """Counted events of a window, the oldest first."""
@@ -373,6 +380,40 @@ actions = st.lists(
 )
 
 
+# Scores that began late are dropped in the same change as the threshold moves: the counts of
+# labels derived from them begin with them, and those that are older are not replaced by fewer.
+@example(
+    True,
+    {"metrics": ["brier_score", "recall"], "threshold": 0.25},
+    [
+        ("change", {"metrics": None, "threshold": 0.8}),
+        ("change", {"metrics": ["accuracy"], "threshold": 0.25}),
+        ("relabel", 15),
+    ],
+    4240,
+)
+@example(
+    True,
+    {"metrics": ["accuracy"]},
+    [
+        ("change", {"metrics": None}),
+        ("feed", 10),
+        ("change", {"metrics": ["accuracy"], "threshold": 0.25}),
+        ("feed", 10),
+    ],
+    1,
+)
+@example(
+    False,
+    {"metrics": ["brier_score"]},
+    [
+        ("change", {"metrics": ["brier_score", "recall"]}),
+        ("change", {"metrics": None}),
+        ("feed", 10),
+        ("change", {"metrics": ["f1", "roc_auc"], "threshold": 0.25}),
+    ],
+    957,
+)
 @settings(max_examples=20)
 @given(st.booleans(), configurations(), actions, st.integers(0, 2**16))
 def test_every_part_holds_what_the_model_says(

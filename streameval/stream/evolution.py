@@ -117,6 +117,8 @@ class _Comparison:
             self._begin = max(times) + 1 if times else None
         self._merged: dict[str, Evaluator] = {}
         self._fresh: set[str] = set()
+        self._scores_begin = begins.scores
+        """Of the scores that are in the store, whether they are kept or not."""
         self._derives = False
 
     def compare(self) -> None:
@@ -272,7 +274,7 @@ class _Comparison:
         what = f"{key}: {self._got.get(key)}: the" if moved else "the"
         if self._derivable(had):
             self._derives = True
-            begins.labels = begins.scores
+            begins.labels = self._scores_begin
             self._report(f"{what} counts of labels are derived exactly from all scores kept so far")
             return
         self._fresh.add("confusion")
@@ -283,8 +285,7 @@ class _Comparison:
 
     def _derivable(self, had: bool) -> bool:
         """Whether the counts of all labels follow exactly from the scores that are kept."""
-        begins = self.evolution.begins
-        fewer = had and (begins.scores or 0) > (begins.labels or 0)
+        fewer = had and (self._scores_begin or 0) > (self.evolution.begins.labels or 0)
         if self._was["fields.y_pred"] or "index" not in self._old_scores or fewer:
             return False
         return all(
