@@ -57,6 +57,7 @@ __all__ = [
     "SourceInfo",
     "Value",
     "Window",
+    "note",
 ]
 
 log = logging.getLogger(__name__)
