@@ -56,6 +56,7 @@ __all__ = [
     "SourceInfo",
     "Value",
     "Window",
+    "note",
 ]
 
 log = logging.getLogger(__name__)
