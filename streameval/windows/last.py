@@ -315,7 +315,7 @@ def compiled_ring(most: int, plan: Plan) -> NativeEventRing | None:
     That is: nothing was compiled, there are more than two classes, or a state
     depends on the order of events.
     """
-    if plan.task != "binary" or not plan.compiled or backend() != "native":
+    if plan.task != "binary" or plan.ordered or backend() != "native":
         return None
     try:
         compiled = importlib.import_module("streameval.native.event_ring")
