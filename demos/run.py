@@ -1,7 +1,7 @@
-"""The main job on real data: replay streams through online models, then evaluate them.
+"""Replay real streams through online models, then evaluate the predictions.
 
-Run it with ``make demo``. It writes ``demos/out/*.jsonl`` once and gives the
-files to ``streameval``, as anyone would with logs of their own.
+Run it with ``make demo``. It writes ``demos/out/*.jsonl`` once and evaluates the
+files with the command line.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from rich.progress import Progress
 from rich.table import Table
 
 import streameval as se
-from demos import flights, quick
+from demos import streams
 from demos.picture import draw
 
 OUT = Path(__file__).parent / "out"
 FLIGHTS = 327_346
 ENOUGH = 1_000
-"""Flights of a slice or a week that say something."""
+"""The least support of a slice or a week that is shown."""
 
 console = Console(highlight=False)
-# Bars go where they do no harm if the rest is written to a file.
+# Progress bars go to stderr, so that stdout can be written to a file.
 bars = Console(stderr=True)
 
 
 def write(path: Path, records: Iterable[dict[str, Any]]) -> int:
-    """Write JSON lines under a temporary name first, so that a stopped run leaves no half file."""
+    """Write JSON lines, first under a temporary name, so that no partial file is left."""
     count = 0
     draft = path.with_suffix(".part")
     with draft.open("w", encoding="utf-8") as file:
@@ -47,10 +47,10 @@ def write(path: Path, records: Iterable[dict[str, Any]]) -> int:
 
 
 def replay_flights() -> Path:
-    """``predictions.jsonl``, made at the first run."""
+    """The path of ``predictions.jsonl``, which is made at the first run."""
     path = OUT / "predictions.jsonl"
     if path.exists():
-        console.print(f"{path.name} is there from an earlier run")
+        console.print(f"{path.name} is left from an earlier run")
         return path
     console.print("Each of 327,346 flights is predicted at departure, and learnt from afterwards.")
     start = time.monotonic()
@@ -65,14 +65,14 @@ def replay_flights() -> Path:
                 progress.advance(task, pending)
                 pending = 0
 
-        count = write(path, flights.predictions(advance))
+        count = write(path, streams.flights(advance))
         progress.update(task, completed=count)
     console.print(f"{count:,} predictions in {time.monotonic() - start:.0f} s")
     return path
 
 
 def replay_quick(name: str, stream: Callable[[], Iterator[dict[str, Any]]]) -> Path:
-    """A small stream's file."""
+    """The path of a small stream's file."""
     path = OUT / f"{name}.jsonl"
     if not path.exists():
         write(path, stream())
@@ -80,7 +80,7 @@ def replay_quick(name: str, stream: Callable[[], Iterator[dict[str, Any]]]) -> P
 
 
 def streameval(command: str, *arguments: str | Path) -> None:
-    """Run the command line as a user would, showing the command as one line to copy."""
+    """Run the command line, and print the command as one line to copy."""
     words = [
         os.path.relpath(word) if isinstance(word, Path) else word for word in (command, *arguments)
     ]
@@ -98,8 +98,8 @@ def heading(text: str) -> None:
     console.rule(text)
 
 
-def tell_the_worst(weeks: se.Evaluator) -> None:
-    """Where the model is worst, out of the saved state."""
+def print_the_worst(weeks: se.Evaluator) -> None:
+    """Print where the model is worst, from the saved state."""
     heading("Where the model is worst")
     table = Table("", "", "f1", "flights", box=None, pad_edge=False)
     table.columns[2].justify = table.columns[3].justify = "right"
@@ -115,12 +115,12 @@ def tell_the_worst(weeks: se.Evaluator) -> None:
     console.print(table)
 
 
-def tell_what_was_written(told: dict[str, str], seconds: float) -> None:
-    """The files of the run and what they are."""
+def print_files(files: dict[str, str], seconds: float) -> None:
+    """Print the files of the demo and their contents."""
     heading("What was written")
     table = Table("", "", "", box=None, pad_edge=False, show_header=False)
     table.columns[1].justify = "right"
-    for name, words in told.items():
+    for name, words in files.items():
         path = OUT / name
         table.add_row(os.path.relpath(path), f"{path.stat().st_size / 1e6:.1f} MB", words)
     console.print(table)
@@ -133,11 +133,11 @@ def main() -> None:
     OUT.mkdir(exist_ok=True)
 
     heading("1,250 web pages, phishing or not")
-    phishing = replay_quick("phishing", quick.phishing)
+    phishing = replay_quick("phishing", streams.phishing)
     streameval("evaluate", phishing, "--y-true", "phishing", "--score", "score")
 
     heading("2,310 image patches of seven classes")
-    segments = replay_quick("image_segments", quick.image_segments)
+    segments = replay_quick("image_segments", streams.image_segments)
     streameval("evaluate", segments, "--y-true", "label", "--proba", "proba")
 
     heading("A year of flights out of New York: late or not?")
@@ -152,13 +152,13 @@ def main() -> None:
         "evaluate", path, *fields, "--time", "departed", *options,
         "--min-support", str(ENOUGH), "--worst", "5", *outputs,
     )  # fmt: skip
-    console.print("\nThe saved state answers other questions, without the file:")
+    console.print("\nThe saved state has other metrics too, without the file:")
     streameval(
         "report", OUT / "weeks.state", "--metrics", "roc_auc,brier_score",
         "--slice", "carrier", "--by", "roc_auc", "--min-support", str(ENOUGH), "--worst", "3",
     )  # fmt: skip
 
-    heading("The end of the year: a flight counts half for each week that it is old")
+    heading("The end of the year: half the weight for each week of age")
     streameval(
         "evaluate", path, *fields, "--time", "departed", "--window", "fading:7d",
         "--slice", "carrier", "--metrics", "f1,roc_auc", "--min-support", "100", "--worst", "3",
@@ -169,8 +169,8 @@ def main() -> None:
 
     weeks = se.load(OUT / "weeks.state")
     draw(weeks, OUT / "flights.png")
-    tell_the_worst(weeks)
-    tell_what_was_written(
+    print_the_worst(weeks)
+    print_files(
         {
             "phishing.jsonl": "predictions for web pages",
             "image_segments.jsonl": "predictions for image patches",

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from streameval import __version__
-from streameval.command_line.stdout import ClosedPipeError, write
+from streameval.command_line.output import ClosedPipeError, write
 from streameval.states.score_index import backend
 
 __all__ = ["main"]

@@ -1,8 +1,8 @@
-"""What can go wrong, told to the person who can mend it.
+"""The errors that streameval raises.
 
 Every error that streameval raises on purpose derives from
-:class:`StreamevalError`. A bad value is an :class:`InputError` and says what
-was expected, what came, where, and what to do.
+:class:`StreamevalError`. A bad value is an :class:`InputError` with what
+was expected, what was got, where, and the remedy.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def listed(value: object, field: str, expected: str) -> list[Any]:
 
 
 def did_you_mean(name: str, names: Iterable[Any]) -> str:
-    """The remedy of a misspelling, or an empty text where no name is near.
+    """The remedy for a misspelling, or an empty text where no name is similar.
 
     >>> did_you_mean("setsoa", ["setosa", "virginica"])
     "did you mean 'setosa'?"
@@ -95,7 +95,7 @@ def _near(name: str, names: tuple[str, ...]) -> str:
 
 
 class StreamevalError(Exception):
-    """The parent of every error raised on purpose by streameval."""
+    """The base class of every error that streameval raises on purpose."""
 
 
 class InputError(StreamevalError, ValueError):
@@ -103,10 +103,12 @@ class InputError(StreamevalError, ValueError):
 
     Args:
         field: The argument or record field, e.g. ``"score"``.
-        expected: What would have been taken, in words.
-        got: What came, in words or as :func:`shown`.
+        expected: What is accepted, in words.
+        got: The value, in words or as :func:`shown`.
         position: Index in the array, or None for a single event.
         remedy: What to do about it, a full clause; may be empty.
+        remedy_code: Names the remedy for the command line and the configuration, which word it
+            in their own options; empty where the words are everywhere the same.
 
     >>> print(InputError("score", expected="a finite number", got="nan", position=3))
     score[3]: expected a finite number, got nan
@@ -120,12 +122,14 @@ class InputError(StreamevalError, ValueError):
         got: str,
         position: int | None = None,
         remedy: str = "",
+        remedy_code: str = "",
     ) -> None:
         self.field = field
         self.expected = expected
         self.got = got
         self.position = position
         self.remedy = remedy
+        self.remedy_code = remedy_code
         where = field if position is None else f"{field}[{position}]"
         tail = f"; {remedy}" if remedy else ""
         super().__init__(f"{where}: expected {expected}, got {got}{tail}")
@@ -138,6 +142,7 @@ class InputError(StreamevalError, ValueError):
             self.got,
             self.position,
             self.remedy,
+            self.remedy_code,
         )
 
     def at(self, position: int | None) -> InputError:
@@ -148,13 +153,21 @@ class InputError(StreamevalError, ValueError):
             got=self.got,
             position=position,
             remedy=self.remedy,
+            remedy_code=self.remedy_code,
         )
 
 
 def _rebuild_input_error(
-    field: str, expected: str, got: str, position: int | None, remedy: str
+    field: str, expected: str, got: str, position: int | None, remedy: str, remedy_code: str = ""
 ) -> InputError:
-    return InputError(field, expected=expected, got=got, position=position, remedy=remedy)
+    return InputError(
+        field,
+        expected=expected,
+        got=got,
+        position=position,
+        remedy=remedy,
+        remedy_code=remedy_code,
+    )
 
 
 class OptionError(InputError):
@@ -212,11 +225,11 @@ def _rebuild_option_error(
 
 
 class StateError(StreamevalError, ValueError):
-    """A saved state that cannot be read, or states that do not belong together."""
+    """A saved state that cannot be read, or states that cannot be merged."""
 
 
 class MetricError(StreamevalError, LookupError):
-    """A metric that does not exist, or that this evaluator was not fed for."""
+    """A metric that does not exist, or that this evaluator does not keep the states of."""
 
 
 class ConfigError(StreamevalError, ValueError):
@@ -224,15 +237,15 @@ class ConfigError(StreamevalError, ValueError):
 
 
 class SourceError(StreamevalError):
-    """A source that cannot be read on from where it was left."""
+    """A source that cannot be read from its stored position."""
 
 
 class StoreError(StreamevalError):
-    """A store that cannot be opened or written, and that nothing was done to."""
+    """A store that cannot be opened or written; it is unchanged."""
 
 
 class MissingExtraError(StreamevalError, ImportError):
-    """An optional package is not installed; the message names the command that brings it."""
+    """An optional package is not installed; the message names the command that installs it."""
 
     def __init__(self, feature: str, *, package: str, extra: str) -> None:
         super().__init__(

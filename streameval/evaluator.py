@@ -1,4 +1,4 @@
-"""The evaluator: events in, at any moment any metric out."""
+"""The evaluator: counts events and computes metrics of them at any time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from dataclasses import replace
 from typing import Any, Self
 
 from streameval.errors import InputError, MetricError, StateError, listed, shown
-from streameval.evaluator_setup import set_up
+from streameval.evaluator_setup import checked_options, set_up
 from streameval.events import Label, Weight
 from streameval.intake import BinaryIntake, ClassIntake
 from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.registry import find
 from streameval.places import Places
-from streameval.report import ClassificationReport, Report, SeriesRow
-from streameval.saved_evaluator import checked_options
-from streameval.slice_report import SliceReport, slice_report
+from streameval.report import ClassificationReport, Report, SeriesRow, SliceReport
 from streameval.slices import SliceKey
 from streameval.state_file import pack, read_file, unpack, write_atomically
 from streameval.states.confusion import ConfusionCounts
 from streameval.tally import Batch, Plan, Tally, Task
-from streameval.view import View, locked
+from streameval.view import View, locked, slice_report
 from streameval.windows import window_spec
 from streameval.windows.window import CompiledWay, WindowSpec
 
@@ -41,12 +39,12 @@ class Evaluator:
         task: ``"binary"`` or ``"multiclass"``.
         positive: Binary: the label that counts as positive.
         threshold: Binary: ``score >= threshold`` is predicted positive where
-            no ``y_pred`` comes with the event.
+            an event has no ``y_pred``.
         labels: The closed list of classes; a label outside it is refused, and
             one without an event is a class of support 0. Multi-class: rows of
             the confusion and distances of weighted kappa follow its order.
-            None discovers the labels as they come, in ascending order.
-        metrics: Names of the metrics that will be asked, or a single name; only the states that
+            None: labels are discovered, in ascending order.
+        metrics: Names of the metrics to compute, or a single name; only the states that
             they need are kept. None keeps what all of the task's metrics need
             (but ``kappa_temporal``; see ``temporal``).
         bins: Reliability bins for the calibration metrics.
@@ -54,23 +52,23 @@ class Evaluator:
             :class:`~streameval.Panes` or :class:`~streameval.Fading`; None
             is all of them.
         slices: Keys, or tuples of keys, to evaluate by as well: each event
-            then brings its values as ``slices={"country": "PT"}``.
+            then has its values as ``slices={"country": "PT"}``.
         max_slices: Most slices that are kept; events of others are counted
             in slices called ``(other)``.
         time_unit: Unit of numeric event times since 1970: ``"s"``, ``"ms"``,
             ``"us"`` or ``"ns"``. The first one is refused where this unit puts
             it into the first 60 days of 1970 (and not at a whole second) and
             another unit between 1990 and 2100.
-        undefined: A number that stands in for an undefined value; None
-            leaves it ``nan`` with a reason.
+        undefined: The number for undefined values; None: ``nan`` with a
+            reason.
         temporal: Keep what ``kappa_temporal`` needs. It is about the order of
             events, so such an evaluator's bits depend on that order.
 
     Threads:
         Any number of threads may call any method of an evaluator and of its
         views: a lock has each call see whole calls of the others. A long call,
-        such as a curve or :meth:`to_bytes`, keeps the others waiting. States
-        taken by themselves (:class:`~streameval.ScoreIndex` and its like) have
+        such as a curve or :meth:`to_bytes`, blocks the others. States used
+        without an evaluator (:class:`~streameval.ScoreIndex` and its like) have
         no lock: one thread at a time, and a read counts as a use.
 
     Cost:
@@ -146,7 +144,7 @@ class Evaluator:
         window = self._places.total
         self._total = View(window, self._question)
         alone = self._places.alone
-        self._tally: Tally | None = window.steady if alone else None
+        self._tally: Tally | None = window.tally if alone and window.plain else None
         self._count: CompiledWay | None = None
         if alone and window.compiled_way is not None and isinstance(self._intake, BinaryIntake):
             intake = self._intake
@@ -173,8 +171,8 @@ class Evaluator:
 
         Args:
             y_true: The true label.
-            y_pred: The predicted label; where left out, it follows from the
-                score and the threshold, or is the most probable label.
+            y_pred: The predicted label; by default, derived from the score and
+                the threshold, or the most probable label.
             score: Binary: the positive class's score, any finite number.
             proba: Binary: the positive class's probability, or a mapping
                 label -> probability; multi-class: a mapping.
@@ -268,7 +266,7 @@ class Evaluator:
 
         In a window of the last n events it must still be inside; in one of
         event time it is looked for in its own pane or half-life. The watermark
-        and :attr:`arrivals` stay as they are, because they tell what came.
+        and :attr:`arrivals` are not changed.
 
         Raises:
             InputError: No such event was counted, or its weight is not
@@ -291,7 +289,7 @@ class Evaluator:
 
     @locked
     def _read_the_long_way(self, name: str) -> float:
-        # Only this way knows a reason in the user's labels, and what is not kept.
+        # The view gives reasons in the user's labels, and refuses what is not kept.
         value = self._total[name]
         if value == value:
             # Read for the first time, or from a state that has been replaced.
@@ -355,10 +353,9 @@ class Evaluator:
     @property
     @locked
     def slices_overflowed(self) -> int:
-        """How often something went into an ``(other)`` slice for want of room.
+        """Number of assignments to an ``(other)`` slice because ``max_slices`` was reached.
 
-        An event does, once for each dimension that has no room for it; in a
-        merge, a whole slice does.
+        One for each event and dimension; in a merge, one for each slice.
         """
         return self._slicer.overflowed
 
@@ -375,7 +372,7 @@ class Evaluator:
 
         Args:
             metric: A name of :data:`streameval.metrics.METRICS`.
-            min_support: Slices of less support are left out, and counted.
+            min_support: Slices of less support are omitted, and counted.
             worst: Only so many of the worst.
             best: Only so many of the best.
 
@@ -407,7 +404,7 @@ class Evaluator:
     @property
     @locked
     def arrivals(self) -> dict[str, int]:
-        """Counts of events by when they came: on time, late and kept, late and dropped.
+        """Counts of events by arrival: on time, late and kept, late and dropped.
 
         Empty for windows that do not go by event time.
 
@@ -459,7 +456,7 @@ class Evaluator:
                 "evaluators that were set up differently cannot be merged: "
                 + "; ".join(differences)
             )
-        # In one order whichever is the operand, so that two threads never wait for each other.
+        # In one order for either operand, so that two threads cannot deadlock.
         first, second = sorted((self._lock, other._lock), key=id)
         with first, second:
             self._places.check_merge(other._places)
@@ -478,9 +475,8 @@ class Evaluator:
     def delta(self, *, newest: int | None = None) -> Self:
         """An empty evaluator for further events of this stream, to be merged into this one.
 
-        It takes and refuses what this one would: it knows the labels that are
-        known here, and the slices that are open here have their room there.
-        Merge it before this one counts anything else.
+        It accepts and refuses the same events as this one: it has its labels, and its open
+        slices count towards ``max_slices``. Merge it before this one counts anything else.
 
         Args:
             newest: Windows of event time: a moment in microseconds since 1970
@@ -516,7 +512,7 @@ class Evaluator:
         For events of a time at which the other parts were not kept yet.
 
         Args:
-            dimensions: The slices that know the event, out of those of this evaluator.
+            dimensions: The dimensions in which the event is counted, out of this evaluator's.
             labels: Whether predicted labels are counted.
             scores: Whether scores are.
 
@@ -555,11 +551,11 @@ class Evaluator:
 
     @property
     def notes(self) -> Mapping[str, Any]:
-        """What reports say that their numbers rest on."""
+        """The notes of reports: settings that the numbers depend on."""
         return self._question.notes
 
     def note(self, notes: Mapping[str, Any], *, later: bool = False) -> None:
-        """Add to what reports say that their numbers rest on; None takes a note away.
+        """Add to the notes of reports; None removes a note.
 
         Args:
             notes: By name.
@@ -596,7 +592,7 @@ class Evaluator:
         return self._question.plan.keeps_scores
 
     def to_bytes(self) -> bytes:
-        """The state as bytes: the same for the same events, in whatever order they came.
+        """The state as bytes: the same for the same events in any order.
 
         The format is written down in docs/state-format.md.
         """
@@ -657,7 +653,7 @@ class Evaluator:
 
 
 class _PartIntake:
-    """An intake whose events leave out labels or scores."""
+    """An intake whose events have no labels or no scores."""
 
     __slots__ = ("_labels", "_scores", "_whole")
 

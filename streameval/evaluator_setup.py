@@ -1,4 +1,4 @@
-"""What an evaluator is told when it is made, checked and turned into its parts."""
+"""The arguments of an evaluator: checked, turned into its parts, and read from a saved state."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from streameval import event_time as clock
-from streameval.errors import InputError, listed, shown
+from streameval.errors import InputError, StateError, listed, shown
 from streameval.events import Label
 from streameval.intake import BinaryIntake, ClassIntake
 from streameval.metrics.metric import undefined_number
 from streameval.metrics.registry import find, metric_names
+from streameval.places import part_of
 from streameval.slices import Slicer
 from streameval.tally import Plan, Task
 from streameval.view import Question
@@ -21,7 +22,7 @@ from streameval.windows.last import LAST
 from streameval.windows.panes import PANES
 from streameval.windows.window import WindowSpec
 
-__all__ = ["Setup", "set_up"]
+__all__ = ["Setup", "checked_options", "set_up"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ def set_up(
     if plan.ordered and not spec.keeps_order:
         raise InputError(
             "temporal",
-            expected="a window that knows the order of its events: Last(n), or none",
+            expected="a window that keeps the order of events: Last(n), or none",
             got=type(spec).__name__,
             remedy="leave out temporal= and kappa_temporal",
         )
@@ -131,3 +132,48 @@ def _plan(
         return Plan.everything(task, bins, labels=labels, temporal=temporal)
     states = {state for name in names for state in find(name, task).states}
     return Plan.for_states(task, states, bins, labels=labels, temporal=temporal)
+
+
+_PARTS = ("options", "window", "timeline", "slices", "slices_overflowed", "negative")
+
+_OPTION_TYPES: dict[str, tuple[type, ...]] = {
+    "task": (str,),
+    "positive": (str, int),
+    "threshold": (float, int),
+    "labels": (list, type(None)),
+    "metrics": (list, type(None)),
+    "bins": (int,),
+    "temporal": (bool,),
+    "undefined": (float, int, type(None)),
+    "window": (dict,),
+    "time_unit": (str, type(None)),
+    "slices": (list,),
+    "max_slices": (int,),
+}
+
+
+def checked_options(data: dict[str, Any]) -> dict[str, Any]:
+    """The constructor's options of a saved state, their types checked."""
+    options = part_of(data.get("options") if isinstance(data, dict) else data, "options")
+    wanted = set(_OPTION_TYPES)
+    parts = set(_PARTS)
+    task = options.get("task")
+    if isinstance(task, str) and task == "multiclass":  # an array is compared item by item
+        wanted -= {"positive", "threshold"}
+        parts -= {"negative"}
+    if set(data) != parts:
+        raise StateError(f"expected the parts {sorted(parts)}, got {shown(sorted(data))}")
+    if set(options) != wanted:
+        raise StateError(f"options: expected {sorted(wanted)}, got {shown(sorted(options))}")
+    for name, value in options.items():
+        wrong = isinstance(value, bool) != (name == "temporal")
+        if wrong or not isinstance(value, _OPTION_TYPES[name]):
+            raise StateError(f"options.{name}: got {shown(value)}, which is of the wrong type")
+    for name in ("labels", "metrics"):
+        for item in options[name] or ():
+            if not isinstance(item, (str, int)) or (name == "metrics" and type(item) is not str):
+                raise StateError(f"options.{name}: got {shown(item)} in the list")
+    for item in options["slices"]:
+        if not isinstance(item, list) or not all(isinstance(name, str) for name in item):
+            raise StateError(f"options.slices: expected lists of names, got {shown(item)}")
+    return options

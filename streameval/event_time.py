@@ -47,7 +47,7 @@ _UNITS = {
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(us|ms|s|m|h|d|w)")
 
 TIME_UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
-"""Units in which numeric event times may be declared; microseconds in each, ns apart."""
+"""Units in which numeric event times may be declared; microseconds in each, 0 for ns."""
 
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 """In each of the units of :data:`TIME_UNITS`."""
@@ -98,7 +98,7 @@ def duration_text(amount: int) -> str:
     """
     for unit in ("w", "d", "h", "m", "s", "ms"):
         if amount % _UNITS[unit] == 0:
-            # "7d" is read more easily than "1w", "90s" than "1.5m".
+            # "7d" is easier to read than "1w", "90s" than "1.5m".
             if unit == "w" or amount == 0:
                 continue
             return f"{amount // _UNITS[unit]}{unit}"
@@ -205,6 +205,7 @@ def event_time(
                 got=f"the number {shown(value)}",
                 position=position,
                 remedy='declare its unit with time_unit="s" or "ms"',
+                remedy_code="time_unit",
             )
         if math.isfinite(value):
             moment = _from_number(value, unit)
@@ -236,10 +237,10 @@ def _from_number(value: Any, unit: str) -> int:
 
 
 def time_missing() -> InputError:
-    """The error of an event without the time that its window goes by."""
+    """The error of an event without a time in a window of event time."""
     return InputError(
         "event_time",
-        expected="the event's time, which this window goes by",
+        expected="the event's time, which this window requires",
         got="none",
         remedy="pass event_time= with each event",
     )
@@ -267,7 +268,7 @@ def event_times(
                 raise InputError(
                     field, expected="a column of event times", got=shown(column)
                 ) from None
-            # Arrow refuses a copy unless it is asked for one.
+            # Arrow copies only where zero_copy_only is False.
             array = to_numpy(zero_copy_only=False)
     if not isinstance(array, (list, np.ndarray, Sequence)):
         raise InputError(field, expected="a column of event times", got=shown(column))
@@ -277,7 +278,7 @@ def event_times(
     if first and length:
         event_time(array[0], unit, field, 0, first=True)
     if isinstance(array, list) and len(kinds := set(map(type, array))) == 1:
-        # A bool is no number here, and a large int no int64.
+        # bool is not a number here, and a large int is not an int64.
         kind = kinds.pop()
         if kind is float or (kind is int and min(array) >= -(2**63) and max(array) < 2**63):
             array = np.asarray(array)
@@ -292,7 +293,7 @@ def event_times(
 
 
 def _whole_column(array: npt.NDArray[Any], unit: str | None, field: str) -> IntArray | None:
-    """A typed column at once; None where each value has to be looked at, or refused."""
+    """A typed column at once; None where values must be parsed singly, or rejected."""
     moments: IntArray
     if array.dtype.kind == "M":
         years = array.astype("datetime64[Y]").astype(np.int64) + 1970

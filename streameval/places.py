@@ -1,4 +1,4 @@
-"""Where events go: into the window of the total and into those of their slices."""
+"""Routes each event to the window of all events and to the window of each of its slices."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from streameval.slices import (
     slice_value,
 )
 from streameval.tally import Batch, Plan
-from streameval.windows.window import EventFields, Timeline, Undo, Window, WindowSpec
+from streameval.windows.time_buckets import BucketTimeline
+from streameval.windows.window import EventFields, Undo, Window, WindowSpec
 
-__all__ = ["Places"]
+__all__ = ["Places", "part_of"]
 
 _FEW = 4
 """Up to so many events of a slice in a batch are counted one by one."""
@@ -31,8 +32,8 @@ _FEW = 4
 class Places:
     """The windows of one evaluator: the total's and one for each slice.
 
-    They share a timeline, so that a slice's window moves on with the stream
-    even while no event of the slice comes.
+    They share a timeline, so that a slice's window advances with the stream
+    also while the slice has no events.
 
     Args:
         spec: What windows there are.
@@ -41,7 +42,7 @@ class Places:
         time_unit: Unit of numeric event times, or None.
 
     Attributes:
-        total: The window that every event in time goes into.
+        total: The window of all events that are not late.
         slices: The windows of the slices.
     """
 
@@ -62,23 +63,23 @@ class Places:
         self._slicer = slicer
         self._time_unit = time_unit
         self._needs_time = spec.needs_time
-        self.timeline: Timeline | None = spec.timeline()
+        self.timeline: BucketTimeline | None = spec.timeline()
         self.total: Window = spec.open(plan, self.timeline)
         self.slices: dict[SliceKey, Window] = {}
 
     @property
     def alone(self) -> bool:
-        """Whether an event of weight 1 goes to the total and nowhere else, whenever it was."""
+        """Whether every event is counted in the total only, whatever its time."""
         return self.timeline is None and not self._slicer.dimensions
 
     def follow(self, other: Places, newest: int | None) -> None:
-        """Go on, empty, where another's windows are: in time, and in which slices are open."""
+        """Continue another's timeline and open slices, without its events."""
         if self.timeline is not None and newest is not None:
             self.timeline.reach(newest)
         self._slicer.reserve(other.slices.keys(), other._slicer.opened)
 
     def add(self, event: EventFields, event_time: object, slices: object) -> None:
-        """Count an event, unless it comes too late; raises InputError and counts nothing."""
+        """Count an event unless it is too late, or raise InputError and change nothing."""
         self._spec.check_weight(event[3])
         moment = self._moment(event_time) if self._needs_time else None
         keys = self._slicer.keys(slices) if self._slicer.dimensions else ()
@@ -95,7 +96,7 @@ class Places:
                 window = self.slices.get(self._slicer.located(key, self.slices))
             if window is not None:
                 window.check(event, moment)
-        # The last that can refuse. A new slice has room for what the total takes.
+        # The last call that can refuse: a new slice has room for what the total accepts.
         self.total.add(event, moment)
         if timeline is not None:
             timeline.admit(moment)  # type: ignore[arg-type]
@@ -121,7 +122,7 @@ class Places:
         return window
 
     def add_many(self, batch: Batch, event_time: object, slices: object) -> None:
-        """Count a batch as if its events came one by one; raises InputError and counts nothing."""
+        """Count a batch as its events one by one, or raise InputError and change nothing."""
         self._spec.check_weight(batch.weight)
         if self.alone:
             self.total.add_many(batch, None)
@@ -152,7 +153,7 @@ class Places:
             if window is None:
                 window = opened[key] = self._spec.open(self._plan, timeline)
             (parts if len(rows) > _FEW else few).append((window, rows))
-        # All that can be refused is refused here.
+        # Whatever can be refused is refused here.
         counting = [
             window.prepare(
                 batch if isinstance(rows, slice) else batch.take(rows),
@@ -163,7 +164,7 @@ class Places:
         singles = self._singles(few, batch, moments)
         for window, event, moment, weight in singles:
             window.check((*event[:3], weight), moment)
-        if timeline is not None:
+        if timeline is not None and arrivals is not None:
             timeline.admit_many(arrivals)
         self._slicer.take_counts(slicer)
         self.slices |= opened
@@ -177,7 +178,7 @@ class Places:
     ) -> list[tuple[Window, EventFields, int | None, Weight]]:
         """The events of slices of a few events, for which numpy would take longer.
 
-        Each with its window, its moment, and the weight of all events of its slice.
+        Each with its window, its moment, and the total weight of its slice in the batch.
         """
         if not few:
             return []
@@ -195,12 +196,12 @@ class Places:
         return singles
 
     def remove(self, event: EventFields, event_time: object, slices: object) -> None:
-        """Undo one earlier event in every window that it went into, or raise InputError."""
+        """Undo one earlier event in each of its windows, or raise InputError and change nothing."""
         moment = self._moment(event_time) if self._needs_time else None
         if self.timeline is not None and moment is None:
             raise InputError(
                 "revert",
-                expected="a window that goes by event time",
+                expected="a window of event time",
                 got="one that fades by the number of events, where this event's is not known",
             )
         keys = self._slicer.keys(slices) if self._slicer.dimensions else []
@@ -209,7 +210,7 @@ class Places:
             for key in keys:
                 undone.append(self._remove_from_slice(key, event, moment))
         except InputError:
-            # A slice never had it, so as a whole it never came.
+            # Not counted in one of its slices, so not an event of this evaluator.
             for undo in reversed(undone):
                 undo()
             raise
@@ -265,10 +266,10 @@ class Places:
         """Take over a saved state; raises StateError."""
         timeline = data.get("timeline")
         if self.timeline is not None:
-            self.timeline.restore(_part(timeline, "timeline"))
+            self.timeline.restore(part_of(timeline, "timeline"))
         elif timeline is not None:
             raise StateError(f"timeline: expected null, got {shown(timeline)}")
-        window = _part(data.get("window"), "window")
+        window = part_of(data.get("window"), "window")
         self.total = self._spec.restore(window, self._plan, self.timeline)
         saved, overflowed = data.get("slices"), data.get("slices_overflowed")
         if not isinstance(saved, list):
@@ -295,7 +296,7 @@ class Places:
         return self._slicer.key_from_state(item["key"])
 
     def _restore_slice(self, key: SliceKey, item: Mapping[str, Any]) -> None:
-        window = self._spec.restore(_part(item["window"], "window"), self._plan, self.timeline)
+        window = self._spec.restore(part_of(item["window"], "window"), self._plan, self.timeline)
         # An older version kept "7" beside 7, which are one slice now.
         one = tuple((name, slice_value(value)) for name, value in key)
         known = self.slices.get(one)
@@ -318,7 +319,8 @@ class Places:
         assert self._slicer.opened == len({*named, *reserved}) <= self._slicer.max_slices
 
 
-def _part(part: object, key: str) -> dict[str, Any]:
+def part_of(part: object, key: str) -> dict[str, Any]:
+    """An object within a saved state; raises StateError for anything else."""
     if not isinstance(part, dict):
         raise StateError(f"{key}: expected an object, got {shown(part)}")
     return part

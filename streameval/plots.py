@@ -1,8 +1,7 @@
 """Pictures of curves, confusion counts and series, as matplotlib axes.
 
-Curves are drawn by scikit-learn's Display classes, which users know. Needs
-the extra ``plots``. Figures are made without pyplot: nothing is kept when
-nobody holds them any more.
+Curves are drawn by scikit-learn's Display classes. Requires the extra
+``plots``. Figures are made without pyplot, which would keep a reference to each.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import numpy as np
 from streameval.errors import InputError, MetricError, MissingExtraError, shown
 from streameval.evaluator import Evaluator
 from streameval.events import Weight
+from streameval.metrics.curves import CURVES
 from streameval.metrics.registry import METRICS
 from streameval.report import SeriesRow
 from streameval.view import View
@@ -36,10 +36,9 @@ except ImportError as error:
 __all__ = ["check_picture", "plot_confusion", "plot_curve", "plot_series", "save_figure"]
 
 _FORMATS = (".png", ".svg", ".pdf", ".html")
-_CURVES = ("roc", "precision_recall", "det", "pr_gain", "calibration")
 
 _LAST_DAY = 2_932_897 - 1e-6
-"""The end of the year 9999, just before which a float in days rounds to what is no date."""
+"""The end of the year 9999, less a margin: later floats in days round to an invalid date."""
 
 _LABEL_CHARACTERS = 24
 _MANY_CLASSES = 10
@@ -53,20 +52,20 @@ def plot_curve(evaluator: Evaluator | View, name: str, ax: Any = None, **params:
         evaluator: An evaluator, or the view of a slice.
         name: ``"roc"``, ``"precision_recall"``, ``"det"``, ``"pr_gain"`` or
             ``"calibration"``.
-        ax: Matplotlib axes; a new figure's when left out.
+        ax: Matplotlib axes; those of a new figure by default.
         **params: Passed to :meth:`~streameval.Evaluator.curve`.
 
     Returns:
         The axes.
 
     Raises:
-        MetricError: No such curve, or no scores were fed.
+        MetricError: The curve is unknown, or no event had a score.
         InputError: The curve is undefined; the reason is in the message.
     """
-    if name not in _CURVES:
-        raise MetricError(f"no curve is called {shown(name)}; there are {', '.join(_CURVES)}")
+    if name not in CURVES:
+        raise MetricError(f"no curve is called {shown(name)}; there are {', '.join(CURVES)}")
     curve = evaluator.curve(name, **params)
-    # Of a precision-recall curve half may be undefined; the other half is no picture.
+    # One column of a precision-recall curve may be undefined; then nothing is drawn.
     if curve.reason or not all(np.isfinite(column).all() for column in _coordinates(curve, name)):
         reason = curve.reason or "values that are undefined"
         raise InputError("curve", expected="a curve that is defined", got=reason)
@@ -114,11 +113,11 @@ def plot_confusion(evaluator: Evaluator | View, ax: Any = None, most: int = 30) 
 
     Args:
         evaluator: An evaluator, or the view of a slice.
-        ax: Matplotlib axes; a new figure's when left out.
-        most: Most classes that are drawn.
+        ax: Matplotlib axes; those of a new figure by default.
+        most: The largest number of classes to draw.
 
     Raises:
-        InputError: There are more classes than that, or none.
+        InputError: There are more classes than ``most``, or none.
     """
     counts = evaluator.confusion
     classes = len(counts.labels)
@@ -143,9 +142,9 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
     Args:
         rows: From :meth:`streameval.Evaluator.series`.
         metric: Its name, for the axis.
-        ax: Matplotlib axes; a new figure's when left out.
-        label: Name of the line, where several share the axes; supports are
-            then left out.
+        ax: Matplotlib axes; those of a new figure by default.
+        label: Name of the line, if several share the axes; supports are
+            then not drawn.
 
     Returns:
         The axes. Panes without a value leave a gap.
@@ -171,13 +170,13 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
     ax.plot(
         (edges[:-1] + edges[1:]) / 2,
         values,
-        # A pane between two without a value has no line: its marker is all there is of it.
+        # A pane between two undefined ones has no line, only a marker.
         marker="o",
         markersize=1.5 if many else 3,
         linewidth=0.8 if many else 1.5,
         label=_plain(label or metric),
     )
-    # Markers stand in the middle of their panes; and before the year 1 there are no dates.
+    # Markers are in the middle of their panes; dates before the year 1 do not exist.
     ax.margins(x=0)
     ax.update_datalim([(edge, 0.0) for edge in (edges[0], edges[-1])], updatey=False)
     ax.autoscale_view(scaley=False)
@@ -202,7 +201,7 @@ def _draw_support(ax: Any, edges: Any, support: Sequence[Weight]) -> None:
     beneath.set_ylim(0, 4 * most)
     low, high = ax.get_ylim()
     ax.set_ylim(low - 0.3 * (high - low), high)
-    # Ticks of the line stay where its values are, and of the supports where theirs are.
+    # Each axis has ticks only in the range of its own values.
     ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= high])
     ticks = matplotlib.ticker.MaxNLocator(2, steps=[1, 2, 5, 10], integer=whole)
     places = ticks.tick_values(0, most)
@@ -215,7 +214,7 @@ def _draw_support(ax: Any, edges: Any, support: Sequence[Weight]) -> None:
 
 
 def check_picture(path: str | os.PathLike[str], field: str = "plot") -> str:
-    """The ending of a picture's file name; raises InputError for one that cannot be drawn."""
+    """The suffix of a picture's file name; raises InputError for an unsupported one."""
     name = os.fspath(path)
     ending = os.path.splitext(name)[1].lower()
     if ending not in _FORMATS:
@@ -227,14 +226,14 @@ def save_figure(ax: Any, path: str | os.PathLike[str]) -> None:
     """Write the axes' figure as ``.png``, ``.svg``, ``.pdf`` or a self-contained ``.html`` page.
 
     Raises:
-        InputError: Another ending.
+        InputError: The suffix is not supported.
         OSError: The file cannot be written.
     """
     ending = check_picture(path)
     figure = ax.figure
     picture = io.BytesIO()
     with warnings.catch_warnings():
-        # Labels may be of any script; what the font lacks is drawn as a box.
+        # Labels may be of any script; glyphs that the font lacks are drawn as boxes.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure.savefig(picture, format="svg" if ending == ".html" else ending[1:], dpi=150)
     data = picture.getvalue()
@@ -245,7 +244,7 @@ def save_figure(ax: Any, path: str | os.PathLike[str]) -> None:
             + data[data.index(b"<svg") :]
             + b"</html>\n"
         )
-    # Drawn in full before the file is touched.
+    # The picture is complete before the file is opened.
     with open(path, "wb") as file:
         file.write(data)
 
@@ -257,7 +256,7 @@ def _axes(ax: Any, width: float = 5.0, height: float = 4.5) -> Any:
 
 
 def _plain(text: str, most: int = _LABEL_CHARACTERS) -> str:
-    """Text out of a stream as one short line that matplotlib does not read as mathematics."""
+    """Text of a stream as one short line that matplotlib does not parse as mathematics."""
     line = "".join(letter if letter.isprintable() else " " for letter in text)
     cut = line if len(line) <= most else line[: most - 1] + "…"
     return cut.replace("$", r"\$")

@@ -2,8 +2,8 @@
 
 One model, or several side by side that share the stream out between testing
 and training (Bifet et al. 2015, "Efficient Online Evaluation of Big Data
-Stream Classifiers", KDD). Labels may come late. Nothing here imports River:
-a model is whatever has ``predict_one`` or ``predict_proba_one``, and
+Stream Classifiers", KDD). Labels may be delayed. River is not imported:
+a model is any object with ``predict_one`` or ``predict_proba_one``, and
 ``learn_one``.
 """
 
@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from streameval.errors import InputError, StateError, listed, shown
 from streameval.evaluator import Evaluator, merge
 from streameval.event_time import duration, event_time, iso_time
+from streameval.metrics.registry import USUAL_METRICS
 from streameval.metrics.undefined import reason_of
 from streameval.report import html_table, markdown_table, number, text_table
 
@@ -30,10 +31,6 @@ __all__ = ["FoldRow", "PrequentialResult", "Validation", "prequential"]
 Validation: TypeAlias = Literal["cross", "split", "bootstrap"]
 
 _VALIDATIONS = ("cross", "split", "bootstrap")
-_DEFAULT_METRICS = {
-    "binary": ("accuracy", "f1", "matthews_corrcoef", "cohen_kappa", "roc_auc", "log_loss"),
-    "multiclass": ("accuracy", "f1_macro", "matthews_corrcoef", "cohen_kappa", "log_loss"),
-}
 
 
 class FoldRow(NamedTuple):
@@ -143,11 +140,11 @@ def _json(value: float) -> float | None:
 def _known(evaluator: Evaluator) -> list[str]:
     """The main metrics that an evaluator can answer."""
     shown_rows = {row.metric for row in evaluator.report()}
-    return [name for name in _DEFAULT_METRICS[evaluator.task] if name in shown_rows]
+    return [name for name in USUAL_METRICS["folds", evaluator.task] if name in shown_rows]
 
 
 class _Pending(NamedTuple):
-    """A prediction that waits for its label, ordered by when the label comes."""
+    """A prediction waiting for its label, ordered by the time of the label."""
 
     due: int
     number: int
@@ -186,7 +183,7 @@ def prequential(
         stream: Pairs of features and label, in order.
         evaluator: Where predictions are counted. With folds it stays as it
             is, and each fold gets an empty one set up in the same way.
-        delay: When labels come: after so many further events, or after a
+        delay: When labels arrive: after so many further events, or after a
             duration (``"2h"``), by ``moment``. None: at once. Labels still
             on their way at the end of the stream are all delivered then.
             A duration means the same in River. A number of events does not:
@@ -207,7 +204,7 @@ def prequential(
         advance: Called after each event, for a progress bar.
 
     Returns:
-        The evaluators, merged and each by itself, and the trained models.
+        The evaluators, merged and separately, and the trained models.
 
     Raises:
         InputError: A bad option, or a label or prediction that the evaluator

@@ -1,7 +1,4 @@
-"""What an evaluator answers, as something to print, store or publish.
-
-A report is immutable: the writer makes one, any number of readers may keep it.
-"""
+"""Reports: immutable values of metrics, to print, store or publish."""
 
 from __future__ import annotations
 
@@ -14,8 +11,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streameval.events import Label, Weight
+from streameval.slices import SliceKey, slice_name
 
-__all__ = ["ClassificationReport", "Report", "ReportRow", "SeriesRow"]
+__all__ = [
+    "ClassificationReport",
+    "Report",
+    "ReportRow",
+    "SeriesRow",
+    "SliceReport",
+    "SliceRow",
+]
 
 
 class ReportRow(NamedTuple):
@@ -25,7 +30,7 @@ class ReportRow(NamedTuple):
     value: float
     """``nan`` where undefined."""
     reason: str
-    """Why the value is undefined, or what was left out of it; else empty."""
+    """Why the value is undefined, or what was omitted from it; else empty."""
     support: Weight
     """Weight of the events that the value is about."""
 
@@ -80,7 +85,7 @@ class Report:
     task: str
     rows: tuple[ReportRow, ...]
     notes: Mapping[str, Any] = field(default_factory=dict)
-    """What the numbers rest on: positive label and threshold of a binary task, and the window
+    """What the numbers depend on: positive label and threshold of a binary task, and the window
     where it is not all events."""
 
     def __iter__(self) -> Iterator[ReportRow]:
@@ -141,10 +146,10 @@ _COLUMNS = ("precision", "recall", "f1-score", "support")
 
 @dataclass(frozen=True, slots=True)
 class ClassificationReport:
-    """The per-class table that scikit-learn's users know.
+    """The table of classes, as scikit-learn's ``classification_report``.
 
     ``rows`` maps a class or an average to its four numbers; an undefined
-    number is ``nan`` and is left out of the averages.
+    number is ``nan`` and not part of the averages.
     """
 
     rows: Mapping[Label, tuple[float, float, float, Weight]]
@@ -180,6 +185,65 @@ class ClassificationReport:
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells())
+
+
+class SliceRow(NamedTuple):
+    """A slice's value of the metric."""
+
+    slice: SliceKey
+    value: float
+    reason: str
+    support: Weight
+
+
+@dataclass(frozen=True, slots=True)
+class SliceReport:
+    """A metric for each slice, worst first; undefined values last."""
+
+    metric: str
+    total: SliceRow
+    rows: tuple[SliceRow, ...]
+    below_support: int
+    """Number of slices omitted because of their support."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "metric": self.metric,
+            "total": _plain(self.total),
+            "slices": [_plain(row) for row in self.rows],
+            "below_support": self.below_support,
+        }
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        reasons = any(row.reason for row in self.rows)
+        header = ["slice", self.metric, "support"] + (["reason"] if reasons else [])
+        rows = [
+            [slice_name(row.slice), number(row.value), weight(row.support)]
+            + ([row.reason] if reasons else [])
+            for row in (self.total, *self.rows)
+        ]
+        return header, rows
+
+    def __str__(self) -> str:
+        tail = f"\nleft out for less support: {self.below_support}" if self.below_support else ""
+        return text_table(*self._cells(), right=frozenset({2})) + tail
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        return markdown_table(*self._cells(), right=frozenset({2}))
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
+
+
+def _plain(row: SliceRow) -> dict[str, Any]:
+    return {
+        "slice": dict(row.slice),
+        "value": _json_number(row.value),
+        "support": row.support,
+        **({"reason": row.reason} if row.reason else {}),
+    }
 
 
 def _one_line(cell: str) -> str:

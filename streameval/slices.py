@@ -1,9 +1,9 @@
 """Which slices an event belongs to: one for each key, or combination of keys.
 
 Values come from the stream, and a hostile one has a new value in every
-record: past ``max_slices`` the rest goes into one slice called ``(other)``
-for each dimension, and how many events that were is counted. An event without
-a value counts as every other event does, in the slice ``(missing)``.
+record: beyond ``max_slices`` further values are counted in one slice ``(other)``
+for each dimension, and so is the number of these events. An event without a value
+is counted in the slice ``(missing)``.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ __all__ = [
 ]
 
 OTHER = "(other)"
-"""The value of the slice that takes what comes after ``max_slices``.
+"""The value of the slice of further values, once ``max_slices`` is reached.
 
-An event that brings this very value is counted in that slice too.
+An event of this very value is counted in that slice too.
 """
 
 MISSING = "(missing)"
-"""The value of the slice of events that bring no value: None, NaN, an absent key.
+"""The value of the slice of events without a value: None, NaN, an absent key.
 
-An event that brings this very text is refused: it could not be told from them.
+An event of this very text is refused: the two could not be distinguished.
 """
 
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
@@ -171,10 +171,10 @@ class Slicer:
         self.overflowed = 0
         """Assignments of events to an ``(other)`` slice."""
         self.reserved: Set[SliceKey] = frozenset()
-        """Slices that have their room, open or not."""
+        """Slices that are counted in ``opened``, whether they are open or not."""
 
     def reserve(self, keys: Set[SliceKey], opened: int) -> None:
-        """Keep room for slices that are open elsewhere, of which ``opened`` are counted."""
+        """Count slices that are open elsewhere, ``opened`` of them, as open here."""
         self.reserved = keys
         self.opened = opened
 
@@ -223,22 +223,22 @@ class Slicer:
     def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> SliceKey:
         """Where an earlier event of this key was counted.
 
-        After a merge of shards of which one had no room for the key, this may
-        be the slice of the other's.
+        After a merge of shards of which one had reached ``max_slices``, this may be the other's
+        slice.
         """
         return key if key in known else other_key(key)
 
     def assign(
         self, groups: Iterable[SliceRows], kept: IntArray | None, known: Mapping[SliceKey, object]
     ) -> tuple[list[SliceRows], Slicer]:
-        """The rows of a batch by the slice that takes them, as if they came one by one.
+        """The rows of a batch by the slice that counts them, the same as for single events.
 
         This slicer is unchanged: the second result counts the slices that are opened, to be
         given to :meth:`take_counts` when the batch is counted.
 
         Args:
             groups: What :meth:`groups` gave.
-            kept: Ascending rows that came in time; None: all.
+            kept: Ascending rows of the events that are not dropped; None: all.
             known: The slices that are open.
         """
         arrived: list[tuple[int, int, SliceKey, IntArray]] = []
@@ -247,7 +247,7 @@ class Slicer:
                 rows = np.intersect1d(rows, kept, assume_unique=True)
             if len(rows):
                 arrived.append((int(rows[0]), len(arrived), key, rows))
-        # Room goes to who comes first; of one event's slices to the first dimension's.
+        # Slices are opened in the order of their first events; of one event, by dimension.
         arrived.sort(key=lambda group: (group[0], self._rank[_names(group[2])]))
         taken: dict[SliceKey, list[IntArray]] = {}
         both = ChainMap(taken, known)  # type: ignore[arg-type]
@@ -312,7 +312,7 @@ class Slicer:
 
 
 def other_key(key: SliceKey) -> SliceKey:
-    """The slice that takes what has no room in this one's dimension.
+    """The slice of further values in this one's dimension.
 
     >>> other_key((("country", "PT"),))
     (('country', '(other)'),)

@@ -49,7 +49,7 @@ def pack(data: dict[str, Any], *, kind: str) -> bytes:
         data: ``None``, bool, int of any size, finite float, str, list, dict
             with str keys, and one-dimensional numpy arrays of int64, float64
             (finite), bool or uint8, nested at most 64 deep.
-        kind: What the data is of, e.g. ``"evaluator"``; :func:`unpack` asks for it.
+        kind: The kind of data, e.g. ``"evaluator"``, which :func:`unpack` requires.
 
     Returns:
         The content of a state file.
@@ -110,7 +110,7 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
 
     Args:
         data: The whole content of a state file.
-        kind: What the caller expects it to hold.
+        kind: The expected kind.
 
     Returns:
         The data. Arrays are read-only; where ``data`` is immutable they are
@@ -133,7 +133,7 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
     try:
         return _unpack(view, kind)
     except RecursionError:
-        # Only a caller near its own limit comes here; depth is bounded before.
+        # Only near the caller's own limit: the depth is bounded.
         raise StateError("the header nests too deeply for the stack that is left") from None
     except MemoryError:
         raise StateError(f"{len(view)} bytes of state do not fit into memory") from None
@@ -212,7 +212,7 @@ def check_first_part(first: bytes | memoryview, size: int) -> int:
 
 
 class _ArrayArea:
-    """The arrays' part of a file, given out in order, each byte once."""
+    """The arrays' part of a file, read in order, each byte once."""
 
     __slots__ = ("end", "position", "start", "view")
 

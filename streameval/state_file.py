@@ -1,7 +1,7 @@
-"""State files on disk: written whole or not at all, read with every doubt.
+"""State files on disk: written atomically, verified when they are read.
 
-The bytes themselves are the matter of :mod:`streameval.state_codec`, whose
-:func:`pack` and :func:`unpack` are offered here as well.
+Their bytes are defined in :mod:`streameval.state_codec`; its :func:`pack` and
+:func:`unpack` are exported here as well.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ __all__ = ["pack", "read_file", "unpack", "write_atomically"]
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Put ``data`` at ``path`` so that a crash leaves the old file or the new one.
+    """Write ``data`` to ``path`` so that a crash leaves the old file or the new one.
 
-    A new file is written beside the old one, brought to the disk, and renamed
-    over it; then the directory is brought to the disk. A link is followed:
+    A new file is written beside the old one, flushed to the disk, and renamed
+    over it; then the directory is flushed to the disk. A link is followed:
     its target is replaced and the link stays. The permissions of an old file
     are kept.
 
     On Linux the new file has no name until it is complete, so that a killed
-    process leaves nothing behind. Where the file system cannot do that, a
+    process leaves no file. Where the file system does not support that, a
     kill may leave one ``.streameval-*.tmp``, which may be deleted.
 
     Args:
@@ -59,20 +59,20 @@ def read_file(
 ) -> dict[str, Any]:
     """The state in a file.
 
-    The first 32 bytes and the size are looked at before anything else is
+    The first 32 bytes and the size are checked before anything else is
     read, so that a foreign or absurdly large file costs nothing.
 
     Args:
         path: A regular file.
-        kind: What it is expected to hold, as given to :func:`pack`.
-        max_bytes: Most bytes to read; None takes the machine's memory.
+        kind: The expected kind, as given to :func:`pack`.
+        max_bytes: Most bytes to read; None: the machine's memory.
 
     Returns:
-        The data, as :func:`unpack` gives it.
+        The data, as :func:`unpack` returns it.
 
     Raises:
-        StateError: The file cannot be read or is not what it should be; the
-            message names it and says what is wrong and where.
+        StateError: The file cannot be read or is invalid; the message names it,
+            the error and its position.
 
     Cost:
         The file's size in memory, and the header's values.
@@ -99,7 +99,7 @@ def _content(path: str | os.PathLike[str], limit: int) -> bytes:
         if status.st_size > limit:
             raise StateError(f"has {status.st_size} bytes; at most {limit} are read here")
         file.seek(0)
-        # One byte more than it should have, to see a file that grows.
+        # One byte more than its size, to detect a file that grows.
         return file.read(status.st_size + 1)
 
 
@@ -124,16 +124,16 @@ def _replace(target: str, data: bytes, mode: int | None) -> None:
 
 
 def _write_nameless(directory: str, temporary: str, data: bytes, mode: int | None) -> bool:
-    """Write a file that gets its name when it is complete; False where there is no such thing.
+    """Write a file that gets its name when it is complete; False where that is not supported.
 
-    Until then it vanishes with its process.
+    Until then it disappears with its process.
     """
     if not hasattr(os, "O_TMPFILE"):
         return False
     try:
         descriptor = os.open(directory, os.O_WRONLY | os.O_TMPFILE, 0o666)
     except OSError:
-        # Unsupported here, or a real obstacle: the way by name will tell.
+        # Not supported, or another error, which writing by name will raise.
         return False
     with open(descriptor, "wb") as file:
         _fill(file, data, mode)
@@ -156,8 +156,8 @@ def _fill(file: BinaryIO, data: bytes, mode: int | None) -> None:
 
 
 def _sync_directory(directory: str) -> None:
-    """Bring the rename to the disk."""
-    if not hasattr(os, "O_DIRECTORY"):  # Windows has no such thing
+    """Flush the rename to the disk."""
+    if not hasattr(os, "O_DIRECTORY"):  # not on Windows
         return
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:

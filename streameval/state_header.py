@@ -1,11 +1,11 @@
 """The header of a state file: plain Python values as one canonical JSON text.
 
-A value has exactly one written form, so a text is accepted only when writing
-what it says gives the same bytes again. That one comparison refuses repeated
-keys, blanks, unsorted keys and other spellings of a number together.
+A value has exactly one written form, so a text is accepted only if writing
+its value gives the same bytes again. That one comparison rejects repeated
+keys, blanks, unsorted keys and other spellings of a number.
 
-What JSON cannot say is written as a string that begins with one ``$``; a
-string that begins with ``$`` of its own gets a second one. The whole
+Values that JSON does not have are written as a string that begins with one ``$``;
+a string that itself begins with ``$`` gets a second one. The complete
 specification is docs/state-format.md.
 """
 
@@ -54,7 +54,7 @@ _STEP[[ord("]"), ord("}")]] = -1
 
 
 def spelled(path: Path) -> str:
-    """The place of a value, as a message shows it.
+    """The path of a value, as a message shows it.
 
     >>> spelled(["data", "slices", 3, "odd key"])
     "$.data.slices[3]['odd key']"
@@ -68,12 +68,12 @@ def spelled(path: Path) -> str:
 
 
 def written(value: object, place: Callable[[npt.NDArray[Any], Path], str], path: Path) -> object:
-    """The JSON tree of a value; dicts come out sorted by their written keys.
+    """The JSON tree of a value; dicts are sorted by their written keys.
 
     Args:
-        value: Plain values as the states' ``to_state`` gives them.
-        place: Takes an array into the file and returns its reference.
-        path: Where the value stands; used as scratch space.
+        value: Plain values as the states' ``to_state`` returns them.
+        place: Adds an array to the file and returns its reference.
+        path: Of the value; used as scratch space.
 
     Raises:
         StateError: A type that has no written form, a float that is not
@@ -126,12 +126,12 @@ def written(value: object, place: Callable[[npt.NDArray[Any], Path], str], path:
 
 
 def resolved(value: Any, take: Callable[[str, Path], npt.NDArray[Any]], path: Path) -> Any:
-    """The value that a JSON tree stands for; lists and dicts are changed in place.
+    """The value of a JSON tree; lists and dicts are changed in place.
 
     Args:
-        value: What :func:`parse_header` gave, or a part of it.
-        take: Gives the array for the part of a reference behind ``$array:``.
-        path: Where the value stands; used as scratch space.
+        value: The result of :func:`parse_header`, or a part of it.
+        take: Returns the array for the part of a reference behind ``$array:``.
+        path: Of the value; used as scratch space.
     """
     if isinstance(value, str):
         if not value.startswith("$"):
@@ -161,7 +161,7 @@ def resolved(value: Any, take: Callable[[str, Path], npt.NDArray[Any]], path: Pa
 
 
 def encode_header(tree: object) -> bytes:
-    """The one text of a tree, refused where :func:`parse_header` would refuse it."""
+    """The canonical text of a tree; raises StateError where :func:`parse_header` would."""
     text = _text(tree)
     _check_extent(text)
     return text
@@ -213,7 +213,7 @@ def _check_size(size: int) -> None:
 
 
 def _check_extent(text: bytes) -> None:
-    """Refuse what would need far more memory, or stack, as objects than as text."""
+    """Reject text that would need far more memory, or stack, as objects."""
     _check_size(len(text))
     # Without escaped quotes each remaining quote begins or ends a string.
     bare = text.replace(b"\\\\", b"").replace(b'\\"', b"")

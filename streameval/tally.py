@@ -305,6 +305,13 @@ class Tally:
             del self.derived
             self._sort()
 
+    def become(self, other: Tally) -> None:
+        """Take over the states of another tally of this plan, which is not used any more."""
+        self._forget_derived()
+        for name in self.plan.keeps:
+            setattr(self, name, getattr(other, name))
+        self._sort()
+
     # Counting
 
     def check(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:

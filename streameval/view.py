@@ -1,39 +1,48 @@
-"""The asking side of an evaluator: metrics, reports and curves of one window.
+"""Metrics, reports and curves of the events in one window, read-only.
 
-A view never changes anything. The evaluator has one for its total, and makes
-one for each slice.
+The evaluator has a view of all events, and makes one for each slice.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from streameval.errors import MetricError, did_you_mean, shown
+import numpy as np
+
+from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.event_time import iso_time
-from streameval.events import Label
+from streameval.events import Label, Weight
 from streameval.intake import BinaryIntake, ClassIntake
 from streameval.lock import Lock, held, new_lock
 from streameval.metrics.curves import CURVES
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
 from streameval.metrics.metric import Metric, call
-from streameval.metrics.registry import find, left_out, metric_names, shown_metrics
+from streameval.metrics.registry import METRICS, find, left_out, metric_names, shown_metrics
 from streameval.metrics.undefined import Undefined, reason_of
-from streameval.report import ClassificationReport, Report, ReportRow, SeriesRow
+from streameval.report import (
+    ClassificationReport,
+    Report,
+    ReportRow,
+    SeriesRow,
+    SliceReport,
+    SliceRow,
+)
+from streameval.slices import SliceKey
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
 from streameval.tally import Plan, Tally
 from streameval.windows.window import PaneMark, Window
 
-__all__ = ["PaneReports", "Question", "View", "compiled_reader", "locked"]
+__all__ = ["PaneReports", "Question", "View", "compiled_reader", "locked", "slice_report"]
 
 _Row = TypeVar("_Row")
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
-
 
 # Name of the metric to name of the method, by state.
 _OF_SUMS: Mapping[str, str] = {
@@ -50,14 +59,14 @@ _OF_INDEX: Mapping[str, str] = {"roc_auc": "roc_auc"}
 
 @dataclass(slots=True)
 class Question:
-    """How an evaluator's states are to be asked: shared by all its views.
+    """How metrics of an evaluator are computed: shared by all its views.
 
     Args:
         plan: What every tally keeps.
-        intake: Knows the labels' names.
-        undefined: The number that stands in for an undefined value, or None.
-        notes: What reports say that their numbers rest on.
-        kept: The metrics that the evaluator was told to keep, or None.
+        intake: Has the labels' names.
+        undefined: The number for undefined values, or None.
+        notes: The notes of reports: settings that the numbers depend on.
+        kept: The metrics that were named as ``metrics=``, or None.
         later: Labels or scores are kept from a later time on than the other, so that
             those not fed yet are undefined and no error.
     """
@@ -69,7 +78,7 @@ class Question:
     kept: Sequence[str] | None = None
     later: bool = False
     readers: dict[str, Callable[[Tally], float]] = field(default_factory=dict)
-    """Metrics without parameters as functions of a tally, as they were first asked."""
+    """Metrics without parameters as functions of a tally, made at their first read."""
     lock: Lock = field(default_factory=new_lock, repr=False, compare=False)
     """Held by each call that counts, and by each that reads: states derive and keep what a
     metric needs when it is first read, so a read changes them too."""
@@ -113,7 +122,7 @@ class Question:
         made = self.bound(metric, {})
         self.require(name, metric.states, tally)
         if tally.has_labels or tally.has_scores:
-            # Before the first event what will be fed is unknown: ask again then.
+            # Before the first event it is unknown what will be fed: checked again then.
             self.readers[name] = made
         return made
 
@@ -199,7 +208,7 @@ class View:
     Made by an :class:`~streameval.Evaluator`; read-only, and always current.
 
     Threads:
-        As :class:`~streameval.Evaluator`, whose lock it takes.
+        As :class:`~streameval.Evaluator`; they share one lock.
     """
 
     __slots__ = ("_question", "_window")
@@ -220,8 +229,8 @@ class View:
     def shortcut(self, name: str) -> Callable[[], float] | None:
         """The metric as a function of nothing, for callers that read after every event.
 
-        It is as current as the window. Where it returns nan, the view has the reason, or the
-        function has come to its end. None where there is no shorter way than the view's.
+        It reads the window as it then is. Where it returns nan, the view has the reason or a
+        newer function. None where there is none shorter than the view's.
 
         Args:
             name: A metric that this view has answered with a number.
@@ -232,13 +241,17 @@ class View:
             return None
         function = metric.bind(positive=question.positive, undefined=question.undefined)
         read: Callable[[], float] | None = None
-        current = window.current
-        if window.steady is not None:
-            # The states of a tally stay the same objects for good.
-            state = getattr(window.steady, metric.state)
+        tally, current = window.tally, window.current
+        of_labels = metric.state == "confusion"
+        if tally is not None and window.plain:
+            state = getattr(tally, metric.state)
             read = compiled_reader(metric.name, state) if question.undefined is None else None
             read = read or functools.partial(function, state)
-        elif metric.state == "confusion":
+        elif tally is not None and of_labels:
+            read = lambda: function(tally.confusion)  # noqa: E731
+        elif tally is not None:
+            read = lambda: function(tally.index)  # noqa: E731
+        elif of_labels:
             read = lambda: function(current().confusion)  # noqa: E731
         else:
             read = lambda: function(current().index)  # noqa: E731
@@ -283,8 +296,8 @@ class View:
         """The values of many metrics at once, with reasons and support.
 
         Args:
-            metrics: Names; or None for those that the evaluator was told to
-                keep, else the default ones of what it was fed.
+            metrics: Names; or None for those of ``metrics=``, else the default
+                ones of what was fed.
 
         Raises:
             MetricError: A metric was named that this evaluator cannot answer.
@@ -416,7 +429,7 @@ class View:
         Args:
             metrics: Names that this evaluator can answer.
             known: What the last call gave: panes that took no event since then
-                are not asked again.
+                are not computed again.
 
         Raises:
             MetricError: An unknown metric, or the window is not of panes.
@@ -448,3 +461,43 @@ class View:
             return counts.copy()
         # Rows ascend by name, whichever label is the positive one.
         return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))
+
+
+def slice_report(
+    metric: str,
+    total: View,
+    slices: Mapping[SliceKey, View],
+    *,
+    min_support: Weight = 1,
+    worst: int | None = None,
+    best: int | None = None,
+) -> SliceReport:
+    """A metric of every slice.
+
+    Worst is lowest where larger is better, and highest where smaller is.
+    ``worst=n`` and ``best=n`` keep the ends of that order; given together,
+    both ends. Slices of equal value are in the order of their names.
+    """
+    for name, number_of in (("worst", worst), ("best", best)):
+        if number_of is not None and (type(number_of) is not int or number_of < 0):
+            raise InputError(name, expected="a number of slices", got=shown(number_of))
+    if not isinstance(min_support, (int, float, np.integer, np.floating)):
+        raise InputError("min_support", expected="a number", got=shown(min_support))
+    rows = [_slice_row(key, view, metric) for key, view in slices.items()]
+    kept = [row for row in rows if row.support >= min_support]
+    sign = -1.0 if METRICS[metric].direction == "down" else 1.0
+    defined = sorted((r for r in kept if not math.isnan(r.value)), key=lambda r: sign * r.value)
+    undefined = [row for row in kept if math.isnan(row.value)]
+    if worst is not None or best is not None:
+        front, back = worst or 0, best or 0
+        if front + back < len(defined):
+            defined = defined[:front] + defined[len(defined) - back :]
+        undefined = []
+    return SliceReport(
+        metric, _slice_row((), total, metric), (*defined, *undefined), len(rows) - len(kept)
+    )
+
+
+def _slice_row(key: SliceKey, view: View, metric: str) -> SliceRow:
+    (row,) = view.report([metric])
+    return SliceRow(key, row.value, row.reason, row.support)

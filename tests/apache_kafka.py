@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.brokers import Broker, free_port
 
 VERSION = "4.1.0"
-HOME = Path(__file__).parent.parent / "build" / "kafka"
+HOME = Path(__file__).parents[1] / "build" / "kafka"
 
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>

@@ -1,4 +1,4 @@
-"""A broker to test against: the one at KAFKA_BOOTSTRAP, or Tansu out of its wheel."""
+"""Brokers for the tests: the one at KAFKA_BOOTSTRAP, or Tansu from its wheel."""
 
 from __future__ import annotations
 

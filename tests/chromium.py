@@ -1,4 +1,4 @@
-"""The browser of the tests of pages, where this machine has one."""
+"""Finds the Chromium that the dashboard's tests drive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tests run the command: in this process, or in one of its own."""
+"""Runs the command line in the test's process or in one of its own."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class EveryKth:
 class EveryKthWindow:
     """One tally, and how many events have passed."""
 
-    steady = None
+    plain = False
     compiled_way = None
     series = None
 

@@ -1,4 +1,4 @@
-"""Damaged and forged state files, without end.
+"""Endless damaged and forged state files, read by streameval and by the second reader.
 
     python -m tests.fuzz_state_file --seconds 60 [--seed 0]
 
@@ -10,17 +10,14 @@ means the same to both and packs to the same bytes again.
 import argparse
 import hashlib
 import random
-import runpy
 import time
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 
 from streameval.errors import StateError
 from streameval.state_file import pack, unpack
-
-read_state = runpy.run_path(str(Path(__file__).with_name("read_state.py")))["read_state"]
+from tests.read_state import read_state
 
 KIND = "example"
 MAGIC = b"\x89streameval\r\n\x1a\n\x00"

@@ -1,4 +1,4 @@
-"""Worked examples out of the literature, with the values that follow from them.
+"""Worked examples from the literature, with the values that follow from them.
 
 Confusions have the true classes in rows. Values are fractions where the
 example allows, else decimals with the tolerance of their case. `about` says

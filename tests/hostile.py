@@ -1,4 +1,4 @@
-"""Records that nobody can count: malformed, oversized, nested, cut off, in no encoding."""
+"""Records that cannot be counted: malformed, oversized, nested, truncated, badly encoded."""
 
 from __future__ import annotations
 

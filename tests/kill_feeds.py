@@ -1,4 +1,4 @@
-"""How a stream comes to a run, piece by piece: into files, as posts, into topics."""
+"""How a stream reaches a run, piece by piece: through files, posts or topics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import httpx
 
 from streameval.errors import StoreError
 from streameval.stream.batch import Position
-from streameval.stream.progress import read_progress
+from streameval.stream.positions import read_positions
 from streameval.stream.sources.file_marks import is_same, mark_at
 from streameval.stream.store import read_store
 from tests.kill_stream import Kind, Line
@@ -202,7 +202,7 @@ def _positions(store: Path) -> dict[str, Position]:
         opened = read_store(str(store))
         try:
             with opened.reading() as connection:
-                found = read_progress(connection)
+                found = read_positions(connection)
                 return {name: partition.position for name, partition in found.items()}
         finally:
             opened.close()

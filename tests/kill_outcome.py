@@ -1,4 +1,4 @@
-"""What a run has come to, as plain values that two runs can be compared by.
+"""The result of a run as plain values, by which two runs are compared.
 
 Left out, because they depend on clocks and on when a process ended: numbers of
 checkpoints, times at which records were refused, and how far the join's

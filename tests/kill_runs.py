@@ -1,6 +1,8 @@
-"""Kill ``streameval run`` again and again, and compare with a run that nobody has killed.
+"""Kill ``streameval run`` again and again, and compare with an undisturbed run.
 
-    python -m tests.kill_runs --source files|patterns|http|kafka --kills 200 --seed 0 [--events N]
+    python -m tests.kill_runs --source SOURCE --kills 200 --seed 0 [--events N]
+
+SOURCE is files, patterns, http or kafka.
 
 Every life of the run ends with SIGKILL: at a random moment, while it starts,
 or at a random call of one of the steps of ``tests.killed_at``. The stream goes
@@ -27,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from streameval.errors import StoreError
-from streameval.stream.progress import read_progress
+from streameval.stream.positions import read_positions
 from streameval.stream.sources.inbox import segment_path, segments
 from streameval.stream.store import read_store
 from tests.kill_feeds import KINDS, Feed, FilesFeed, PostsFeed, TopicsFeed
@@ -111,7 +113,7 @@ class Life:
                 stderr=log,
                 stdout=subprocess.DEVNULL,
                 cwd=directory,
-                env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
             )
 
     def said(self) -> str:
@@ -246,7 +248,7 @@ def read_so_far(directory: Path) -> int:
         return 0
     try:
         with opened.reading() as connection:
-            return sum(partition.records for partition in read_progress(connection).values())
+            return sum(partition.records for partition in read_positions(connection).values())
     finally:
         opened.close()
 

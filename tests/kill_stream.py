@@ -1,4 +1,4 @@
-"""A stream with everything that goes wrong in it, the same for the same seed."""
+"""A seeded stream with every kind of faulty record."""
 
 from __future__ import annotations
 

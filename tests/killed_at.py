@@ -27,7 +27,7 @@ STEPS: dict[str, tuple[str, str, str]] = {
     "states written": ("streameval.stream.state_rows", "StateRows", "write"),
     "states merged": ("streameval.stream.state_rows", "StateRows", "_merge"),
     "states changed": ("streameval.stream.state_rows", "StateRows", "change"),
-    "positions written": ("streameval.stream.progress", "Progress", "write"),
+    "positions written": ("streameval.stream.positions", "Positions", "write"),
     "checkpoint": ("streameval.stream.runner", "Runner", "_checkpoint"),
     "rotation": ("streameval.stream.sources.followed_file", "FollowedFile", "_open_next"),
     "look": ("streameval.stream.sources.files", "FilesSource", "_judge"),

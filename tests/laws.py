@@ -3,7 +3,7 @@
 A state is described once by a :class:`StateSpec`; :func:`check_law` then tries
 one law on it with Hypothesis. A test file needs no more than this::
 
-    from laws import LAWS, StateSpec, check_law
+    from tests.laws import LAWS, StateSpec, check_law
 
     SPECS = [
         StateSpec(
@@ -49,6 +49,7 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from streameval.errors import InputError, StateError
+from tests.examples import number_of_examples
 
 __all__ = [
     "LAWS",
@@ -517,7 +518,7 @@ def check_law(spec: StateSpec, law: str, *, max_examples: int = 40) -> None:
     excused = law in spec.excused
 
     @settings(
-        max_examples=200 if excused else max_examples,
+        max_examples=200 if excused else number_of_examples(max_examples),
         deadline=None,
         # A law that should fail must fail in every run.
         derandomize=excused,

@@ -1,7 +1,5 @@
-"""A snapshot as a run publishes it, of any size, with texts that mean harm and values
-that are undefined; and a publisher of such snapshots.
-
-For the tests of whatever reads snapshots: the API, the metrics, the dashboard.
+"""A snapshot as a run publishes it, of any size, with hostile texts and undefined values; and
+a publisher of such snapshots. For the tests of whatever reads snapshots.
 
     data = published_data(slices=1000, classes=100, task="multiclass")
     publisher = SamplePublisher(data)
@@ -11,17 +9,37 @@ For the tests of whatever reads snapshots: the API, the metrics, the dashboard.
 from __future__ import annotations
 
 import random
-import threading
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from streameval.metrics.registry import shown_metrics
 from streameval.slices import slice_name
+from streameval.stream.alerts import AlertState, State
+from streameval.stream.snapshot import (
+    BadRecord,
+    Checkpoint,
+    ClassRow,
+    Cohort,
+    Confusion,
+    Curve,
+    Delay,
+    Join,
+    Mature,
+    Partition,
+    Publisher,
+    Quarantine,
+    Report,
+    Series,
+    Slice,
+    Snapshot,
+    SourceInfo,
+    Value,
+    Window,
+)
 
-__all__ = ["HOSTILE", "SamplePublisher", "SamplePublished", "published_data"]
+__all__ = ["HOSTILE", "SamplePublisher", "published", "published_data"]
 
 HOSTILE = (
     "<script>alert('x')</script>",
@@ -41,11 +59,11 @@ HOSTILE = (
 """Labels and slice values as only an enemy would choose them."""
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-WINDOWS = (
-    {"name": "all", "kind": "cumulative", "spec": "all events", "immature": True, "late": 0.0},
-    {"name": "1h", "kind": "panes", "spec": "1h in panes of 5m", "immature": True, "late": 0.0},
-    {"name": "recent", "kind": "fading", "spec": "half-life 6h", "immature": True, "late": 0.0},
-)
+WINDOWS = {
+    "all": ("cumulative", "all events"),
+    "1h": ("panes", "1h in panes of 5m"),
+    "recent": ("fading", "half-life 6h"),
+}
 
 
 def iso(seconds: float) -> str:
@@ -53,7 +71,13 @@ def iso(seconds: float) -> str:
     return (START + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
 
 
-def published_data(
+def published_data(**wanted: Any) -> dict[str, Any]:
+    """:func:`published` as plain data, as JSON has it, for tests that change it."""
+    data: dict[str, Any] = msgspec.to_builtins(published(**wanted))
+    return data
+
+
+def published(
     *,
     slices: int = 20,
     classes: int = 2,
@@ -67,8 +91,8 @@ def published_data(
     at: datetime = START,
     lag: int | None = 120,
     seed: int = 0,
-) -> dict[str, Any]:
-    """The data of a snapshot.
+) -> Snapshot:
+    """A snapshot.
 
     Args:
         slices: Slices in each window.
@@ -89,38 +113,43 @@ def published_data(
     stamp = at.isoformat().replace("+00:00", "Z")
     labels = _labels(classes, hostile and task == "multiclass")
     names = [row.name for row in shown_metrics(task)]
-    windows = [{**window, "as_of": stamp} for window in WINDOWS]
-    metric_rows = {w["name"]: _metrics(rng, task, 40_000 + sequence, undefined) for w in windows}
-    return {
-        "sequence": sequence,
-        "at": stamp,
-        "task": task,
-        "positive": 1 if task == "binary" else None,
-        "labels": labels,
-        "windows": windows,
-        "sources": [
-            {"kind": "http", "holds": "predictions", "name": "/v1/predictions"},
-            {"kind": "kafka", "holds": "labels", "name": HOSTILE[3] if hostile else "b"},
+    topic = HOSTILE[3] if hostile else "b"
+    return Snapshot(
+        sequence=sequence,
+        at=stamp,
+        task=task,
+        positive=1 if task == "binary" else None,
+        labels=labels,
+        windows=[
+            Window(name=name, kind=kind, spec=spec, immature=True, as_of=stamp, late=0.0)
+            for name, (kind, spec) in WINDOWS.items()
         ],
-        "reports": {name: {"task": task, "metrics": rows} for name, rows in metric_rows.items()},
-        "series": {"1h": _series(rng, names, panes, undefined)},
-        "curves": {w["name"]: _curves(rng, task, points) for w in windows},
-        "confusion": {w["name"]: _confusion(rng, labels) for w in windows},
-        "slices": {w["name"]: _slices(rng, names, slices, hostile, undefined) for w in windows},
-        "join": _join(rng, sequence) if join else None,
-        "partitions": _partitions(lag, hostile),
-        "quarantine": _quarantine(hostile),
-        "alerts": _alerts(hostile),
-        "checkpoint": {
-            "sequence": 100 + sequence,
-            "at": stamp,
-            "events": 40_000 + sequence,
-            "seconds": 0.012,
-        },
-    }
+        sources=[
+            SourceInfo("http", "predictions", "/v1/predictions"),
+            SourceInfo("kafka", "labels", topic),
+        ],
+        reports={name: _report(rng, task, 40_000 + sequence, undefined) for name in WINDOWS},
+        series={"1h": _series(rng, names, panes, undefined)},
+        curves={name: _curves(rng, task, points) for name in WINDOWS},
+        confusion={name: _confusion(rng, labels) for name in WINDOWS},
+        slices={name: _slices(rng, names, slices, hostile, undefined) for name in WINDOWS},
+        join=_join(rng, sequence) if join else None,
+        partitions=[
+            _partition("http:predictions", {"segment": 3, "offset": 4096}, lag, 12_000, "bytes"),
+            _partition(f"kafka:{topic}/3", {"offset": 77}, 0, 10_000, "records"),
+        ],
+        quarantine=_quarantine(hostile),
+        alerts=[
+            _alert("accuracy falls", "firing", 0.71),
+            _alert("in PT", "ok", 0.9, slice="country=PT"),
+            _alert(HOSTILE[1] if hostile else "slow", "pending", 0.79),
+            _alert("no labels yet", "undefined", None, reason="no events"),
+        ],
+        checkpoint=Checkpoint(100 + sequence, stamp, 40_000 + sequence, 0.012),
+    )
 
 
-def _labels(classes: int, hostile: bool) -> list[str | int]:
+def _labels(classes: int, hostile: bool) -> list[str | int | float | bool]:
     if classes == 2 and not hostile:
         return [0, 1]
     enemy = list(HOSTILE[: max(0, classes - 1)]) if hostile else []
@@ -131,258 +160,184 @@ def _value(rng: random.Random, name: str) -> float:
     return rng.uniform(0.1, 2) if name == "log_loss" else rng.uniform(0.4, 0.99)
 
 
-def _metrics(rng: random.Random, task: str, support: int, undefined: bool) -> dict[str, Any]:
-    rows: dict[str, Any] = {
-        row.name: {"value": _value(rng, row.name), "support": support}
-        for row in shown_metrics(task)
-    }
+def _report(rng: random.Random, task: str, support: int, undefined: bool) -> Report:
+    rows = {row.name: Value(_value(rng, row.name), support) for row in shown_metrics(task)}
     if undefined:
-        rows["matthews_corrcoef"] = {
-            "value": None,
-            "support": support,
-            "reason": "every event was predicted 'a'",
-        }
-    return rows
+        rows["matthews_corrcoef"] = Value(None, support, "every event was predicted 'a'")
+    return Report(task=task, metrics=rows)
 
 
-def _series(rng: random.Random, names: list[str], panes: int, undefined: bool) -> dict[str, Any]:
+def _series(rng: random.Random, names: list[str], panes: int, undefined: bool) -> Series:
     gap = {panes // 3, panes // 3 + 1} if undefined else set()
-    return {
-        "start": [iso(300 * n) for n in range(panes)],
-        "end": [iso(300 * (n + 1)) for n in range(panes)],
-        "immature": [n >= panes - 3 for n in range(panes)],
-        "support": [0 if n in gap else rng.randrange(500, 1500) for n in range(panes)],
-        "metrics": {
+    return Series(
+        start=[iso(300 * n) for n in range(panes)],
+        end=[iso(300 * (n + 1)) for n in range(panes)],
+        immature=[n >= panes - 3 for n in range(panes)],
+        support=[0 if n in gap else rng.randrange(500, 1500) for n in range(panes)],
+        metrics={
             name: [None if n in gap else _value(rng, name) for n in range(panes)] for name in names
         },
-    }
+    )
 
 
-def _curves(rng: random.Random, task: str, points: int) -> dict[str, Any]:
+def _curves(rng: random.Random, task: str, points: int) -> dict[str, Curve]:
     bend = rng.uniform(0.1, 0.4)
     steps = [n / (points - 1) for n in range(points)]
     bins = [(n / 10, (n + 1) / 10) for n in range(10)]
-    calibration = {
-        "curve": "calibration",
-        "reason": None,
-        "observed": [low + rng.uniform(0, 0.1) for low, _ in bins],
-        "predicted": [(low + high) / 2 for low, high in bins],
-        "weight": [rng.randrange(1, 5000) for _ in bins],
-        "low": [low for low, _ in bins],
-        "high": [high for _, high in bins],
-    }
-    if task == "multiclass":
-        return {"calibration": calibration}
-    return {
+    columns: dict[str, dict[str, Any]] = {
         "roc": {
-            "curve": "roc",
-            "reason": None,
             "fpr": steps,
             "tpr": [step**bend for step in steps],
             "threshold": [None, *(1 - step for step in steps[1:])],
         },
         "precision_recall": {
-            "curve": "precision_recall",
-            "reason": None,
             "precision": [0.4 + 0.6 * step for step in steps],
             "recall": [1 - step for step in steps],
             "threshold": steps[:-1],
         },
-        "calibration": calibration,
+        "calibration": {
+            "observed": [low + rng.uniform(0, 0.1) for low, _ in bins],
+            "predicted": [(low + high) / 2 for low, high in bins],
+            "weight": [rng.randrange(1, 5000) for _ in bins],
+            "low": [low for low, _ in bins],
+            "high": [high for _, high in bins],
+        },
     }
+    kept = ["calibration"] if task == "multiclass" else list(columns)
+    return {name: Curve(name, "", columns[name]) for name in kept}
 
 
-def _confusion(rng: random.Random, labels: list[str | int]) -> dict[str, Any]:
+def _confusion(rng: random.Random, labels: list[Any]) -> Confusion:
     kept = labels[:100]
-    matrix = [
+    matrix: list[list[int | float]] = [
         [rng.randrange(500, 900) if row == column else rng.randrange(0, 40) for column in kept]
         for row in kept
     ]
+    sums = [sum(row) for row in matrix], [sum(row[n] for row in matrix) for n in range(len(kept))]
     classes = [
-        {
-            "label": label,
-            "true": sum(matrix[n]) if n < len(kept) else 3,
-            "predicted": sum(row[n] for row in matrix) if n < len(kept) else 2,
-            "right": matrix[n][n] if n < len(kept) else 1,
-        }
-        for n, label in enumerate(labels)
+        ClassRow(label, sums[0][n], sums[1][n], matrix[n][n]) for n, label in enumerate(kept)
     ]
-    left_out = len(labels) - len(kept)
-    return {"labels": kept, "matrix": matrix, "left_out": left_out, "classes": classes}
+    classes += [ClassRow(label, 3, 2, 1) for label in labels[100:]]
+    return Confusion(kept, matrix, len(labels) - len(kept), classes)
 
 
 def _slices(
     rng: random.Random, names: list[str], count: int, hostile: bool, undefined: bool
-) -> list[dict[str, Any]]:
+) -> list[Slice]:
     rows = []
     for number in range(count):
+        key: dict[str, Any] = {"country": f"C{number}"}
         if hostile and number < len(HOSTILE):
-            key: dict[str, Any] = {"country": HOSTILE[number]}
+            key = {"country": HOSTILE[number]}
         elif number % 3 == 2:
-            key = {"country": f"C{number}", "model": number % 7}
-        else:
-            key = {"country": f"C{number}"}
+            key["model"] = number % 7
         nothing = undefined and number % 10 == 9
         rows.append(
-            {
-                "slice": key,
-                "name": slice_name(tuple(key.items())),
-                "support": rng.randrange(1, 10_000),
-                "metrics": {n: None if nothing else _value(rng, n) for n in names},
-                "reasons": dict.fromkeys(names, "no event of the positive class")
-                if nothing
-                else {},
-            }
+            Slice(
+                slice=key,
+                name=slice_name(tuple(key.items())),
+                support=rng.randrange(1, 10_000),
+                metrics={n: None if nothing else _value(rng, n) for n in names},
+                reasons=dict.fromkeys(names if nothing else [], "no event of the positive class"),
+            )
         )
     return rows
 
 
-def _join(rng: random.Random, sequence: int) -> dict[str, Any]:
-    cohorts = []
-    for number in range(12):
-        labelled = 900 if number < 9 else 300 * (12 - number)
-        cohorts.append(
-            {
-                "start": iso(300 * number),
-                "end": iso(300 * (number + 1)),
-                "predictions": 1000,
-                "labelled": labelled,
-                "expired": 100 if number < 9 else 0,
-                "coverage": labelled / 1000,
-                "immature": number >= 9,
-            }
-        )
-    return {
-        "predictions": 12_000 + sequence,
-        "labels": 10_000 + sequence,
-        "joined": 9_900 + sequence,
-        "waiting": 1200,
-        "labels_waiting": 7,
-        "expired": 900,
-        "orphans": 31,
-        "duplicate_predictions": 12,
-        "duplicate_labels": 44,
-        "corrected": 5,
-        "too_late": 3,
-        "coverage": 0.9166,
-        "coverage_reason": "",
-        "mature": {"start": iso(2100), "end": iso(2700), "predictions": 5000, "labelled": 4583},
-        "late": 0.0,
-        "watermark": iso(50_000),
-        "delay": {
-            "p50": 1830.0 + rng.random(),
-            "p95": 14_400.0,
-            "p99": 43_000.0,
-            "relative_error": 0.02,
-        },
-        "cohorts": cohorts,
-    }
+def _join(rng: random.Random, sequence: int) -> Join:
+    labelled = [900] * 9 + [900, 600, 300]
+    return Join(
+        predictions=12_000 + sequence,
+        labels=10_000 + sequence,
+        joined=9_900 + sequence,
+        waiting=1200,
+        labels_waiting=7,
+        expired=900,
+        orphans=31,
+        duplicate_predictions=12,
+        duplicate_labels=44,
+        corrected=5,
+        too_late=3,
+        coverage=0.9166,
+        coverage_reason="",
+        mature=Mature(iso(2100), iso(2700), 5000, 4583),
+        late=0.0,
+        watermark=iso(50_000),
+        delay=Delay(1830.0 + rng.random(), 14_400.0, 43_000.0, 0.02),
+        cohorts=[
+            Cohort(
+                start=iso(300 * n),
+                end=iso(300 * (n + 1)),
+                predictions=1000,
+                labelled=count,
+                expired=100 if n < 9 else 0,
+                coverage=count / 1000,
+                immature=n >= 9,
+            )
+            for n, count in enumerate(labelled)
+        ],
+    )
 
 
-def _partitions(lag: int | None, hostile: bool) -> list[dict[str, Any]]:
-    name = HOSTILE[3] if hostile else "b"
-    return [
-        {
-            "partition": "http:predictions",
-            "position": {"segment": 3, "offset": 4096},
-            "lag": lag,
-            "problem": "",
-            "missed": "",
-            "records": 12_000,
-            "newest": iso(14_000),
-        },
-        {
-            "partition": f"kafka:{name}/3",
-            "position": {"offset": 77},
-            "lag": 0,
-            "problem": "",
-            "missed": "",
-            "records": 10_000,
-            "newest": None,
-        },
-    ]
+def _partition(name: str, position: Any, lag: int | None, records: int, unit: Any) -> Partition:
+    return Partition(
+        partition=name,
+        position=position,
+        lag=lag,
+        lag_unit=unit,
+        problem="",
+        missed="",
+        records=records,
+        newest=iso(14_000) if unit == "bytes" else None,
+    )
 
 
-def _quarantine(hostile: bool) -> dict[str, Any]:
+def _quarantine(hostile: bool) -> Quarantine:
     raws = HOSTILE if hostile else ("{broken",)
     recent = [
-        {
-            "id": 1000 - number,
-            "at": iso(number),
-            "partition": "http:predictions",
-            "place": 17 * number,
-            "reason": ("record", "score", "y_true")[number % 3],
-            "detail": f"expected a JSON object, got {raw[:40]!a}",
-            "raw": raw[:4096],
-            "raw_bytes_cut": len(raw) > 4096,
-        }
+        BadRecord(
+            id=1000 - number,
+            at=iso(number),
+            partition="http:predictions",
+            kind="predictions",
+            place=17 * number,
+            reason=("record", "score", "y_true")[number % 3],
+            detail=f"expected a JSON object, got {raw[:40]!a}",
+            raw=raw[:4096],
+            raw_bytes_cut=len(raw) > 4096,
+            replay=False,
+        )
         for number, raw in enumerate(raws)
     ]
-    return {
-        "total": 1000,
-        "kept": len(recent),
-        "reasons": {"record": 700, "score": 200, HOSTILE[0] if hostile else "y_true": 100},
-        "recent": recent,
-    }
+    reasons = {"record": 700, "score": 200, HOSTILE[0] if hostile else "y_true": 100}
+    return Quarantine(1000, len(recent), reasons, recent)
 
 
-def _alerts(hostile: bool) -> list[dict[str, Any]]:
-    def alert(name: str, state: str, value: float | None, reason: str = "") -> dict[str, Any]:
-        return {
-            "name": name,
-            "metric": "accuracy",
-            "window": "1h",
-            "slice": "country=PT" if name == "in PT" else "",
-            "state": state,
-            "value": value,
-            "bound": "below 0.8",
-            "support": 500,
-            "since": iso(3) if state in ("firing", "pending") else None,
-            "reason": reason,
-        }
-
-    return [
-        alert("accuracy falls", "firing", 0.71),
-        alert("in PT", "ok", 0.9),
-        alert(HOSTILE[1] if hostile else "slow", "pending", 0.79),
-        alert("no labels yet", "undefined", None, "no events"),
-    ]
+def _alert(
+    name: str, state: State, value: float | None, slice: str = "", reason: str = ""
+) -> AlertState:
+    return AlertState(
+        name=name,
+        metric="accuracy",
+        window="1h",
+        slice=slice,
+        state=state,
+        value=value,
+        bound="below 0.8",
+        support=500,
+        since=iso(3) if state in ("firing", "pending") else None,
+        reason=reason,
+    )
 
 
-class SamplePublished:
-    """A snapshot; data and its JSON."""
+class SamplePublisher(Publisher):
+    """A publisher that also takes plain data, which must be of a snapshot's types."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
-        self.data = data
+    def __init__(self, data: Snapshot | dict[str, Any] | None = None) -> None:
+        super().__init__()
+        if data is not None:
+            self.publish(data)
 
-    @cached_property
-    def bytes_json(self) -> bytes:
-        """The data as JSON."""
-        return msgspec.json.encode(self.data)
-
-
-class SamplePublisher:
-    """Publishes what the test hands it, to any number of threads."""
-
-    def __init__(self, data: dict[str, Any] | None = None) -> None:
-        self._changed = threading.Condition()
-        self._newest = None if data is None else SamplePublished(data)
-
-    def current(self) -> SamplePublished | None:
-        """The newest snapshot; None before the first."""
-        return self._newest
-
-    def publish(self, data: dict[str, Any]) -> None:
-        """Make it the newest, and wake who waits."""
-        with self._changed:
-            self._newest = SamplePublished(data)
-            self._changed.notify_all()
-
-    def wait(self, sequence: int, timeout: float) -> SamplePublished | None:
-        """The newest snapshot, as soon as it is newer than that, or after so many seconds."""
-        with self._changed:
-            self._changed.wait_for(
-                lambda: self._newest is not None and self._newest.data["sequence"] > sequence,
-                timeout,
-            )
-            return self._newest
+    def publish(self, data: Snapshot | dict[str, Any]) -> None:
+        """Make it the newest."""
+        super().publish(data if isinstance(data, Snapshot) else msgspec.convert(data, Snapshot))

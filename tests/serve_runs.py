@@ -18,6 +18,7 @@ from streameval.errors import StoreError
 from streameval.serve.limits import LIMITS, Limits
 from streameval.serve.server import Server, start
 from streameval.stream.config.settings import HttpSettings, ServeSettings
+from streameval.stream.snapshot import Snapshot
 from tests.published_sample import START, SamplePublisher, published_data
 
 __all__ = ["NOW", "TOKEN", "Box", "Clock", "Running", "raw", "received", "serving"]
@@ -89,7 +90,7 @@ class Running:
 
 @contextmanager
 def serving(
-    data: dict[str, Any] | None = None,
+    data: dict[str, Any] | Snapshot | None = None,
     *,
     published: bool = True,
     http: HttpSettings | None = HttpSettings(),  # noqa: B008 - frozen

@@ -23,7 +23,7 @@ from pathlib import Path
 from streameval.command_line.service import run_service
 from streameval.errors import StoreError
 from streameval.stream.config.load import load_settings
-from streameval.stream.join.join_report import read_join
+from streameval.stream.join.counts import read_join
 from streameval.stream.sources.inbox import Inbox
 from streameval.stream.state_rows import merged_windows
 from streameval.stream.store import open_store, read_store

@@ -1,4 +1,4 @@
-"""Backups: of one moment, whatever a run and its clients do meanwhile; a restore is all or nothing.
+"""Backups: of one moment, also under load; a restore is all or nothing.
 
 ``python -m tests.test_backup`` takes 200 backups under load.
 """
@@ -283,7 +283,10 @@ def test_a_killed_restore_leaves_the_old_store_or_the_new_one(store: Path, tmp_p
     shutil.rmtree(inbox_of(str(store)))
     kept = str(tmp_path / "kept")
     shutil.copytree(store.parent, kept)
-    code = f"from tests.test_backup import *; killed_restores({backup!r}, {kept!r}, {str(store)!r})"
+    code = f"""
+from tests.test_backup import *
+killed_restores({backup!r}, {kept!r}, {str(store)!r})
+"""
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     left = ended.stdout.split()

@@ -1,4 +1,4 @@
-"""``streameval evaluate`` on what goes wrong: one line, the right place, the right exit code."""
+"""``streameval evaluate`` on bad input: one line, the right place, the right exit code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import COMMAND, Command, in_process, own_process
-from test_cli_evaluate import written
 
-from streameval.command_line import batches, feed
+from streameval.command_line import feed
+from streameval.files import chunk
+from tests.command_runs import COMMAND, Command, in_process, own_process
+from tests.test_cli_evaluate import write_jsonl, written
+
+pytestmark = pytest.mark.backend_independent
 
 
 @pytest.fixture
@@ -101,6 +104,47 @@ def test_a_bad_record_stops_or_is_skipped(
     assert set(record) >= {"field", "expected", "got"}
 
 
+NOON = "2026-03-01T12:00:00Z"
+LABELS = ("--y-true", "label", "--y-pred", "p")
+TIMES = (*LABELS, "--time", "at", "--window", "panes:1h")
+PROBA = ("--y-true", "label", "--proba", "p", "--task", "multiclass")
+# For each code: options, a record that is bad, and the remedy that names options of the command.
+REMEDIES: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "labels": ((*LABELS, "--positive", "x"), '{"label": "z", "p": "x"}', "name both with --labels"),
+    "object": (LABELS, "[", "write one object a line (jq -c '.[]')"),
+    "one_line": (LABELS, "{", "compact it (jq -c .)"),
+    "positive": (("--y-true", "label", "--score", "s"), '{"label": 2, "s": 1}', "give --positive"),
+    "probability": (PROBA, '{"label": "x", "p": 0.5}', "one number is a score: use --score"),
+    "score": (LABELS, '{"label": 0.5, "p": 0}', "a fraction is a score: name its field with --sco"),
+    "task": (
+        (*LABELS, "--positive", "x", "--labels", "x,y"),
+        '{"label": "z", "p": "x"}',
+        "give --task multiclass for more than two labels",
+    ),
+    "time_unit": (TIMES, '{"label": "x", "p": "x", "at": 5}', "declare the unit with --time-unit"),
+}
+
+
+@pytest.mark.parametrize("code", sorted(REMEDIES))
+def test_remedies_name_options(run: Command, tmp_path: Path, code: str) -> None:
+    options, line, remedy = REMEDIES[code]
+    words = {"label": "x", "p": {"x": 0.5, "y": 0.5} if options is PROBA else "y", "at": NOON}
+    numbers = {"label": 1, "p": 0, "s": 0.5}
+    good = numbers if code in ("positive", "score") else words
+    other = {"label": 0} if good is numbers else {}
+    path = write_jsonl(tmp_path / "a.jsonl", [good, good | other])
+    with path.open("a") as file:
+        file.write(line)
+    result = run("evaluate", path, *options)
+    assert result.code == 2
+    assert f"{path}:3: " in result.err
+    assert f"; {remedy}" in result.err
+
+
+def test_each_remedy_with_a_code_is_tested() -> None:
+    assert set(REMEDIES) == set(chunk._REMEDIES)
+
+
 @pytest.mark.parametrize("weight", ["-1", "0", "NaN", '"2"', "1e300"])
 def test_weights(run: Command, tmp_path: Path, weight: str) -> None:
     path = tmp_path / "a.jsonl"
@@ -137,7 +181,7 @@ def test_probabilities(run: Command, tmp_path: Path, shares: str, message: str) 
 def test_many_bad_records_of_all_kinds_are_told_in_the_order_of_the_files(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
-    monkeypatch.setattr(feed, "BatchBuilder", lambda: batches.BatchBuilder(rows_wanted=rows))
+    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
     good = ['{"label": 1, "score": 0.5}\n', '{"label": 0, "score": 0.5}\n']
     kinds = ['{"label": "x", "score": 1}\n', '{"label": 1, "score": NaN}\n', "{\n"]
     for name in ("a.jsonl", "b.jsonl"):
@@ -169,25 +213,28 @@ def test_nothing_but_bad_records_is_bad_input(run: Command, tmp_path: Path) -> N
 
 
 USAGE = [
-    (("--score", "score", "--max-bad", "0.1"), "--max-bad: expected --on-bad skip, which it requi"),
+    (("--score", "score", "--max-bad", "0.1"), "--max-bad requires --on-bad skip"),
     (("--y-pred", "label", "--labels", "0,,1"), "--labels: expected labels joined by commas"),
     (("--score", "score", "--labels", "0,1,2"), "--labels: expected two labels in a binary task"),
     (("--score", "score", "--labels", "no,yes"), "--labels: expected a number like the label 1"),
     (("--score", "score", "--labels", "0,2"), "--positive: expected the label that counts as"),
-    (("--proba", "p", "--threshold", "0.5"), "--threshold: expected it beside --score, or beside"),
+    (
+        ("--proba", "p", "--threshold", "0.5"),
+        "--threshold requires --score, or --proba in a binary",
+    ),
     (
         ("--proba", "2=score,3=score", "--positive", "1"),
         "--proba: expected a column for the positive label 1, got 2, 3",
     ),
     ((), "evaluate: expected --y-pred, --score or --proba, got none of them"),
-    (("--score", "s", "--proba", "p"), "--proba: expected --score or --proba, got both"),
-    (("--y-pred", "p", "--threshold", "0.3"), "--threshold: expected it beside --score"),
-    (("--score", "s", "--task", "multiclass"), "--score: expected it in a binary task only"),
+    (("--score", "s", "--proba", "p"), "--proba conflicts with --score"),
+    (("--y-pred", "p", "--threshold", "0.3"), "--threshold requires --score"),
+    (("--score", "s", "--task", "multiclass"), "--score conflicts with --task multiclass"),
     (("--score", "label", "--y-true", "label"), "label: expected one use of the field"),
     (("--score", "score", "--metrics", "acuracy"), "did you mean accuracy"),
     (
         ("--score", "score", "--metrics", "zzz"),
-        "no metric is called 'zzz'; `streameval metrics` lists them",
+        "no metric is called 'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
     ),
     (("--y-pred", "label", "--positive", "1", "--metrics", "roc_auc"), "roc_auc needs scores"),
     (("--y-pred", "label", "--positive", "yes"), "--positive: expected a number like the label 1"),
@@ -349,7 +396,7 @@ def test_a_typo_that_becomes_the_negative_label_is_not_passed_over(
         "streameval: of 201 records were skipped:",
         "streameval: 100 (49.75%) for t: expected 'hma' or the positive label 'spam'",
         f"streameval: more than 1 % of the records for one reason: {state} was not written; "
-        "mend the records or the options, or raise --max-bad",
+        "correct the records or the options, or raise --max-bad",
     ]
     assert not state.exists()
     bad = json.loads(result.out)["bad_records"]
@@ -386,7 +433,7 @@ def test_the_share_of_bad_records_of_one_reason(
 def test_reasons_are_counted_in_full(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, ending: str
 ) -> None:
-    monkeypatch.setattr(feed, "BatchBuilder", lambda: batches.BatchBuilder(rows_wanted=rows))
+    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
     events: list[dict[str, Any]] = []
     for n in range(120):
         event: dict[str, Any] = {"label": n % 2, "score": 0.5, "w": 2.0}

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs" / "command-line.md"
+pytestmark = pytest.mark.backend_independent
+
+PAGE = Path(__file__).parents[1] / "docs" / "command-line.md"
 
 MORE = """\
 {"label": 1, "score": 0.8}

@@ -1,4 +1,4 @@
-"""``streameval evaluate`` on sound files: every format, field and task."""
+"""``streameval evaluate`` on valid files: every format, field and task."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import Command, in_process, own_process
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 
 import streameval as se
-from streameval.command_line import batches, feed
+from streameval.command_line import feed
+from tests.command_runs import Command, in_process, own_process
 
 
 @pytest.fixture
@@ -226,9 +226,7 @@ def test_batches_of_any_size_give_the_same(
     paths = [write_jsonl(tmp_path / f"{n}.jsonl", events[n::7]) for n in range(7)]
     whole = run("evaluate", path, *BINARY)
     for rows in (1, 150, 450):
-        monkeypatch.setattr(
-            feed, "BatchBuilder", lambda rows=rows: batches.BatchBuilder(rows_wanted=rows)
-        )
+        monkeypatch.setattr(feed, "BATCH_ROWS", rows)
         assert run("evaluate", *paths, *BINARY) == whole
 
 

@@ -1,4 +1,4 @@
-"""``streameval init``: what it writes can be run as it is, and with every line switched on."""
+"""``streameval init``: its output is a valid configuration, also with every line enabled."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
-from command_runs import Command, in_process
 from msgspec import inspect
-from test_run_config import keys
 
 from streameval.command_line.init import template
 from streameval.stream.config.evaluators import evaluator_of
 from streameval.stream.config.load import load_settings, settings_from_text
 from streameval.stream.config.settings import RunSettings
+from tests.command_runs import Command, in_process
+from tests.test_run_config import keys
 
+pytestmark = pytest.mark.backend_independent
 TEMPLATE = template()
 
 

@@ -1,4 +1,4 @@
-"""``streameval run`` as a process: killed, stopped, refused, and going on exactly."""
+"""``streameval run`` as a process: killed, stopped, refused, and continued exactly."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import COMMAND, Command, Result, in_process, own_process
 
 import streameval as se
 from streameval.errors import StoreError
 from streameval.stream.store import read_store
+from tests.command_runs import COMMAND, Command, Result, in_process, own_process
 
 CONFIG = """
 [evaluator]
@@ -216,7 +216,10 @@ def test_a_check_prints_the_configuration_and_touches_nothing(here: Path, comman
         (["--set", "evaluator.threshold=high"], "evaluator.threshold"),
         (["--set", "window.0.pane=5m"], "window"),
         (["--set", "evaluator.metrics=['kappa_temporal']"], "kappa_temporal"),
-        (["--set", "evaluator.metrics=['zzz']"], "'zzz'; `streameval metrics` lists them"),
+        (
+            ["--set", "evaluator.metrics=['zzz']"],
+            "'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
+        ),
         (["--listen", "nowhere"], "serve.listen"),
     ],
 )
@@ -405,7 +408,7 @@ def test_what_changes_the_meaning_of_events_is_refused(
         result = command("run", "run.toml", check, *pairs)
         assert (result.code, result.err.count("\n")) == (2, 1), result.err
         assert said in result.err
-        assert "its counts rest on that; got " in result.err
+        assert "its counts depend on it; got " in result.err
         assert "or begin a new store with --store" in result.err
     assert dump() == before
 
@@ -422,7 +425,7 @@ def test_a_change_that_is_killed_leaves_the_store_as_it_was(here: Path, command:
                 *("run", here / "run.toml", "--until-end", *changed),
                 *("--store", here / "streameval.db"),
             ],
-            cwd=Path(__file__).parent.parent,
+            cwd=Path(__file__).parents[1],
             capture_output=True,
             check=False,
         )

@@ -1,4 +1,4 @@
-"""What a command loads before it does anything: its own modules, and no other's."""
+"""Which modules a command imports at its start."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.backend_independent
 
 # Packages of extras, and modules of the standard library that only a run needs.
 OPTIONAL = {

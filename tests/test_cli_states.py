@@ -1,4 +1,4 @@
-"""``--save``, ``merge`` and ``report``: shards print what the whole prints."""
+"""``--save``, ``merge`` and ``report``: merged shards print the result of the whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import random
 from pathlib import Path
 
 import pytest
-from command_runs import Command, in_process, own_process
+
+from tests.command_runs import Command, in_process, own_process
 
 BINARY = ("--y-true", "label", "--score", "score")
 

@@ -1,4 +1,4 @@
-"""``streameval store``: what a store holds, in words, in JSON and as state files."""
+"""``streameval store``: the content of a store in words, in JSON and as state files."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_runs import Command, in_process
 
 import streameval as se
 from streameval.evaluator import load
 from streameval.stream.store import open_store
+from tests.command_runs import Command, in_process
 
 CONFIG = """
 [fields]
@@ -142,7 +142,10 @@ def test_what_is_not_there(command: Command, store: str) -> None:
 def test_a_metric_that_there_is_not(command: Command, store: str) -> None:
     result = command("store", "report", store, "--metrics", "zzz")
     assert (result.code, result.out) == (2, "")
-    assert "no metric is called 'zzz'; `streameval metrics` lists them" in result.err
+    assert (
+        "no metric is called 'zzz'; streameval.metrics.METRICS and `streameval metrics` list"
+        in result.err
+    )
 
 
 def test_a_reason_that_there_is_not(command: Command, store: str) -> None:

@@ -1,4 +1,4 @@
-"""Windows, slices, series and pictures on the command line: what the evaluator gives."""
+"""Windows, slices, series and pictures on the command line equal the evaluator's."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import Command, in_process, own_process
 
 import streameval as se
-from streameval.command_line import batches, feed
+from streameval.command_line import feed
 from streameval.command_line.window_text import parse_slices, parse_window
 from streameval.errors import InputError
+from tests.command_runs import Command, in_process, own_process
 
 Events = list[dict[str, Any]]
 
@@ -131,7 +131,7 @@ def test_batches_of_any_size_keep_the_order_of_the_stream(
     paths = [
         write_jsonl(tmp_path / f"{n}.jsonl", events[n * 100 : n * 100 + 100]) for n in (0, 1, 2)
     ]
-    monkeypatch.setattr(feed, "BatchBuilder", lambda: batches.BatchBuilder(rows_wanted=rows))
+    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
     for text, window, time in WINDOWS:
         state = tmp_path / "state"
         options = (*FIELDS, *time, "--window", text, *SLICES, "--max-slices", "5")
@@ -472,7 +472,7 @@ def test_markdown(run: Command, tmp_path: Path) -> None:
     assert "| country=a\\|b | 1 | 1 |\n" in out
     options = ("--slice", "country", "--max-slices", "2", "--format", "markdown")
     assert (
-        " times an event went into a slice (other), for want of room"
+        " times an event went into a slice (other), as the limit was reached"
         in run("evaluate", path, *PANES, *options).out
     )
 
@@ -489,7 +489,7 @@ def test_a_table_of_very_many_slices_is_cut_and_says_so(run: Command, tmp_path: 
     assert len(every["slices"]["slices"]) == 50
     full = run("evaluate", path, *options, "--max-slices", "10").out
     assert full.endswith(
-        "\n400 times an event went into a slice (other), for want of room: --max-slices\n"
+        "\n400 times an event went into a slice (other), as the limit was reached: --max-slices\n"
     )
 
 
@@ -522,7 +522,7 @@ def test_fading_shows_slices_of_any_support_and_what_came_too_late(
     path = write_jsonl(tmp_path / "a.jsonl", [*events, old])
     options = (*FIELDS, *TIME, "--window", "fading:10m", "--slice", "country")
     result = run("evaluate", path, *options)
-    assert "\n\narrivals: 1 so late that they weigh nothing\n\n" in result.out
+    assert "\n\narrivals: 1 too late to have any weight\n\n" in result.out
     assert "\ncountry=DE" in result.out
     assert "country=DE" not in run("evaluate", path, *options, "--min-support", "1").out
 
@@ -601,8 +601,11 @@ def test_a_metric_of_the_order_of_events(run: Command, tmp_path: Path) -> None:
 
 
 USAGE = [
-    (("--window", "panes:1h"), "expected --time beside a window of event time, got no --time; add"),
-    (("--window", "fading:1h"), "--window: expected --time beside a window of event time"),
+    (
+        ("--window", "panes:1h"),
+        "--window requires --time; add --time FIELD, the field of the event",
+    ),
+    (("--window", "fading:1h"), "--window requires --time"),
     (("--window", "hour"), "--window: expected last:10000, panes:1h, panes:1h/5m,lateness=10m,ret"),
     (("--window", "last"), "got 'last'"),
     (("--window", "last:1h"), "got 'last:1h'"),
@@ -616,17 +619,17 @@ USAGE = [
     (("--window", "panes:1h,retain=1m", *TIME), "expected at least length + lateness, 1h"),
     (("--window", "fading:0"), "--window: expected a number of events from 1 to"),
     (("--window", "fading:6y", *TIME), "--window: expected a duration such as"),
-    (TIME, "--time: expected it beside a window of event time, got none; add --window panes:1h or"),
-    ((*TIME, "--window", "last:5"), "--time: expected it beside a window of event time"),
-    (("--time-unit", "s"), "--time-unit: expected it beside --time, got no --time; add --time"),
+    (TIME, "--time requires a --window of event time; add --window panes:1h or --window fading"),
+    ((*TIME, "--window", "last:5"), "--time requires a --window of event time"),
+    (("--time-unit", "s"), "--time-unit requires --time; add --time FIELD"),
     (("--time-unit", "h"), "Invalid value for '--time-unit'"),
-    (("--series", "f1"), "--series: expected a window of panes, got no --window; add --window pan"),
-    (("--series", "f1", "--window", "last:9"), "--series: expected a window of panes, got another"),
-    (("--plot", "a.png"), "--plot: expected it beside --series, got no --series; add --series"),
-    (("--by", "f1"), "--by: expected it beside --slice, got no --slice; add --slice FIELD"),
-    (("--worst", "1"), "--worst: expected it beside --slice"),
-    (("--min-support", "1"), "--min-support: expected it beside --slice"),
-    (("--max-slices", "1"), "--max-slices: expected it beside --slice"),
+    (("--series", "f1"), "--series requires a --window of panes; add --window panes:1h --time"),
+    (("--series", "f1", "--window", "last:9"), "--series requires a --window of panes"),
+    (("--plot", "a.png"), "--plot requires --series; add --series f1, or another metric"),
+    (("--by", "f1"), "--by requires --slice; add --slice FIELD"),
+    (("--worst", "1"), "--worst requires --slice"),
+    (("--min-support", "1"), "--min-support requires --slice"),
+    (("--max-slices", "1"), "--max-slices requires --slice"),
     (("--slice", "country", "--worst", "0"), "Invalid value for '--worst'"),
     (("--slice", "country,,model"), "--slice: expected fields joined by commas, or by + for a com"),
     (("--slice", "country,country"), "write --slice country,model,country+model"),
@@ -675,7 +678,7 @@ def test_states_that_do_not_have_what_is_asked(run: Command, tmp_path: Path) -> 
         ((plain, "--slice", "model"), "--slice: expected a state with slices, got one without"),
         ((plain, "--worst", "3"), "--worst: expected a state with slices, got one without"),
         ((sliced, "--by", "roc_auc"), "roc_auc is not kept"),
-        ((plain, "--plot", "a.png"), "--plot: expected it beside --series"),
+        ((plain, "--plot", "a.png"), "--plot requires --series"),
     ):
         for command in ("report", "merge"):
             result = run(command, *options)

@@ -1,4 +1,4 @@
-"""ConfusionCounts against a literal oracle, and what it says to wrong input."""
+"""ConfusionCounts against a literal oracle, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run counts has the bits of one evaluator that was fed everything."""
+"""A run's counts have the bits of one evaluator that counted every event."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.errors import StoreError
 from streameval.evaluator import Evaluator
+from streameval.files.event_columns import EventColumns, arguments
 from streameval.stream import state_rows
-from streameval.stream.batch import Batch, Records
+from streameval.stream.batch import Batch
 from streameval.stream.config.settings import FieldSettings
 from streameval.stream.counting import Counting, Refused
-from streameval.stream.event_columns import arguments, coded, events, rows_of
 from streameval.stream.state_rows import StateRows, read_rows
 from streameval.stream.store import Store, open_store
 
@@ -91,7 +91,7 @@ class Bench:
 
     def add(self, partition: str, rows: list[Event]) -> None:
         places = np.arange(len(rows))
-        self.counting.add(partition, Records(columns(rows), places))
+        self.counting.add(partition, EventColumns(columns(rows), places))
 
 
 @contextmanager
@@ -256,7 +256,7 @@ def test_refused_events_are_found_and_counted_in_no_window() -> None:
     )
     with bench(positive="spam") as run:
         places = np.asarray([10 * n for n in range(300)])
-        run.counting.add("a", Records(columns(rows), places), batch)
+        run.counting.add("a", EventColumns(columns(rows), places), batch)
         counted, refused = run.checkpoint()
         assert counted == 296
         assert [one.event.place for one in refused] == [1500, 1510, 2000, 2990]
@@ -372,7 +372,7 @@ def test_a_damaged_row_is_told() -> None:
 
 
 def test_events_as_rows() -> None:
-    rows: list[Mapping[str, Any]] = list(events(columns([GOOD])))
+    rows: list[Mapping[str, Any]] = list(EventColumns(columns([GOOD]), range(1)).events())
     assert rows == [GOOD]
 
 
@@ -419,10 +419,14 @@ def test_a_merge_keeps_the_window_current() -> None:
 def test_coded_columns_are_refused_where_they_stand() -> None:
     """A label that is not among the rows at hand is nobody's fault."""
     rows: dict[str, Any] = {"y_true": ["spam", "ham", "eggs", "spam"], "score": [0.5] * 4}
-    shared = coded(rows)
+    shared = EventColumns(rows, range(4)).coded()
+
+    def some(start: int, stop: int) -> dict[str, Any]:
+        return arguments(shared.take(slice(start, stop)).columns)
+
     evaluator = Evaluator(positive="spam")
-    evaluator.update_many(**arguments(rows_of(shared, 0, 2)))
-    evaluator.update_many(**arguments(rows_of(shared, 3, 4)))
+    evaluator.update_many(**some(0, 2))
+    evaluator.update_many(**some(3, 4))
     with pytest.raises(se.InputError, match=r"y_true\[1\]: .*'eggs'"):
-        evaluator.update_many(**arguments(rows_of(shared, 1, 4)))
+        evaluator.update_many(**some(1, 4))
     assert evaluator.confusion.total == 3

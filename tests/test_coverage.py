@@ -1,4 +1,4 @@
-"""Counts of a join, and the watermark that they are told by."""
+"""Counts of a join, and the watermark that it passes on."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_lateness import JOIN, START, Service, pairs
-from test_runner_join import Partitions
 
 from streameval.stream.join.coverage import Coverage, Delays, SavedCoverage
 from streameval.stream.join.watermark import SavedWatermark, Watermark
+from tests.test_lateness import JOIN, START, Service, pairs
+from tests.test_runner_join import Partitions
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -40,11 +40,11 @@ def test_no_delay_has_no_quantile() -> None:
 def test_cohorts_ripen() -> None:
     coverage = Coverage(HOUR, HOUR)
     coverage.count("p", "predictions", 3)
-    coverage.predicted(np.array([0, 1, 2 * HOUR]))
+    coverage.predicted.add(np.array([0, 1, 2 * HOUR]))
     coverage.count("l", "joined")
     coverage.count("l", "labels")
-    coverage.labelled(np.array([1]))
-    coverage.label_waits(np.array([5, 3 * HOUR]))
+    coverage.labelled.add(np.array([1]))
+    coverage.early.add(np.array([5, 3 * HOUR]))
     young = coverage.to_dict(2 * HOUR - 1)
     assert (young["waiting"], young["expired"], young["orphans"]) == (2, 0, 0)
     assert [cohort["immature"] for cohort in young["cohorts"]] == [True, True]
@@ -66,8 +66,8 @@ def test_coverage_is_of_mature_predictions_alone() -> None:
     coverage = Coverage(2 * HOUR, HOUR)
     none = coverage.to_dict(None)
     assert (none["coverage"], none["coverage_reason"]) == (None, "no prediction is mature yet")
-    coverage.predicted(np.arange(0, 10 * HOUR, HOUR // 10))
-    coverage.labelled(np.arange(0, 4 * HOUR, HOUR // 5))
+    coverage.predicted.add(np.arange(0, 10 * HOUR, HOUR // 10))
+    coverage.labelled.add(np.arange(0, 4 * HOUR, HOUR // 5))
     young = coverage.to_dict(2 * HOUR)
     assert young["coverage"] is None
     assert young["coverage_reason"] == (
@@ -96,10 +96,10 @@ def test_coverage_is_as_counted_by_hand(
     rows: list[tuple[int, bool]], wait: int, cohort: int, watermarks: list[int], keep: int
 ) -> None:
     coverage = Coverage(wait, cohort)
-    coverage.predicted(np.array([time for time, _ in rows], dtype=np.int64))
-    coverage.labelled(np.array([time for time, has in rows if has], dtype=np.int64))
+    coverage.predicted.add(np.array([time for time, _ in rows], dtype=np.int64))
+    coverage.labelled.add(np.array([time for time, has in rows if has], dtype=np.int64))
     for watermark in sorted(watermarks):
-        coverage.settle(watermark, keep)
+        coverage.sum_up(watermark, keep)
         end = (watermark - wait) // cohort * cohort
         span = -(-min(wait, HOUR) // cohort) * cohort
         mature = [has for time, has in rows if end - span <= time < end]
@@ -137,26 +137,26 @@ def test_an_alert_on_coverage_fires_in_an_outage_of_labels(tmp_path: Path) -> No
 
 
 @given(st.integers(0, 2**32))
-def test_settling_changes_no_total(seed: int) -> None:
+def test_summing_up_changes_no_total(seed: int) -> None:
     rng = random.Random(seed)
-    settled, plain = Coverage(HOUR, HOUR), Coverage(HOUR, HOUR)
+    summed, plain = Coverage(HOUR, HOUR), Coverage(HOUR, HOUR)
     watermark = 0
     for _ in range(40):
         watermark += rng.randrange(HOUR)
         times = np.array([watermark - rng.randrange(12 * HOUR) for _ in range(4)])
-        for coverage in (settled, plain):
+        for coverage in (summed, plain):
             coverage.count("p", "predictions", 4)
-            coverage.predicted(times)
+            coverage.predicted.add(times)
             coverage.count("l", "joined", 2)
-            coverage.labelled(times[:2])
-            coverage.label_waits(times)
-            coverage.label_waits(times[:1], -1)
-        settled.settle(watermark, rng.randrange(5) * HOUR)
+            coverage.labelled.add(times[:2])
+            coverage.early.add(times)
+            coverage.early.add(times[:1], -1)
+        summed.sum_up(watermark, rng.randrange(5) * HOUR)
         if rng.random() < 0.2:
-            written = msgspec.json.encode(settled.saved())
-            settled = Coverage(HOUR, HOUR)
-            settled.restore(msgspec.json.decode(written, type=SavedCoverage))
-    told, expected = settled.to_dict(watermark), plain.to_dict(watermark)
+            written = msgspec.json.encode(summed.saved())
+            summed = Coverage(HOUR, HOUR)
+            summed.restore(msgspec.json.decode(written, type=SavedCoverage))
+    told, expected = summed.to_dict(watermark), plain.to_dict(watermark)
     shown = told.pop("cohorts")
     # Those that are over are not shown any more, the others are as they were.
     assert shown == expected.pop("cohorts")[-len(shown) :][: len(shown)]
@@ -167,21 +167,21 @@ def test_settling_changes_no_total(seed: int) -> None:
 def test_one_by_one_is_as_by_columns(moments: list[int], cohort: int) -> None:
     columns, singles = Coverage(1000, cohort), Coverage(1000, cohort)
     for coverage in (columns, singles):
-        coverage.predicted(np.array([5 * cohort]))
-        coverage.settle(10 * cohort, 0)
+        coverage.predicted.add(np.array([5 * cohort]))
+        coverage.sum_up(10 * cohort, 0)
     column = np.array(moments, dtype=np.int64)
     columns.delays.add(column)
-    columns.predicted(column)
-    columns.labelled(column)
-    columns.label_waits(column)
-    columns.label_waits(column[:3], -1)
+    columns.predicted.add(column)
+    columns.labelled.add(column)
+    columns.early.add(column)
+    columns.early.add(column[:3], -1)
     for place, moment in enumerate(moments):
         singles.delays.add_one(moment)
-        singles.predicted_one(moment)
-        singles.labelled_one(moment)
-        singles.label_waits_one(moment)
+        singles.predicted.add_one(moment)
+        singles.labelled.add_one(moment)
+        singles.early.add_one(moment)
         if place < 3:
-            singles.label_waits_one(moment, -1)
+            singles.early.add_one(moment, -1)
     assert singles.to_dict(None) == columns.to_dict(None)
     assert +singles.delays.counts == columns.delays.counts
 
@@ -190,9 +190,9 @@ def test_times_all_over_the_calendar_stay_bounded() -> None:
     coverage = Coverage(HOUR, HOUR)
     for start in range(0, 300_000, 50_000):
         times = np.arange(start, start + 50_000) * HOUR
-        coverage.predicted(times)
+        coverage.predicted.add(times)
         coverage.count("p", "predictions", len(times))
-        coverage.settle(None, 0)
+        coverage.sum_up(None, 0)
     assert len(coverage.saved().predicted) <= 100_000
     assert len(coverage.to_dict(None)["cohorts"]) == 200
     assert coverage.to_dict(None)["predictions"] == 300_000

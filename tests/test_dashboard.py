@@ -72,9 +72,7 @@ class Shown:
         """Wait until the newest snapshot is on the page."""
         newest = self.publisher.current()
         assert newest is not None
-        expect(self.page.locator("html")).to_have_attribute(
-            "data-sequence", str(newest.data["sequence"])
-        )
+        expect(self.page.locator("html")).to_have_attribute("data-sequence", str(newest.sequence))
         return self
 
     def drawn(self, charts: int = 6) -> Shown:
@@ -125,7 +123,7 @@ def sample(**wanted: Any) -> dict[str, Any]:
 def publish(publisher: SamplePublisher, data: dict[str, Any]) -> None:
     """Make it the newest snapshot."""
     before = publisher.current()
-    publisher.publish({**data, "sequence": 1 if before is None else before.data["sequence"] + 1})
+    publisher.publish({**data, "sequence": 1 if before is None else before.sequence + 1})
 
 
 def serve(publisher: SamplePublisher, token: str | None = None, listen: str = "") -> Server:
@@ -467,7 +465,8 @@ def test_a_hundred_classes(show: Show) -> None:
 
 def test_undefined_is_a_dash_with_its_reason_and_never_a_number(show: Show) -> None:
     data = sample(slices=20, undefined=True)
-    data["curves"]["all"]["roc"] = {"reason": "no event of the negative class"}
+    reason = "no event of the negative class"
+    data["curves"]["all"]["roc"] = {"curve": "roc", "reason": reason, "columns": {}}
     data["join"]["delay"].update(p50=None, p95=None, p99=None)
     data["partitions"][0]["lag"] = None
     shown = show(data).open().seen()
@@ -862,7 +861,8 @@ def test_numbers_times_and_strange_texts(show: Show) -> None:
                 cut: t.visible("x".repeat(50), 10),
                 label: ["cat", "5", 5, "", " a", true].map((one) => t.label(one)),
                 plain: t.plain("<b>&lt;</b>"),
-                lag: [t.lag("kafka:b/3", 1), t.lag("http:labels", 4321), t.lag("files:a", null)],
+                lag: [t.lag("records", 1), t.lag("bytes", 4321),
+                    t.lag("bytes", null), t.lag(null, 0)],
                 time: [t.time("2026-03-01T12:05:00Z"), t.time(null), t.time("nonsense")],
             };
         }"""
@@ -877,6 +877,6 @@ def test_numbers_times_and_strange_texts(show: Show) -> None:
         "cut": "x" * 9 + "…",
         "label": ["cat", '"5"', "5", '""', '" a"', "true"],
         "plain": "&lt;b&gt;&amp;lt;&lt;/b&gt;",
-        "lag": ["1 record", "4.3 kB", "–"],
+        "lag": ["1 record", "4.3 kB", "–", "0"],
         "time": ["2026-03-01 12:05:00", "–", "–"],
     }  # fmt: skip

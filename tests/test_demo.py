@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from streameval.demo.flights import DEPARTURES, Flight, departures
+from streameval.demo.flights import DEPARTURES, Flight, Message, departures, messages
 from streameval.demo.replay import Poster, replay
-from streameval.demo.stream import Message, messages
 from streameval.errors import SourceError
+
+pytestmark = pytest.mark.backend_independent
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import pkgutil
+import inspect
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -13,23 +14,51 @@ import streameval
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 ROOT = Path(__file__).parents[1]
-MODULES = [
-    module.name
-    for module in pkgutil.walk_packages(streameval.__path__, "streameval.")
-    if "native_index" not in module.name and not module.name.endswith("__main__")
-]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PACKAGE = Path(streameval.__file__).parent
 
 
-@pytest.mark.parametrize("name", ["streameval", *MODULES])
+def _with_examples(paths: Iterable[Path]) -> list[Path]:
+    return [path for path in paths if ">>> " in path.read_text(encoding="utf-8")]
+
+
+def _dotted(path: Path) -> str:
+    name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+MODULES = [_dotted(path) for path in _with_examples(sorted(PACKAGE.rglob("*.py")))]
+DOCUMENTS = _with_examples([ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+
+
+@pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name: str) -> None:
-    assert doctest.testmod(importlib.import_module(name), optionflags=FLAGS).failed == 0
+    result = doctest.testmod(importlib.import_module(name), optionflags=FLAGS)
+    assert result.failed == 0
+    assert result.attempted > 0
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_documents(path: Path) -> None:
     result = doctest.testfile(str(path), module_relative=False, optionflags=FLAGS)
     assert result.failed == 0
+    assert result.attempted > 0
+
+
+def test_the_examples_of_metrics_are_found() -> None:
+    """Also those of functions that are made from a table, with their docstrings."""
+    functions = [
+        inspect.unwrap(function)
+        for name in streameval.metrics.__all__
+        if inspect.isfunction(function := getattr(streameval.metrics, name))
+    ]
+    modules = {inspect.getmodule(function) for function in functions}
+    found = {
+        test.name
+        for module in modules
+        for test in doctest.DocTestFinder().find(module)
+        if test.examples
+    }
+    assert {f"{each.__module__}.{each.__name__}" for each in functions} - found == set()
 
 
 def test_the_public_names_have_examples() -> None:

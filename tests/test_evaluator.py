@@ -1,4 +1,4 @@
-"""The evaluator as its users meet it: values, reasons, refusals, files."""
+"""The evaluator's public interface: values, reasons, errors, files."""
 
 from __future__ import annotations
 
@@ -415,8 +415,9 @@ def test_save_and_load(tmp_path: Path) -> None:
 
 
 def test_errors_and_undefined_values_survive_pickling() -> None:
-    error = se.InputError("score", expected="a", got="b", position=3, remedy="c")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+    error = se.InputError("score", expected="a", got="b", remedy="c", remedy_code="d").at(3)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.remedy_code) == (str(error), "d")
     for option in (
         OptionError.requires("--worst", "--slice", remedy="add --slice FIELD"),
         OptionError.conflicts("--proba", "--score"),

@@ -27,6 +27,8 @@ from streameval.event_time import (
     iso_time,
 )
 
+pytestmark = pytest.mark.backend_independent
+
 NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
 MICRO = int(NOON.timestamp()) * 1_000_000
 

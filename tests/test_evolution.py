@@ -30,10 +30,10 @@ from streameval.stream.config.settings import (
     WindowSettings,
 )
 from streameval.stream.evolution import evolution_of
-from streameval.stream.join.open_join import open_join
-from streameval.stream.published import Publisher
+from streameval.stream.join.label_join import open_join
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
+from streameval.stream.snapshot import Publisher
 from streameval.stream.state_rows import merged_windows
 from streameval.stream.store import Store, open_store
 from streameval.tally import Plan, Tally
@@ -589,13 +589,13 @@ def test_answers_say_since_when_a_part_holds_events(tmp_path: Path) -> None:
         join = open_join(now, store, time.monotonic, wall_time)
         runner = Runner(now, store, decoder, publisher, join=join)
         runner.run([Lists(lists, runner.positions, rng, 0)])
-        published = publisher.current()
+        published = msgspec.to_builtins(publisher.current())
     assert published is not None
     since = "2023-11-14T22:13:20.000001Z"
-    specs = [window["spec"] for window in published.data["windows"]]
+    specs = [window["spec"] for window in published["windows"]]
     assert specs == [f"all events, slice country since {since}", f"all events, since {since}"]
-    reports = published.data["reports"]
+    reports = published["reports"]
     assert reports["all"]["slices_since"] == {"country": since}
     assert reports["day"]["since"] == since
     assert [reports[name]["metrics"]["accuracy"]["support"] for name in ("all", "day")] == [2, 1]
-    assert [row["support"] for row in published.data["slices"]["all"]] == [1]
+    assert [row["support"] for row in published["slices"]["all"]] == [1]

@@ -1,4 +1,4 @@
-"""Fading: weights by age, late events, taking back, years, bits that follow from the events."""
+"""Fading: weights by age, late events, reverts, years, bits that depend on the events only."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from window_model import Item, batches, binary_stream, class_stream, columns, plain
 
 import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.windows.fading import EPOCHS, units, units_many
+from tests.window_model import Item, batches, binary_stream, class_stream, columns, plain
 
 
 def opened(half_life: Any = "1h", **options: Any) -> se.Evaluator:
@@ -131,7 +131,7 @@ def test_reverts_are_exact(task: str) -> None:
         ev.revert(items[1].y_true, **(
             {"score": 0.987} if task == "binary" else {"proba": {"zebra": 1.0}, "y_pred": "a"}
         ), event_time=items[1].time)  # fmt: skip
-    with pytest.raises(InputError, match="one that never came or has faded out"):
+    with pytest.raises(InputError, match="one that was not counted or has faded out"):
         ev.revert(**{**items[1].arguments(timed=True), "event_time": 5})
     assert ev.to_bytes() == before
     by_count = opened(10, task=task)

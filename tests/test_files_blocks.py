@@ -1,4 +1,4 @@
-"""Lines cut out of byte streams: none lost, none held that is too long."""
+"""Lines cut from byte streams: none lost, none kept that is too long."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.files.blocks import Block, line_blocks
+
+pytestmark = pytest.mark.backend_independent
 
 
 def oracle(data: bytes, limit: int) -> list[tuple[int, bytes | int]]:

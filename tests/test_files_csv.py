@@ -16,6 +16,8 @@ from streameval.files.chunk import BadRecord, Chunk, Wanted
 from streameval.files.csv_table import LabelTypes, read_csv
 from streameval.files.label_text import LabelType, label_from_text, likely_type
 
+pytestmark = pytest.mark.backend_independent
+
 LABEL = Wanted("label", "label")
 SCORE = Wanted("score", "number")
 
@@ -27,11 +29,11 @@ def read(data: bytes | str, *wanted: Wanted, label_type: LabelType | None = None
 
 
 def values(chunks: list[Chunk], path: str) -> list[Any]:
-    return [value for chunk in chunks for value in list(chunk.columns[path])]
+    return [value for chunk in chunks for value in list(chunk.events.columns[path])]
 
 
 def lines(chunks: list[Chunk]) -> list[int]:
-    return [int(line) for chunk in chunks for line in chunk.lines]
+    return [int(line) for chunk in chunks for line in chunk.events.places]
 
 
 def bad(chunks: list[Chunk]) -> list[BadRecord]:
@@ -55,7 +57,7 @@ def test_what_is_one_table(data: str) -> None:
     assert not bad(chunks)
     assert values(chunks, "label") == [1, 0]
     assert values(chunks, "score") == [0.5, 2.0]
-    assert chunks[0].columns["label"].dtype == np.int64
+    assert chunks[0].events.columns["label"].dtype == np.int64
 
 
 def test_lines_are_those_where_rows_begin() -> None:
@@ -77,7 +79,7 @@ def test_lines_are_right_when_a_quote_comes_late() -> None:
     data = "label,x,score\n" + plain + '1,"q\nr",1\n1,s,bad\n' + plain
     chunks = read(data)
     assert [record.line for record in bad(chunks)] == [400_004]
-    assert sum(chunk.rows for chunk in chunks) == 800_001
+    assert sum(chunk.events.rows for chunk in chunks) == 800_001
     assert lines(chunks)[-1] == 800_004
 
 
@@ -170,8 +172,8 @@ def test_bytes_that_are_not_utf8_and_a_line_of_ten_megabytes() -> None:
 
 
 def test_a_header_alone_is_no_record() -> None:
-    assert sum(chunk.rows for chunk in read("label,score\n")) == 0
-    assert sum(chunk.rows for chunk in read("label,score")) == 0
+    assert sum(chunk.events.rows for chunk in read("label,score\n")) == 0
+    assert sum(chunk.events.rows for chunk in read("label,score")) == 0
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""JSON lines: what is read, and what is said of what cannot be."""
+"""JSON lines: what is read, and the errors of the rest."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from streameval.errors import InputError
 from streameval.files.chunk import BadRecord, Chunk, Kind, Wanted
 from streameval.files.jsonl import read_jsonl
 
+pytestmark = pytest.mark.backend_independent
+
 LABEL = Wanted("label", "label")
 SCORE = Wanted("score", "number")
 
@@ -25,11 +27,11 @@ def read(data: bytes | str, *wanted: Wanted) -> list[Chunk]:
 
 
 def values(chunks: list[Chunk], path: str) -> list[Any]:
-    return [value for chunk in chunks for value in list(chunk.columns[path])]
+    return [value for chunk in chunks for value in list(chunk.events.columns[path])]
 
 
 def lines(chunks: list[Chunk]) -> list[int]:
-    return [int(line) for chunk in chunks for line in chunk.lines]
+    return [int(line) for chunk in chunks for line in chunk.events.places]
 
 
 def bad(chunks: list[Chunk]) -> list[BadRecord]:
@@ -38,21 +40,21 @@ def bad(chunks: list[Chunk]) -> list[BadRecord]:
 
 def test_columns_are_arrays_of_the_narrowest_type() -> None:
     (chunk,) = read('{"label": 1, "score": 0.5}\n{"label": 0, "score": 1}\n')
-    assert chunk.columns["label"].dtype == np.int64
-    assert chunk.columns["score"].dtype == np.float64
-    assert chunk.lines == range(1, 3)
-    assert read('{"label": true, "score": 1}')[0].columns["label"].dtype == np.bool_
+    assert chunk.events.columns["label"].dtype == np.int64
+    assert chunk.events.columns["score"].dtype == np.float64
+    assert chunk.events.places == range(1, 3)
+    assert read('{"label": true, "score": 1}')[0].events.columns["label"].dtype == np.bool_
 
 
 def test_equal_texts_are_one_object() -> None:
     (chunk,) = read('{"label": "spam", "score": 0.5}\n' * 3)
-    assert chunk.columns["label"] == ["spam"] * 3
-    assert len({id(label) for label in chunk.columns["label"]}) == 1
+    assert chunk.events.columns["label"] == ["spam"] * 3
+    assert len({id(label) for label in chunk.events.columns["label"]}) == 1
 
 
 def test_a_number_and_a_text_stay_apart() -> None:
     (chunk,) = read('{"label": "1", "score": 0}\n{"label": 1, "score": 0}\n')
-    assert chunk.columns["label"] == ["1", 1]
+    assert chunk.events.columns["label"] == ["1", 1]
 
 
 @pytest.mark.parametrize(
@@ -105,12 +107,12 @@ def test_paths_that_clash_are_refused(wanted: tuple[Wanted, ...]) -> None:
 def test_probabilities_of_the_same_labels_are_columns() -> None:
     wanted = Wanted("p", "probabilities")
     (chunk,) = read('{"p": {"a": 0.25, "b": 0.75}}\n{"p": {"a": 1, "b": 0}}\n', wanted)
-    assert {k: v.tolist() for k, v in chunk.columns["p"].items()} == {
+    assert {k: v.tolist() for k, v in chunk.events.columns["p"].items()} == {
         "a": [0.25, 1.0],
         "b": [0.75, 0.0],
     }
     (chunk,) = read('{"p": {"a": 1}}\n{"p": {"b": 1}}\n', wanted)
-    assert chunk.columns["p"] == [{"a": 1.0}, {"b": 1.0}]
+    assert chunk.events.columns["p"] == [{"a": 1.0}, {"b": 1.0}]
 
 
 FAULTS: list[tuple[str, Kind, str]] = [

@@ -1,4 +1,4 @@
-"""Parquet files, by way of pyarrow."""
+"""Parquet files, read with pyarrow."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import pytest
 from streameval.errors import InputError, MissingExtraError
 from streameval.files.chunk import BadRecord, Chunk, Wanted
 from streameval.files.parquet import read_parquet
+
+pytestmark = pytest.mark.backend_independent
 
 arrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -47,8 +49,8 @@ def bad(chunks: list[Chunk]) -> list[BadRecord]:
 )
 def test_label_columns(tmp_path: Path, values: Any, labels: list[Any]) -> None:
     (chunk,) = read(written(tmp_path, {"y": values}), Wanted("y", "label"))
-    assert list(chunk.columns["y"]) == labels
-    assert chunk.lines == range(1, len(labels) + 1)
+    assert list(chunk.events.columns["y"]) == labels
+    assert chunk.events.places == range(1, len(labels) + 1)
 
 
 @pytest.mark.parametrize("type_name", ["float16", "float32", "float64", "int8", "decimal"])
@@ -56,8 +58,8 @@ def test_number_columns(tmp_path: Path, type_name: str) -> None:
     kind = arrow.decimal128(5, 1) if type_name == "decimal" else getattr(arrow, type_name)()
     values = arrow.array([1, 2]).cast(arrow.float64()).cast(kind)
     (chunk,) = read(written(tmp_path, {"s": values}), Wanted("s", "number"))
-    assert chunk.columns["s"].dtype == np.float64
-    assert chunk.columns["s"].tolist() == [1.0, 2.0]
+    assert chunk.events.columns["s"].dtype == np.float64
+    assert chunk.events.columns["s"].tolist() == [1.0, 2.0]
 
 
 def test_many_row_groups_are_read_in_steps(tmp_path: Path) -> None:
@@ -65,8 +67,8 @@ def test_many_row_groups_are_read_in_steps(tmp_path: Path) -> None:
     path = written(tmp_path, {"s": scores}, row_group_size=30_000)
     chunks = read(path, Wanted("s", "number"))
     assert len(chunks) > 3
-    assert np.array_equal(np.concatenate([chunk.columns["s"] for chunk in chunks]), scores)
-    assert [n for chunk in chunks for n in chunk.lines] == list(range(1, 200_001))
+    assert np.array_equal(np.concatenate([chunk.events.columns["s"] for chunk in chunks]), scores)
+    assert [n for chunk in chunks for n in chunk.events.places] == list(range(1, 200_001))
 
 
 def test_gaps_and_numbers_that_are_none(tmp_path: Path) -> None:
@@ -82,14 +84,14 @@ def test_gaps_and_numbers_that_are_none(tmp_path: Path) -> None:
         "a.parquet:5: y: expected a label (text, an integer or true/false), got null",
     ]
     assert sum(chunk.bad.count for chunk in chunks) == 4
-    assert chunks[0].columns["y"] == ["a", "d"]
-    assert chunks[0].lines.tolist() == [1, 6]
+    assert chunks[0].events.columns["y"] == ["a", "d"]
+    assert chunks[0].events.places.tolist() == [1, 6]
 
 
 def test_weights(tmp_path: Path) -> None:
     chunks = read(written(tmp_path, {"w": [1, 0, -3, 2**60, 2]}), Wanted("w", "weight"))
     assert [record.line for record in bad(chunks)] == [2, 3, 4]
-    assert chunks[0].columns["w"].tolist() == [1.0, 2.0]
+    assert chunks[0].events.columns["w"].tolist() == [1.0, 2.0]
 
 
 def test_a_dot_goes_into_structs_unless_a_column_has_the_name(tmp_path: Path) -> None:
@@ -103,8 +105,8 @@ def test_a_dot_goes_into_structs_unless_a_column_has_the_name(tmp_path: Path) ->
         (2, "m.deep.s", "null"),
         (3, "m.deep.s", "null"),
     ]
-    assert chunks[0].columns["m.deep.s"].tolist() == [1.0]
-    assert chunks[0].columns["m.y"] == ["x"]
+    assert chunks[0].events.columns["m.deep.s"].tolist() == [1.0]
+    assert chunks[0].events.columns["m.y"] == ["x"]
 
 
 def test_probabilities_as_struct_and_as_map(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_probabilities_as_struct_and_as_map(tmp_path: Path) -> None:
     path = written(tmp_path, columns)
     for name in columns:
         (chunk,) = read(path, Wanted(name, "probabilities"))
-        found = {label: shares.tolist() for label, shares in chunk.columns[name].items()}
+        found = {label: shares.tolist() for label, shares in chunk.events.columns[name].items()}
         assert found == {"a": [0.25, 1.0], "b": [0.75, 0.0]}
 
 
@@ -172,7 +174,7 @@ import sys
 from streameval.files.chunk import Wanted
 from streameval.files.parquet import read_parquet
 wanted = [Wanted("y", "label"), Wanted("s", "number"), Wanted("t", "label")]
-rows = sum(chunk.rows for chunk in read_parquet(open({str(path)!r}, "rb"), "a", wanted))
+rows = sum(chunk.events.rows for chunk in read_parquet(open({str(path)!r}, "rb"), "a", wanted))
 sys.exit(rows != 2 or "pandas" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,12 +13,14 @@ from streameval.files.chunk import Wanted
 from streameval.files.csv_table import LabelTypes
 from streameval.files.sources import Source, find_paths, find_sources, read_source
 
+pytestmark = pytest.mark.backend_independent
+
 WANTED = [Wanted("y", "label")]
 
 
 def labels(source: Source, stdin: bytes = b"") -> list[object]:
     chunks = read_source(source, WANTED, LabelTypes(), io.BytesIO(stdin))
-    return [label for chunk in chunks for label in list(chunk.columns["y"])]
+    return [label for chunk in chunks for label in list(chunk.events.columns["y"])]
 
 
 @pytest.fixture
@@ -118,7 +120,7 @@ def test_parquet_from_a_pipe(tmp_path: Path) -> None:
     parquet.write_table(arrow.table({"y": ["a", "b"]}), path)
     source = Source("-", "parquet")
     (chunk,) = read_source(source, WANTED, LabelTypes(), Pipe(path.read_bytes()))
-    assert chunk.columns["y"] == ["a", "b"]
+    assert chunk.events.columns["y"] == ["a", "b"]
     assert chunk.source == "<stdin>"
 
 

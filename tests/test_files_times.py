@@ -1,4 +1,4 @@
-"""Columns of event times: whatever their shape, what the evaluator takes them for."""
+"""Columns of event times of any form are read as the evaluator reads single ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streameval.errors import InputError
 from streameval.event_time import event_time
-from streameval.files.times import number_or_text, time_column, time_fault
+from streameval.files.times import number_or_text, time_column, time_error
 
 MOMENTS = st.datetimes(
     datetime(1, 1, 3),
@@ -65,7 +65,7 @@ def test_what_is_nearly_a_time_is_judged_as_the_evaluator_does(text: str, unit: 
     else:
         assert wrong is not None
         assert wrong.tolist() == [False, True]
-        assert time_fault(text, unit)[0] == expected
+        assert time_error(text, unit).got == expected
 
 
 def test_an_offset_is_not_lost() -> None:

@@ -1,4 +1,4 @@
-"""Order-free sums: the logarithm, units of 2**-60, and exact sums of any floats."""
+"""Order-independent sums: the logarithm, units of 2**-60, and exact sums of any floats."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Frozen tallies thaw to what they were."""
+"""Frozen states thaw to equal ones."""
 
 from __future__ import annotations
 
 import pytest
-from laws import assert_same
-from window_model import Item, binary_stream, class_stream
 
 from streameval.tally import Plan, Tally
 from streameval.windows.time_buckets import freeze, thaw
+from tests.laws import assert_same
+from tests.window_model import Item, binary_stream, class_stream
 
 
 def fed(task: str, items: list[Item], weight: float) -> Tally:

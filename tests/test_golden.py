@@ -1,10 +1,9 @@
-"""The worked examples: every value of them, by every path that gives it."""
+"""The worked examples: each of their values, by every code path."""
 
 from __future__ import annotations
 
 import math
 
-import golden_cases as golden
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from streameval import metrics
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.moments import ScoreMoments
 from streameval.states.score_index import ScoreIndex
+from tests import golden_cases as golden
 
 LABEL_VALUES = [(case, name) for case in golden.LABEL_CASES for name in case.values]
 CLASS_VALUES = [(case, name) for case in golden.LABEL_CASES for name in case.per_class]

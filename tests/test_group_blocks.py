@@ -1,4 +1,4 @@
-"""Groups read a block at a time are those of groups(), whichever way and however they are cut."""
+"""Groups read in blocks equal groups(), in both directions and with any block size."""
 
 from __future__ import annotations
 

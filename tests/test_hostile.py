@@ -1,4 +1,4 @@
-"""Ten thousand records that cannot be counted, from every source: each is refused, nothing else."""
+"""Ten thousand records that cannot be counted, from every source: each is refused, alone."""
 
 from __future__ import annotations
 
@@ -110,6 +110,7 @@ def _is_text(line: bytes) -> bool:
     return True
 
 
+@pytest.mark.broker
 def test_in_a_topic(tmp_path: Path) -> None:
     values = list(hostile(4, 3_000, oversized=0))
     with running_broker() as broker:

@@ -1,4 +1,4 @@
-"""What was answered is there after any crash, once, in order."""
+"""Acknowledged posts survive any crash, once and in order."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ from streameval.stream.sources.inbox import (
     segments,
     sound_end,
 )
+
+pytestmark = pytest.mark.backend_independent
 
 OPENED: list[Inbox | InboxSource] = []
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = [pytest.mark.slow, pytest.mark.backend_independent]
+
 ROOT = Path(__file__).parents[1]
 
 _PROGRAM = """
@@ -51,6 +53,12 @@ def copy_of_the_source(folder: Path) -> Path:
     return folder
 
 
+def _no_compiler() -> bool:
+    names = [os.environ.get("CXX", "c++").split()[0], "c++", "g++", "clang++"]
+    return sys.platform != "win32" and not any(map(shutil.which, names))
+
+
+@pytest.mark.skipif(_no_compiler(), reason="NOT TESTED: a compiled wheel: no C++ compiler here")
 def test_source_distribution_to_wheel_to_a_fresh_environment(tmp_path: Path) -> None:
     source = copy_of_the_source(tmp_path)
     build = "import setuptools.build_meta as backend; print(backend.build_sdist('dist'))"

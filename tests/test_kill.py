@@ -13,7 +13,13 @@ from tests.kill_outcome import differences
 from tests.kill_runs import SOURCES, kill_runs
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(source, marks=[pytest.mark.broker] if source == "kafka" else [])
+        for source in SOURCES
+    ],
+)
 def test_a_run_that_is_killed_loses_nothing_and_counts_nothing_twice(
     source: str, tmp_path: Path
 ) -> None:

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from window_model import batches, binary_stream, class_stream, columns, plain
 
 import streameval as se
 from streameval.errors import InputError, StateError
+from tests.window_model import batches, binary_stream, class_stream, columns, plain
 
 
 def fed(n: int, items: list[Any], **options: Any) -> se.Evaluator:

@@ -1,33 +1,35 @@
-"""A clock that is ahead of time: neither the join nor a window loses what comes after it."""
+"""A clock that is ahead of time: neither the join nor a window loses later records."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
-from command_runs import Command, in_process
 from hypothesis import given
 from hypothesis import strategies as st
-from test_runner_join import Lists, Partitions
 
 from streameval.event_time import iso_time
 from streameval.serve.readiness import Readiness
 from streameval.stream.config.evaluators import fingerprint
 from streameval.stream.config.load import settings_from_text
 from streameval.stream.config.settings import ServeSettings
-from streameval.stream.join.open_join import open_join
-from streameval.stream.join.saved_join import SavedJoin
+from streameval.stream.join.counts import SavedJoin
+from streameval.stream.join.label_join import open_join
 from streameval.stream.join.watermark import Watermark
-from streameval.stream.lateness import LateShare
-from streameval.stream.published import Publisher
+from streameval.stream.lateness import LateLog, LateShare
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
+from streameval.stream.snapshot import Publisher, Snapshot
 from streameval.stream.store import open_store
+from tests.command_runs import Command, in_process
+from tests.test_runner_join import Lists, Partitions
 
 MINUTE = 60_000_000
 HOUR = 60 * MINUTE
@@ -79,10 +81,13 @@ class Service:
             runner.run([Lists(lists, runner.positions, InTurn(), 0)])  # type: ignore[arg-type]
         current = publisher.current()
         assert current is not None
-        return current.data
+        data: dict[str, Any] = msgspec.to_builtins(current)
+        return data
 
     def reasons(self, data: Mapping[str, Any]) -> list[str]:
-        return Readiness(ServeSettings()).reasons(data, self.clocks.now() / 1e6)
+        snapshot = msgspec.convert(data, Snapshot)
+        found = Readiness(ServeSettings()).reasons(snapshot, self.clocks.now() / 1e6)
+        return [reason.text for reason in found]
 
 
 class InTurn:
@@ -302,3 +307,16 @@ def test_a_share_is_of_the_recent_records(steps: list[tuple[int, float]]) -> Non
     assert share.is_most
     share.add(20_000, 0)
     assert not share.is_most
+
+
+def test_each_change_of_lateness_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    shares = {"the join": LateShare(), "window all": LateShare()}
+    log = LateLog()
+    seen = []
+    for records, late in ((100, 60), (100, 90), (1000, 0), (100, 0)):
+        shares["the join"].add(records, late)
+        caplog.clear()
+        log.log(shares)
+        seen.append([record.getMessage().split(":")[0] for record in caplog.records])
+    assert seen == [["the join"], [], ["the join"], []]

@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from laws import LAWS, StateSpec, assert_near, assert_portable, assert_same, check_law, columns
 
 from streameval.errors import InputError, StateError
 from streameval.states.confusion import ConfusionCounts
+from tests.laws import (
+    LAWS,
+    StateSpec,
+    assert_near,
+    assert_portable,
+    assert_same,
+    check_law,
+    columns,
+)
 
 WORDS = st.sampled_from(["ham", "spam", "Ham", "", "été", "\U0001f600", np.str_("spam")])
 NUMBERS = st.sampled_from([0, 1, True, 1.0, np.int64(1), np.float32(2), -3, 2**40, 10**30])

@@ -1,4 +1,4 @@
-"""Tallies and evaluators keep the laws of the states they are made of."""
+"""State sets and evaluators keep the laws of the states."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from laws import LAWS, StateSpec, assert_near, assert_same, check_law, columns
 
 import streameval as se
 from streameval.evaluator import Evaluator
 from streameval.tally import Plan, Tally
+from tests.laws import LAWS, StateSpec, assert_near, assert_same, check_law, columns
 
 LABELS = ["ham", "spam"]
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 0.5000001, 0.75, 1.0, -3.5, 2.0])

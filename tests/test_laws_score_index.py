@@ -6,10 +6,10 @@ import math
 
 import pytest
 from hypothesis import strategies as st
-from laws import LAWS, StateSpec, check_law, columns
 
 from streameval.states import ranked_weights, score_queue, sorted_runs
 from streameval.states.portable_index import PortableScoreIndex
+from tests.laws import LAWS, StateSpec, check_law, columns
 
 HALF = 0.5
 # Few enough to tie often; neighbours in the last bit, subnormals and both ends.

@@ -1,4 +1,4 @@
-"""The laws of all states, for the four that are sums over probabilities and scores."""
+"""The laws of all states, for the four sums over probabilities and scores."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from laws import LAWS, StateSpec, assert_near, check_law, columns
 
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
+from tests.laws import LAWS, StateSpec, assert_near, check_law, columns
 
 WEIGHTS = st.one_of(st.just(1), st.integers(1, 4), st.integers(1, 2**53))
 FLOAT_WEIGHTS = st.sampled_from([0.5, 1.5, 0.25, 2, 1, 3.75])

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import label_oracle as oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval import metrics
 from streameval.errors import MetricError
+from streameval.metrics import class_metrics
+from streameval.metrics.averages import Rule, averaged
 from streameval.metrics.undefined import reason_of
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.succession import Succession
+from tests import label_oracle as oracle
 
 LABELS = st.sampled_from([0, 1, 2, 5])
 EVENTS = st.lists(st.tuples(LABELS, LABELS, st.integers(1, 3)), max_size=12)
@@ -66,6 +68,30 @@ def test_averages(name, how, events, undefined):
     if row is not None:
         same = row.function(counted(events), undefined=undefined)
         assert same == value or (math.isnan(same) and math.isnan(value))
+
+
+RULES = [value for value in vars(class_metrics).values() if isinstance(value, Rule)]
+FAST = [(rule, how) for rule in RULES for how in rule.fast]
+WEIGHTED = st.tuples(LABELS, LABELS, st.sampled_from([1, 2, 0.1, 1e-18]))
+
+
+@pytest.mark.parametrize(("rule", "how"), FAST, ids=[f"{rule.name}-{how}" for rule, how in FAST])
+@settings(max_examples=40, deadline=None)
+@given(
+    events=st.lists(WEIGHTED, max_size=8), declared=st.booleans(), undefined=UNDEFINED, whole=...
+)
+def test_an_average_with_a_function_of_its_own_has_the_same_value(
+    rule, how, events, declared, undefined, whole: bool
+):
+    counts = ConfusionCounts([0, 1, 2, 5] if declared else None)
+    for y_true, y_pred, weight in events:
+        counts.update(y_true, y_pred, 1 if whole else weight)
+    value = averaged(rule, counts, how, None, undefined)
+    own = rule.fast[how](counts, undefined=undefined)
+    if counts.exact:
+        assert (repr(own), reason_of(own)) == (repr(value), reason_of(value))
+    else:
+        assert own == pytest.approx(value, rel=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize("name", oracle.WHOLE_METRICS)

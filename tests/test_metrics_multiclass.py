@@ -23,7 +23,7 @@ from streameval.metrics.multiclass import (
     roc_auc_pairs,
 )
 from streameval.metrics.probability import top_k_accuracy
-from streameval.metrics.score_rows import SCORE_ROWS
+from streameval.metrics.registry import ROWS
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 
@@ -131,7 +131,7 @@ def test_neither_order_nor_merging_changes_a_bit(events: Events, random: Any) ->
         if part:
             merged.merge(scores_of(*zip(*part, strict=True)))
     whole = scores_of(*events)
-    for row in SCORE_ROWS:
+    for row in ROWS:
         if row.state == "class_scores":
             assert repr(row.function(merged)) == repr(row.function(whole))
 
@@ -142,7 +142,7 @@ def test_fractional_weights_only_scale(events: Events) -> None:
     y_true, matrix, weight = events
     whole = scores_of(*events)
     scaled = scores_of(y_true, matrix, [w * 0.3 for w in weight])
-    for row in SCORE_ROWS:
+    for row in ROWS:
         if row.state == "class_scores":
             assert row.function(scaled) == pytest.approx(row.function(whole), rel=1e-9)
             assert row.function(scaled, undefined=0.0) == pytest.approx(
@@ -154,7 +154,7 @@ def test_products_pass_int64_unharmed() -> None:
     matrix = np.array([[0.5, 0.25, 0.25], [0.5, 0.25, 0.25], [0.25, 0.25, 0.5], [0, 1, 0]])
     y_true = ["ant", "bee", "cow", "bee"]
     small, huge = scores_of(y_true, matrix), scores_of(y_true, matrix, [2**42] * 4)
-    for row in SCORE_ROWS:
+    for row in ROWS:
         if row.state == "class_scores":
             assert row.function(huge) == row.function(small)
 

@@ -1,4 +1,4 @@
-"""Values that do not exist: nan with the right reason, in every metric and path."""
+"""Undefined values: nan with the right reason, in every metric and path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A full disk and a busy store: a run ends in words or waits, and nothing is lost."""
+"""A full disk and a busy store: a run ends with an error or waits, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from window_model import Item, Model, batches, binary_stream, class_stream, columns, plain
 
 import streameval as se
 from streameval.errors import InputError, MetricError
+from tests.window_model import Item, Model, batches, binary_stream, class_stream, columns, plain
 
 HOUR = 1_700_002_800  # a whole hour
 
@@ -241,7 +241,7 @@ def test_what_is_no_window(arguments: tuple[Any, ...], message: str) -> None:
 
 @pytest.mark.parametrize("window", [se.Panes("1h"), se.Fading("1h"), se.Fading(100)])
 def test_no_order_no_kappa_temporal(window: Any) -> None:
-    message = r"temporal: expected a window that knows the order of its events: Last\(n\), or none"
+    message = r"temporal: expected a window that keeps the order of events: Last\(n\), or none"
     with pytest.raises(InputError, match=message):
         se.Evaluator(window=window, temporal=True)
     with pytest.raises(InputError, match=message):
@@ -257,6 +257,7 @@ def test_times_at_the_ends_of_the_calendar() -> None:
     assert ev["accuracy"] == 1.0
 
 
+@pytest.mark.slow
 def test_many_slices_of_many_panes_take_little_memory() -> None:
     # A tenth of each of 10,000 slices and 288 panes; benchmarks/windows.py has all of it.
     root = Path(__file__).parents[1]

@@ -1,4 +1,4 @@
-"""What is kept does not depend on where inside the newest pane time has come to."""
+"""Which panes are kept does not depend on the position of the clock in the newest pane."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When time moves on to the next pane, a window follows what has left it and what has entered."""
+"""When time advances to the next pane, a window adds and evicts panes exactly."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import assert_same
 
 import streameval as se
 from streameval.tally import Plan, Tally
 from streameval.windows import time_buckets
+from tests.laws import assert_same
 
 PLANS = [
     Plan.everything("binary"),
@@ -77,6 +77,7 @@ ASKED = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(
     seed=st.integers(0, 2**32 - 1),

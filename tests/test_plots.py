@@ -1,4 +1,4 @@
-"""Pictures: every curve and format, hostile text, gaps, nothing left behind."""
+"""Pictures: every curve and format, hostile text, gaps, no leaked figures."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ pytest.importorskip("sklearn")
 from matplotlib.figure import Figure
 
 from streameval import plots
+
+pytestmark = [pytest.mark.slow, pytest.mark.backend_independent]
 
 ENDINGS = [".png", ".svg", ".pdf", ".html"]
 

@@ -1,4 +1,4 @@
-"""Two sources read as one, in the order that lets the fewest labels wait."""
+"""Two sources read as one, in the order in which the fewest labels wait."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.batch import Batch, Kind, LagUnit, PartitionStatus, Position
 from streameval.stream.sources.turns import PredictionsFirst
+
+pytestmark = pytest.mark.backend_independent
 
 
 class Sizes:
@@ -42,6 +44,10 @@ class Sizes:
         self.closed = True
         if self.kind == "predictions":
             raise OSError("no longer there")
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        return "records"
 
     @property
     def finished(self) -> bool:

@@ -1,4 +1,4 @@
-"""The parts below the score index, against literal loops and numpy's own search."""
+"""The parts of the score index, against literal loops and numpy's own search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's tour is real: its commands are run and their output compared."""
+"""The README's commands run and print what it shows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.backend_independent
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -40,6 +42,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_tour(place: Path) -> None:
     shown = [step for block in BLOCKS for step in steps(block) if not step[0].startswith("make ")]
     assert len(shown) >= 4

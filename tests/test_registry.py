@@ -9,7 +9,10 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from metric_laws import (
+
+from streameval.metrics.metric import BOTH, Metric
+from streameval.metrics.undefined import Undefined, reason_of
+from tests.metric_laws import (
     LAWS,
     TABLE,
     applies,
@@ -20,9 +23,6 @@ from metric_laws import (
     states_of,
     to_the_bit,
 )
-
-from streameval.metrics.metric import BOTH, Metric
-from streameval.metrics.undefined import Undefined, reason_of
 
 TASKS = sorted(BOTH)
 CASES = cases()

@@ -1,21 +1,24 @@
-"""The registry itself: whole rows, names that are found, errors that say what to ask."""
+"""The registry itself: complete rows, names that are found, errors that name alternatives."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import math
+import pickle
 import re
 from pathlib import Path
 
 import pytest
-from metric_laws import states_of
 
 from streameval import metrics
 from streameval.errors import MetricError
 from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
+from streameval.metrics.curves import SERVED_CURVES
 from streameval.metrics.metric import BOTH, DIRECTIONS
+from streameval.metrics.registry import USUAL_METRICS
 from streameval.states.registry import STATES
+from tests.metric_laws import states_of
 
 TASKS = sorted(BOTH)
 
@@ -67,6 +70,51 @@ def test_reports_show_a_dozen():
     assert common | {"f1_macro", "roc_auc_ovr"} <= set(shown["multiclass"])
 
 
+@pytest.mark.parametrize("use", USUAL_METRICS, ids="-".join)
+def test_usual_metrics_are_rows_in_the_order_of_reports(use):
+    names = USUAL_METRICS[use]
+    assert list(names) == [row.name for row in ROWS if use[1] in row.tasks and row.name in names]
+
+
+def test_each_use_of_usual_metrics_serves_both_tasks():
+    uses = {use for use, _ in USUAL_METRICS}
+    assert set(USUAL_METRICS) == {(use, task) for use in uses for task in TASKS}
+
+
+CLASS_FUNCTIONS = [
+    getattr(metrics, row.name)
+    for row in ROWS
+    if row.needs_positive and row.state == "confusion" and row.name != "support"
+]
+
+
+@pytest.mark.parametrize("function", CLASS_FUNCTIONS, ids=lambda function: function.__name__)
+def test_the_docstring_of_a_class_metric_is_whole(function):
+    row, text = METRICS[function.__name__], inspect.getdoc(function)
+    sections = [line for line in text.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)]
+    assert sections == ["Args:", "Returns:", "Raises:", "Cost:", "Source:"]
+    assert row.definition in text
+    assert f"[{row.low:g}, ".replace("-", "−") in text
+    documented = re.findall(r"^    (\w+): ", text, re.MULTILINE)
+    assert (
+        list(inspect.signature(function).parameters)
+        == documented[: documented.index("MetricError")]
+    )
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("function", CLASS_FUNCTIONS, ids=lambda function: function.__name__)
+def test_a_class_metric_is_found_by_its_name(function):
+    made = inspect.unwrap(function)
+    assert made.__qualname__ == function.__name__
+    assert pickle.loads(pickle.dumps(made)) is made
+
+
+def test_the_curves_of_a_service_are_curves():
+    assert SERVED_CURVES == ("roc", "precision_recall", "calibration")
+    assert set(SERVED_CURVES) < set(CURVES)
+
+
 COUNTS = states_of("binary", [(1, 1, 0.5, 2), (0, 1, 0.5, 1)])["confusion"]
 
 
@@ -76,7 +124,10 @@ COUNTS = states_of("binary", [(1, 1, 0.5, 2), (0, 1, 0.5, 1)])["confusion"]
         (lambda: find("f1_marco"), "no metric is called 'f1_marco'; did you mean f1_macro"),
         (lambda: find("MCC"), "did you mean matthews_corrcoef?"),
         (lambda: find("recall_score"), "did you mean recall"),
-        (lambda: find("zzz"), "no metric is called 'zzz'; streameval.metrics.METRICS lists them"),
+        (
+            lambda: find("zzz"),
+            "no metric is called 'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
+        ),
         (lambda: find(3), "no metric is called 3; a name is a str"),
         (
             lambda: find("precision", "multiclass"),
@@ -149,6 +200,6 @@ def test_binding_without_options_costs_nothing():
 
 
 def test_the_definitions_page_has_every_name():
-    page = (Path(__file__).parent.parent / "docs" / "definitions.md").read_text("utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "definitions.md").read_text("utf-8")
     named = set(re.findall(r"`(\w+)`", page))
     assert set(METRICS) | set(CURVES) | set(CUT_POINTS) <= named

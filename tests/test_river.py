@@ -52,6 +52,7 @@ def assert_close(got: float, want: float) -> None:
         assert got == pytest.approx(want, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_scores_prefix_by_prefix(seed: int) -> None:
     auc, loss, precision = (
@@ -74,6 +75,7 @@ def test_scores_prefix_by_prefix(seed: int) -> None:
             assert math.isnan(auc.get())
 
 
+@pytest.mark.slow
 def test_string_labels_prefix_by_prefix() -> None:
     draw = random.Random(7)
     f1, kappa = RiverMetric("f1_macro"), RiverMetric("cohen_kappa")
@@ -349,6 +351,7 @@ MODELS: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_rivers_classifiers(model: Any, dataset: Any) -> None:
@@ -370,6 +373,7 @@ def test_rivers_classifiers(model: Any, dataset: Any) -> None:
     assert loss.get() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["accuracy", "log_loss"])
 @pytest.mark.parametrize("dataset", [datasets.Phishing, datasets.ImageSegments])
 def test_a_forest_weighs_its_trees_by_our_metrics(name: str, dataset: Any) -> None:
@@ -405,6 +409,7 @@ def choosers(metric: Any) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(4))
 @pytest.mark.parametrize(
     ("name", "theirs"), [("accuracy", metrics.Accuracy()), ("log_loss", metrics.LogLoss())]

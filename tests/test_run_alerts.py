@@ -1,4 +1,4 @@
-"""Alerts: which state under which values, told once, whatever is restarted in between."""
+"""Alerts: which state for which values, notified once, also across restarts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import json
 import math
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StateError
+from streameval.stream.alarms import observe
 from streameval.stream.alerts import AlertBook, Judgement, Observed
-from streameval.stream.config.settings import AlertSettings
+from streameval.stream.config.settings import AlertSettings, RunSettings, WindowSettings
+from streameval.stream.snapshot import Report, Slice, Value
+from tests.published_sample import published
+
+pytestmark = pytest.mark.backend_independent
 
 SECOND = 1_000_000
 
@@ -70,7 +76,7 @@ def test_what_readers_see() -> None:
         "name": "low",
         "metric": "f1",
         "window": "hour",
-        "slice": {"country": "PT"},
+        "slice": "country=PT",
         "state": "firing",
         "value": 0.75,
         "bound": "below 0.8",
@@ -93,24 +99,21 @@ def test_what_readers_see() -> None:
 
 
 def test_values_out_of_what_is_published() -> None:
-    published = {
-        "reports": {
-            "all": {"metrics": {"f1": {"value": 0.5, "support": 7}}},
-            "hour": {"metrics": {"f1": {"value": None, "support": 0, "reason": "no events"}}},
+    snapshot = msgspec.structs.replace(
+        published(slices=0, join=False),
+        windows=[],
+        reports={
+            "all": Report(task="binary", metrics={"f1": Value(0.5, 7)}),
+            "hour": Report(task="binary", metrics={"f1": Value(None, 0, "no events")}),
         },
-        "slices": {
+        slices={
             "all": [
-                {
-                    "slice": {"c": "PT"},
-                    "support": 3,
-                    "metrics": {"f1": None},
-                    "reasons": {"f1": "why"},
-                },
-                {"slice": {"c": 7}, "support": 2, "metrics": {"f1": 0.25}},
+                Slice({"c": "PT"}, "c=PT", 3, {"f1": None}, {"f1": "why"}),
+                Slice({"c": 7}, "c=7", 2, {"f1": 0.25}, {}),
             ]
         },
-    }
-    kept = book(
+    )
+    alerts = [
         alert(name="total"),
         alert(name="hour", window="hour"),
         alert(name="slice", slice={"c": "PT"}),
@@ -118,8 +121,10 @@ def test_values_out_of_what_is_published() -> None:
         alert(name="number", slice={"c": "7"}),
         alert(name="no window", window="day"),
         alert(name="no metric", metric="recall"),
-    )
-    assert kept.observe(published) == {
+        alert(name="no join", metric="label_coverage"),
+    ]
+    found = observe(RunSettings(alert=alerts, window=[WindowSettings(name="all")]), snapshot)
+    assert found == {
         "total": Observed(0.5, 7),
         "hour": Observed(None, 0, "no events"),
         "slice": Observed(None, 3, "why"),
@@ -127,12 +132,9 @@ def test_values_out_of_what_is_published() -> None:
         "number": Observed(0.25, 2),
         "no window": Observed(None, 0, "not published"),
         "no metric": Observed(None, 0, "not published"),
+        "no join": Observed(None, 0, "not published"),
     }
-    assert {s.state for s in kept.judge(kept.observe(published), 0).states} == {
-        "firing",
-        "undefined",
-    }
-    assert book().observe({})["low"].reason == "not published"
+    assert {s.state for s in book(*alerts).judge(found, 0).states} == {"firing", "undefined"}
 
 
 def reopened(kept: AlertBook, *alerts: AlertSettings) -> AlertBook:

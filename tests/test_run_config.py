@@ -1,4 +1,4 @@
-"""A configuration file: what is taken, what is refused in which words, and what is hidden."""
+"""A configuration file: what is accepted, the errors of the rest, and what is hidden."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from streameval.stream.config.settings import (
 from streameval.windows import Fading, Panes
 from streameval.windows.cumulative import Cumulative
 
-PAGE = Path(__file__).parent.parent / "docs" / "run.md"
+pytestmark = pytest.mark.backend_independent
+
+PAGE = Path(__file__).parents[1] / "docs" / "run.md"
 SCORE = '[fields]\nscore = "s"\n'
 JOINED = '[fields]\nscore = "s"\nid = "id"\n[join]\n'
 
@@ -59,7 +61,7 @@ REFUSED = [
         "[join]\nwiat = '1h'",
         "join.wiat: expected a key of join (wait, remember, hot), got the unkn",
     ),
-    ("[join]\nwiat = '1h'", "'wiat'; did you mean wait?"),
+    ("[join]\nwiat = '1h'", "'wiat'; did you mean 'wait'?"),
     ("[sorce]", "sorce: expected a table or key of a run (store, evaluator, "),
     ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
     ("[[window]]\nlast = 5", "window[0].last: expected a key of window[0] (name, length, "),
@@ -179,7 +181,7 @@ REFUSED = [
     # Sources and the join.
     (
         "[fields]\nscore = 's'\n[join]",
-        "fields.id: expected where a record has its id, which the jo",
+        "fields.id: expected the field of the id by which records are",
     ),
     (JOINED + "wait = '0s'", "join.wait: expected a duration such as 90s, 5m, 1h or 7d, got '0s'"),
     (JOINED + "hot = 0", "join.hot: expected a whole number of at least 1, got 0"),
@@ -219,7 +221,7 @@ REFUSED = [
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5",
-        "alert[0].metric requires [join]; without it every record brings its label",
+        "alert[0].metric requires [join]; without it every record holds its label",
     ),
     (
         JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nwindow = 'all'",
@@ -231,7 +233,7 @@ REFUSED = [
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nwindow = 'al'",
-        "alert[0].window: expected one of all, got 'al'; did you mean all?",
+        "alert[0].window: expected one of all, got 'al'; did you mean 'all'?",
     ),
     (
         SCORE + "[evaluator]\nslices = ['a', ['a', 'b']]\n"

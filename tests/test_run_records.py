@@ -1,4 +1,4 @@
-"""Raw messages become columns: every message ends up in exactly one place, for what is in it."""
+"""Raw messages become columns: every message is in exactly one of them, or bad."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from streameval.stream.batch import BadEvent, Batch, Decoded, Kind
 from streameval.stream.config.settings import EvaluatorSettings, FieldSettings, LabelFieldSettings
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.records.labels import LONGEST_NAME
+
+pytestmark = pytest.mark.backend_independent
 
 NOW = 1_800_000_000.0
 SECOND = 1_000_000
@@ -220,12 +222,12 @@ BAD: list[tuple[dict[str, Any] | bytes, str, str]] = [
     ({"y_true": 1}, "id", "id: expected an id (text or an integer), got no field 'id'"),
     ({"id": 1, "y_true": 2}, "y_true", "y_true: expected one of the labels 0, 1, got 2; set eval"),
     ({"id": 1, "y_true": "1"}, "y_true", "expected one of the labels 0, 1, got '1'"),
-    ({"id": 1, "y_true": 0.5}, "y_true", "got 0.5"),
+    ({"id": 1, "y_true": 0.5}, "y_true", "got 0.5; a fraction is a score"),
     ({"id": 1, "y_true": 10**30}, "y_true", "an integer of more than 64 bits"),
     ({"id": 1, "y_true": []}, "y_true", "got an array"),
     (b"", "record", "record: expected a JSON object"),
     (b"[]", "record", "got an array; write one object a record"),
-    (b"{", "record", "a whole JSON object"),
+    (b"{", "record", "a whole JSON object on one line, got '{'; write one object a record"),
     (b'{"id": 1} {"id": 2}', "record", "one JSON object a line"),
     (b'{"id": "\xff"}', "record", "record: expected UTF-8 text, got byte 0xff at column 9"),
     (b'{"x": "\xff", "id": 1, "y_true": 1}', "record", "UTF-8 text"),

@@ -1,4 +1,4 @@
-"""Alerts arrive at a real server: repeated, authorised, and never in the caller's way."""
+"""Alerts are posted to a real server: repeated, authorised, without blocking the caller."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from streameval.errors import ConfigError
 from streameval.stream.alerts import AlertBook, Observed, Transition
 from streameval.stream.config.settings import AlertSettings, WebhookSettings
 from streameval.stream.webhook import Webhook
+
+pytestmark = pytest.mark.backend_independent
 
 LONG = 30.0
 """Seconds after which a test that hangs gives up."""

@@ -1,4 +1,4 @@
-"""The loop of a run over real files, with its clock in the test's hands."""
+"""The loop of a run over real files, with the clock as an argument."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from jsonschema import Draft202012Validator
 
 import streameval as se
 from streameval.errors import SourceError, StoreError
 from streameval.event_time import iso_time
-from streameval.serve.readiness import Readiness
-from streameval.stream.batch import Batch, PartitionStatus, Position
+from streameval.serve.answers import ENDPOINTS
+from streameval.serve.readiness import Readiness, Reason
+from streameval.stream.batch import Batch, LagUnit, PartitionStatus, Position
 from streameval.stream.config.evaluators import fingerprint
 from streameval.stream.config.settings import (
     CheckpointSettings,
@@ -27,12 +29,13 @@ from streameval.stream.config.settings import (
     ServeSettings,
     WindowSettings,
 )
-from streameval.stream.published import Publisher
 from streameval.stream.quarantine import listed, mark_for_replay
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
+from streameval.stream.snapshot import Checkpoint, Publisher, Snapshot
 from streameval.stream.sources.files import FilesSource
 from streameval.stream.store import Store, open_store
+from tests.write_schema import OPENAPI
 
 
 class Clock:
@@ -99,7 +102,8 @@ class Bench:
     def data(self) -> Mapping[str, Any]:
         current = self.publisher.current()
         assert current is not None
-        return current.data
+        data: Mapping[str, Any] = msgspec.to_builtins(current)
+        return data
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -190,9 +194,22 @@ def test_what_is_published(bench: Make) -> None:
     assert sum(map(sum, data["confusion"]["all"]["matrix"])) == 300
     assert set(data["curves"]["all"]) == {"roc", "precision_recall", "calibration"}
     assert data["join"] is None
-    current = run.publisher.current()
-    assert current is not None
-    assert msgspec.json.decode(current.bytes_json) == msgspec.to_builtins(data)
+    assert msgspec.convert(data, Snapshot) == run.publisher.current()
+
+
+def test_the_answers_of_a_run_are_as_described(bench: Make) -> None:
+    run = bench()
+    run.append(*events(30), "not json")
+    run.run()
+    snapshot = run.publisher.current()
+    assert snapshot is not None
+    components = {"components": json.loads(OPENAPI.read_text())["components"]}
+    for path, endpoint in ENDPOINTS.items():
+        own = {"{name}": ["roc"], "{metric}": ["f1"]}.get(path.rpartition("/")[2], [])
+        answer = msgspec.json.encode(endpoint.answer(snapshot, [], *own))
+        schema = {"$ref": f"#/components/schemas/{endpoint.shape.__name__}", **components}
+        Draft202012Validator(schema).validate(json.loads(answer))
+    assert len(snapshot.quarantine.recent) == 1
 
 
 def test_curves_and_classes_are_bounded(bench: Make) -> None:
@@ -213,7 +230,7 @@ def test_many_scores_make_a_thin_curve(bench: Make) -> None:
     rng = random.Random(5)
     run.append(*({**event(0, rng), "score": rng.random()} for _ in range(3000)))
     run.run()
-    roc = run.data["curves"]["all"]["roc"]
+    roc = run.data["curves"]["all"]["roc"]["columns"]
     assert 400 < len(roc["fpr"]) == len(roc["tpr"]) == len(roc["threshold"]) <= 500
     assert (roc["fpr"][0], roc["tpr"][-1]) == (0.0, 1.0)
 
@@ -256,6 +273,7 @@ def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
         """Gives ten records at each read, and sees how far checkpoints have come."""
 
         finished = False
+        lag_unit: LagUnit = "bytes"
 
         def __init__(self) -> None:
             self.reads = 0
@@ -286,19 +304,6 @@ def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
     assert run.runner.events == 600
 
 
-def test_a_dear_checkpoint_makes_the_next_one_wait(bench: Make) -> None:
-    run = bench(checkpoint=CheckpointSettings(every="1s", events=10))
-    run.runner._checkpoint_seconds = 2.0
-    run.runner._read = 50
-    run.clock.now += 7.9
-    assert not run.runner._is_due()
-    run.clock.now += 0.2
-    assert run.runner._is_due()
-    run.clock.now -= 7
-    run.runner._read = 200  # but never more than so many are held back
-    assert run.runner._is_due()
-
-
 class Quiet:
     """Ten records, and then nothing: each read waits for as long as it may.
 
@@ -307,6 +312,8 @@ class Quiet:
         seconds: How long after the first checkpoint it ends.
         seen: Called at each read.
     """
+
+    lag_unit: LagUnit = "bytes"
 
     def __init__(self, clock: Clock, seconds: float, seen: Callable[[], None]) -> None:
         self.clock = clock
@@ -354,8 +361,10 @@ def test_an_idle_run_waits_and_stays_ready_after_a_dear_checkpoint(bench: Make) 
         clock=clock,
     )
     readiness = Readiness(ServeSettings())
-    reasons: list[list[str]] = []
-    source = Quiet(clock, 300, lambda: reasons.append(readiness.reasons(run.data, clock.now)))
+    reasons: list[list[Reason]] = []
+    source = Quiet(
+        clock, 300, lambda: reasons.append(readiness.reasons(run.publisher.current(), clock.now))
+    )
     runner.run([source])
     assert run.data["checkpoint"]["sequence"] == 1
     assert run.data["checkpoint"]["seconds"] == 12.0
@@ -364,24 +373,11 @@ def test_an_idle_run_waits_and_stays_ready_after_a_dear_checkpoint(bench: Make) 
     assert source.reads < 1.2 * 300 / 0.1
 
 
-def test_a_run_waits_while_a_dear_checkpoint_holds_back_the_next(bench: Make) -> None:
-    run = bench(checkpoint=CheckpointSettings(every="1s", events=10))
-    runner = run.runner
-    runner._checkpoint_seconds, runner._read = 2.0, 5
-    for passed, due in ((0.5, 7.5), (7.0, 0.5), (0.6, 0.0)):
-        run.clock.now += passed
-        assert runner._due_in() == pytest.approx(due)
-        assert runner._patience() == pytest.approx(min(0.1, due))
-    # With nothing to write, what the last one took is no reason to wait.
-    runner._read = 0
-    run.clock.now -= 7.0
-    assert runner._due_in() == 0.0
-
-
 class Failing:
     """A source with two records, then trouble."""
 
     finished = False
+    lag_unit: LagUnit = "bytes"
 
     def __init__(self, problem: str = "") -> None:
         self.reads = 0
@@ -469,31 +465,46 @@ def test_a_stop_is_heard(bench: Make) -> None:
     source.close()
 
 
+def build(run: Bench, *, now: int = 0, force: bool = False) -> Snapshot:
+    """The next snapshot, without what is not of the evaluators."""
+    return run.runner._snapshots.build(
+        sequence=1,
+        now=now,
+        settled=None,
+        late=run.runner._counting.late,
+        join=None,
+        partitions=[],
+        quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
+        checkpoint=Checkpoint(1, iso_time(0), 0, 0.0),
+        force=force,
+    )
+
+
 def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
     run = bench()
     run.append(*events(10))
     run.run()
-    snapshots, late = run.runner._snapshots, run.runner._counting.late
+    snapshots = run.runner._snapshots
     made = []
 
-    def dear() -> str:
+    def dear() -> Any:
         run.clock.now += 3.0
         made.append(run.clock.now)
-        return "made"
+        return []
 
-    part = snapshots._parts["slices"]["all"]
+    part = snapshots._slices["all"]
     part._make = dear
     share = {id(one): each for one, each in snapshots._shares}[id(part)]
     assert sum(each for _, each in snapshots._shares) == pytest.approx(0.2)
     for _ in range(600):
         run.clock.now += 1.0
         snapshots.changed()
-        snapshots.build(now=0, waiting=False, settled=None, late=late)
+        build(run)
     # Three seconds each, out of its share of the time.
     assert len(made) in (1 + int(600 * share / 3), 2 + int(600 * share / 3))
     snapshots.changed()
     assert snapshots.stale
-    snapshots.build(now=0, waiting=False, settled=None, late=late, force=True)
+    build(run, force=True)
     assert not snapshots.stale
 
 
@@ -503,7 +514,7 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
     run.run()
     snapshots = run.runner._snapshots
     evaluator = run.runner._counting.evaluators["all"]
-    part = snapshots._parts["totals"]["all"]
+    part = snapshots._totals["all"]
     made = part._make
 
     def dear() -> Any:
@@ -516,13 +527,14 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
         evaluator.update(number % 2, score=0.25, slices={"country": "PT"})
         run.clock.now += 1.0
         snapshots.changed()
-        data = snapshots.build(
-            now=number, waiting=False, settled=None, late=run.runner._counting.late
+        data = build(run, now=number)
+        support = int(data.reports["all"].metrics["accuracy"].support)
+        assert sum(map(sum, data.confusion["all"].matrix)) == support
+        assert (
+            sum(weight or 0 for weight in data.curves["all"]["calibration"].columns["weight"])
+            == support
         )
-        support = data["reports"]["all"]["metrics"]["accuracy"]["support"]
-        assert sum(map(sum, data["confusion"]["all"]["matrix"])) == support
-        assert sum(data["curves"]["all"]["calibration"]["weight"]) == support
         # Its time is that of the numbers, not that of the snapshot.
-        assert data["windows"][0]["as_of"] == iso_time(support - 11) or number == 0
+        assert data.windows[0].as_of == iso_time(support - 11) or number == 0
         supports.add(support)
     assert 2 < len(supports) < 100

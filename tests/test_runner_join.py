@@ -1,4 +1,4 @@
-"""A run with late, doubled, corrected and bad records, ended anywhere: always one result."""
+"""A run with late, doubled, corrected and bad records, stopped anywhere: one result."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from streameval.command_line.service import open_sources
 from streameval.event_time import wall_time
-from streameval.stream.batch import Batch, Kind, PartitionStatus, Position
+from streameval.stream.batch import Batch, Kind, LagUnit, PartitionStatus, Position
 from streameval.stream.config.evaluators import fingerprint
 from streameval.stream.config.load import settings_from_text
 from streameval.stream.config.settings import (
@@ -25,11 +27,10 @@ from streameval.stream.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.stream.join.open_join import open_join
-from streameval.stream.open_sources import open_sources
-from streameval.stream.published import Publisher
+from streameval.stream.join.label_join import open_join
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
+from streameval.stream.snapshot import Publisher
 from streameval.stream.store import open_store
 from tests.brokers import free_port
 from tests.kill_stream import stream
@@ -114,6 +115,10 @@ class Lists:
     def close(self) -> None: ...
 
     @property
+    def lag_unit(self) -> LagUnit:
+        return "records"
+
+    @property
     def finished(self) -> bool:
         return all(offset == len(self.lists[name][1]) for name, offset in self.offsets.items())
 
@@ -133,7 +138,7 @@ def run(
         assert source.durable == runner.positions
         current = publisher.current()
         assert current is not None
-        return runner, dict(current.data)
+        return runner, msgspec.to_builtins(current)
     finally:
         store.close()
 

@@ -1,4 +1,4 @@
-"""The score index against a double loop, scikit-learn, and everything one can do wrong."""
+"""The score index against a double loop and scikit-learn, and its errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON API: every answer as openapi.json describes it, and right."""
+"""The JSON API: every response matches openapi.json, and its values are right."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -16,8 +17,11 @@ from streameval.errors import ConfigError
 from streameval.metrics.registry import find
 from streameval.serve.readiness import Readiness
 from streameval.stream.config.settings import ServeSettings
-from tests.published_sample import HOSTILE, published_data
+from tests import write_schema
+from tests.published_sample import HOSTILE, published, published_data
 from tests.serve_runs import Running, serving
+
+pytestmark = pytest.mark.backend_independent
 
 OPENAPI = json.loads(
     (Path(streameval.__file__).parent / "serve" / "openapi.json").read_text(encoding="utf-8")
@@ -93,7 +97,10 @@ def schema_of(path: str, method: str, status: int) -> dict[str, Any]:
         )
         if fits and method in operations:
             answers = operations[method]["responses"]
-            content = answers[str(status)]["content"]["application/json"]
+            found = answers[str(status)]
+            if "$ref" in found:
+                found = OPENAPI["components"]["responses"][found["$ref"].rpartition("/")[2]]
+            content = found["content"]["application/json"]
             return {**content["schema"], "components": OPENAPI["components"]}
     raise AssertionError(f"{method} {path} is not described")
 
@@ -156,6 +163,11 @@ def test_every_route_is_described_and_the_other_way_round(running: Running) -> N
         assert any(path.partition("?")[0].startswith(known) for known in described), path
 
 
+def test_generated_files_are_current() -> None:
+    for path, text in write_schema.generated().items():
+        assert path.read_text(encoding="utf-8") == text, "run python -m tests.write_schema"
+
+
 def test_undefined_values_are_null_with_their_reason(running: Running) -> None:
     row = running.json("/api/report")["report"]["metrics"]["matthews_corrcoef"]
     assert row["value"] is None
@@ -202,10 +214,10 @@ def test_slices_are_filtered(running: Running) -> None:
     answer = running.json("/api/slices?min_support=5000&q=COUNTRY%3DC4&limit=1000")
     expected = [
         row
-        for row in running.publisher.current().data["slices"]["all"]  # type: ignore[union-attr]
-        if row["support"] >= 5000 and row["name"].startswith("country=C4")
+        for row in running.publisher.current().slices["all"]  # type: ignore[union-attr]
+        if row.support >= 5000 and row.name.startswith("country=C4")
     ]
-    assert {row["name"] for row in answer["slices"]} == {row["name"] for row in expected}
+    assert {row["name"] for row in answer["slices"]} == {row.name for row in expected}
     assert answer["matching"] == len(expected)
     assert (
         answer["below_support"]
@@ -235,9 +247,9 @@ def test_the_largest_classes_of_a_confusion_matrix(multiclass: Running) -> None:
 
 def test_every_class_is_listed_beside_the_matrix(multiclass: Running) -> None:
     answer = multiclass.json("/api/confusion?limit=7")
-    published = multiclass.publisher.current()
-    assert published is not None
-    assert [row["label"] for row in answer["classes"]] == published.data["labels"]
+    newest = multiclass.publisher.current()
+    assert newest is not None
+    assert [row["label"] for row in answer["classes"]] == newest.labels
     assert len(answer["classes"]) == len(answer["labels"]) + answer["left_out"] == 140
 
 
@@ -325,11 +337,11 @@ def test_an_age_that_is_none_is_refused() -> None:
 
 
 def test_a_failure_of_its_own_is_told_without_details(caplog: pytest.LogCaptureFixture) -> None:
-    data = published_data()
-    data["confusion"]["all"] = {"labels": [0, 1]}
-    with serving(data) as running:
+    data = published()
+    broken: dict[str, Any] = {**data.confusion, "all": None}
+    with serving(msgspec.structs.replace(data, confusion=broken)) as running:
         error = running.json("/api/confusion", 500)["error"]
-        assert error["remedy"] == "its log tells more"
-        assert "matrix" not in str(error)
+        assert error["remedy"] == "see its log"
+        assert "NoneType" not in str(error)
         assert running.json("/api/report")["sequence"] == 1
-    assert "KeyError: 'matrix'" in caplog.text
+    assert "AttributeError: 'NoneType' object has no attribute 'labels'" in caplog.text

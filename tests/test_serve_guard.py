@@ -1,4 +1,4 @@
-"""Who is let in, from where, and what every answer carries."""
+"""Access to the server, and the headers of every response."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from streameval.stream.config.address import Address, parse_address
 from streameval.stream.config.settings import ServeSettings
 from tests.published_sample import SamplePublisher, published_data
 from tests.serve_runs import TOKEN, Running, raw, received, serving
+
+pytestmark = pytest.mark.backend_independent
 
 PATHS = [
     "/",

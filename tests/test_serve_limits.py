@@ -1,4 +1,4 @@
-"""A server under attack: it answers others, its log stays short, and its memory is bounded."""
+"""A server under attack: it serves others, its log stays short, its memory is bounded."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,8 @@ from streameval.serve.limits import LIMITS
 from streameval.stream.one_line_log import RepeatFilter, log_to_stderr
 from tests.command_runs import COMMAND
 from tests.serve_runs import TOKEN, Box, Running, received, serving
+
+pytestmark = pytest.mark.backend_independent
 
 POST = b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n"
 ATTACKS = {
@@ -131,7 +135,8 @@ def test_healthz_needs_no_thread() -> None:
     with serving() as running:
         newest = running.publisher.current()
         assert newest is not None
-        newest.data = Slow(newest.data)
+        slow: Any = Slow(newest.reports)
+        running.publisher.publish(msgspec.structs.replace(newest, reports=slow))
         request = b"GET /api/report HTTP/1.1\r\nHost: localhost\r\n\r\n"
         # Starlette answers in 40 threads.
         with attack(running, 60, request):

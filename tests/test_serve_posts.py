@@ -1,4 +1,4 @@
-"""Posting events: what is accepted is durable, what is refused leaves nothing."""
+"""Posting events: what is accepted is durable, what is refused has no effect."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from streameval.stream.config.settings import HttpSettings
 from streameval.stream.sources.inbox import Inbox, InboxSource
 from tests.published_sample import HOSTILE
 from tests.serve_runs import Box, raw, serving
+
+pytestmark = pytest.mark.backend_independent
 
 SMALL = HttpSettings(max_body_bytes=2000, max_line_bytes=200)
 NDJSON = {"content-type": "application/x-ndjson"}

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from window_model import Item, batches, binary_stream, columns, plain
 
 import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.slices import MISSING, OTHER, slice_name
+from tests.window_model import Item, batches, binary_stream, columns, plain
 
 DIMENSIONS = ("country", ("country", "model"))
 WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m")]

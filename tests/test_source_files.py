@@ -26,6 +26,8 @@ from streameval.stream.sources.files import FilesSource
 from streameval.stream.sources.followed_file import FollowedFile, next_lines
 from tests.model_files import course
 
+pytestmark = pytest.mark.backend_independent
+
 
 class Clock:
     """Time that passes only while somebody waits."""

@@ -1,4 +1,4 @@
-"""The Kafka source against a real broker: every message once, and trouble in words."""
+"""The Kafka source against a real broker: every message once, and failures in words."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -20,14 +21,20 @@ from streameval.stream.batch import Batch, Position
 from streameval.stream.config.evaluators import fingerprint
 from streameval.stream.config.secrets import secret as secret_value
 from streameval.stream.config.settings import FieldSettings, KafkaSettings, RunSettings
-from streameval.stream.published import Publisher
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
-from streameval.stream.sources.kafka import KafkaProperties
-from streameval.stream.sources.kafka_consumer import KafkaSource, Partition, is_known
+from streameval.stream.snapshot import Publisher
+from streameval.stream.sources.kafka_consumer import (
+    KafkaProperties,
+    KafkaSource,
+    Partition,
+    is_known,
+)
 from streameval.stream.store import open_store
 from tests.apache_kafka import AbsentError, ApacheKafka
 from tests.brokers import Broker, Tansu, free_port, running_broker
+
+pytestmark = [pytest.mark.broker, pytest.mark.backend_independent]
 
 NAMES = count()
 
@@ -587,6 +594,6 @@ def test_what_was_missed_is_published_when_all_is_well_again(
     assert runner.events == 1
     snapshot = publisher.current()
     assert snapshot is not None
-    (row,) = snapshot.data["partitions"]
+    (row,) = msgspec.to_builtins(snapshot.partitions)
     assert (row["position"], row["lag"], row["problem"]) == ({"offset": 1}, 0, "")
     assert "expected to read on at offset 70" in row["missed"]

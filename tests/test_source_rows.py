@@ -129,7 +129,7 @@ def test_a_row_is_configured_run_and_resumed(tmp_path: Path) -> None:
 def test_a_row_is_checked_hidden_and_in_the_template(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"memory\.records: expected three records, got more"):
         read(tmp_path / "run.db", 4)
-    with pytest.raises(ConfigError, match=r"memory\.recods: .* did you mean records\?"):
+    with pytest.raises(ConfigError, match=r"memory\.recods: .* did you mean 'records'\?"):
         load.settings_from_text("[memory]\nrecods = []")
     settings = read(tmp_path / "run.db", 1, 'password = "env:NOT_THERE"')
     with pytest.raises(ConfigError, match=r"memory\.password: expected the variable NOT_THERE"):

@@ -1,10 +1,9 @@
-"""The state file: one structure, one text of bytes, and clear words for everything else."""
+"""The state file: one text of bytes for each structure, and clear errors for all else."""
 
 import math
 import os
 import random
 import re
-import runpy
 import struct
 import subprocess
 import sys
@@ -20,11 +19,10 @@ from hypothesis import strategies as st
 from streameval import state_header
 from streameval.errors import StateError
 from streameval.state_file import pack, unpack
+from tests.fuzz_state_file import forge, text_of
+from tests.read_state import read_state
 
-HERE = Path(__file__).parent
-read_state = runpy.run_path(str(HERE / "read_state.py"))["read_state"]
-FUZZ = runpy.run_path(str(HERE / "fuzz_state_file.py"))
-forge, text_of = FUZZ["forge"], FUZZ["text_of"]
+ROOT = Path(__file__).parents[1]
 relaxed = partial(settings, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 DTYPES = ("bool", "float64", "int64", "uint8")
 
@@ -111,7 +109,7 @@ def test_subclasses_are_written_as_what_they_are():
 
 
 def test_the_example_of_the_specification():
-    text = (HERE.parent / "docs" / "state-format.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "state-format.md").read_text(encoding="utf-8")
     rows = re.findall(r"^([0-9a-f]{8})  ((?:[0-9a-f]{2} ?)+?)  +\S", text, re.MULTILINE)
     written = bytes.fromhex("".join(row for _, row in rows))
     assert [int(at, 16) for at, _ in rows] == list(range(0, len(written), 16))
@@ -195,9 +193,9 @@ def run_python(code, *arguments):
 def test_millions_of_brackets_do_not_reach_the_parser():
     # In a process of its own: without the guard it would end in a segmentation fault.
     code = """
-import runpy, sys
+import sys
 from streameval.state_file import unpack, StateError
-forge = runpy.run_path(sys.argv[1])["forge"]
+from tests.fuzz_state_file import forge
 sys.setrecursionlimit(10**9)
 for bracket in (b"[", b'{"a":', b'["x\\\\\\\\",{"\\\\"":'):
     try:
@@ -205,7 +203,7 @@ for bracket in (b"[", b'{"a":', b'["x\\\\\\\\",{"\\\\"":'):
     except StateError as error:
         print(error)
 """
-    done = run_python(code, str(HERE / "fuzz_state_file.py"))
+    done = run_python(code)
     assert done.stdout.count("more than 64 deep") == 3, (done.returncode, done.stderr)
 
 

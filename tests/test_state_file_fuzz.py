@@ -1,9 +1,7 @@
-"""Damaged and forged state files: StateError and nothing else, whatever the bytes."""
+"""Damaged and forged state files: StateError and nothing else, for any bytes."""
 
 import random
-import runpy
 from functools import partial
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,11 +10,7 @@ from hypothesis import strategies as st
 from streameval.errors import StateError
 from streameval.state_file import pack, unpack
 from streameval.state_header import encode_header
-
-FUZZ = runpy.run_path(str(Path(__file__).with_name("fuzz_state_file.py")))
-check, case, forge, sealed, KIND, SOUND = (
-    FUZZ[name] for name in ("check", "case", "forge", "sealed", "KIND", "SOUND")
-)
+from tests.fuzz_state_file import KIND, SOUND, case, check, forge, sealed
 
 relaxed = partial(settings, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

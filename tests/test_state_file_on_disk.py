@@ -1,11 +1,10 @@
-"""State files on disk: the old file or the new one, and clear words where there is neither."""
+"""State files on disk: the old file or the new one, and clear errors if there is none."""
 
 import errno
 import hashlib
 import os
 import re
 import resource
-import runpy
 import stat
 import subprocess
 import sys
@@ -19,8 +18,8 @@ import pytest
 
 from streameval.errors import StateError
 from streameval.state_file import pack, read_file, unpack, write_atomically
+from tests.fuzz_state_file import forge
 
-forge = runpy.run_path(str(Path(__file__).with_name("fuzz_state_file.py")))["forge"]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives up root's rights for a moment")
 GOOD = pack({"a": np.array([1, 2]), "b": 1}, kind="x")
 
@@ -399,6 +398,7 @@ print(kills, "kills,", last, "files,", len(os.listdir(os.path.dirname(path))) - 
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["nameless", "named"])
 def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path, way):
     done = run_python(KILLING, str(tmp_path / "a.state"), way, "30")

@@ -7,22 +7,30 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from streameval.errors import ConfigError, StoreError
 from streameval.stream.batch import BadEvent, Batch
+from streameval.stream.begins import BEGINS, read_begins
 from streameval.stream.config.evaluators import fingerprint
 from streameval.stream.config.settings import (
+    EvaluatorSettings,
+    FieldSettings,
     JoinSettings,
     QuarantineSettings,
     RunSettings,
     WindowSettings,
 )
-from streameval.stream.progress import Progress
+from streameval.stream.join.counts import read_spans
+from streameval.stream.join.label_join import JOIN_LAYOUT, join_layout
+from streameval.stream.positions import Positions
 from streameval.stream.quarantine import Quarantine, listed, mark_for_replay
 from streameval.stream.store import open_store, read_store
+
+pytestmark = pytest.mark.backend_independent
 
 SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
 
@@ -158,7 +166,7 @@ def test_a_full_database_is_told_and_nothing_is_lost(path: str) -> None:
                 "VALUES (0, '', '', 0, '', '', 0, zeroblob(1000000))"
             )
 
-    with pytest.raises(StoreError, match=r"disk is full: make room.*what was checkpointed is safe"):
+    with pytest.raises(StoreError, match=r"disk is full: free some space.*checkpointed is safe"):
         fill()
     assert store.counters() == {"events": 1}
     store.close()
@@ -232,21 +240,21 @@ def test_a_store_is_private(path: str, umask: int, caplog: pytest.LogCaptureFixt
 
 def test_positions(path: str) -> None:
     store = open_store(path, SETUP)
-    progress = Progress(store.connection)
-    progress.advance("a", {"offset": 5, "head": "x"}, 2, 7)
-    progress.advance("a", {"offset": 9, "head": "x"}, 1, 6)
-    progress.advance("b", {"offset": 0}, 0, None)
+    positions = Positions(store.connection)
+    positions.advance("a", {"offset": 5, "head": "x"}, 2, 7)
+    positions.advance("a", {"offset": 9, "head": "x"}, 1, 6)
+    positions.advance("b", {"offset": 0}, 0, None)
     with store.transaction():
-        assert progress.write() == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+        assert positions.write() == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
     with store.transaction():
-        assert progress.write() == {}
-    again = Progress(store.connection)
-    assert again.positions == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+        assert positions.write() == {}
+    again = Positions(store.connection)
+    assert again.next_to_read == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
     assert (again.partitions["a"].records, again.partitions["a"].newest) == (3, 7)
     assert again.newest == 7
     store.connection.execute("UPDATE positions SET position = '[1' WHERE partition = 'a'")
     with pytest.raises(StoreError, match="the position of partition 'a' is damaged"):
-        Progress(store.connection)
+        Positions(store.connection)
     store.close()
 
 
@@ -315,3 +323,19 @@ def test_cut_records_cannot_be_replayed(path: str) -> None:
     assert [row["place"] for row in listed(store.connection, reason="record")] == [99]
     assert list(opened().to_replay()) == []
     store.close()
+
+
+def test_damaged_json_of_a_store_is_named(path: str) -> None:
+    with closing(open_store(path, SETUP)) as store, store.transaction():
+        store.set_meta(BEGINS, '{"joined": 5}')
+    remedy = ".*; restore a backup, or begin a new store$"
+    with (
+        closing(read_store(path)) as store,
+        store.reading() as connection,
+        pytest.raises(StoreError, match="beginning of its parts is damaged in the" + remedy),
+    ):
+        read_begins(connection)
+    with pytest.raises(StoreError, match="the join's spans are damaged in the store" + remedy):
+        read_spans('{"wait": "an hour"}')
+    with pytest.raises(StoreError, match="columns of waiting predictions are damaged" + remedy):
+        join_layout(FieldSettings(), EvaluatorSettings(), {JOIN_LAYOUT: "[5]"})

@@ -1,4 +1,4 @@
-"""Succession: neighbours alike in a stream of true labels."""
+"""Succession: equal neighbours in a stream of true labels."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import LAWS, StateSpec, check_law, columns
 
 from streameval.errors import InputError, StateError
 from streameval.states.succession import Succession
+from tests.laws import LAWS, StateSpec, check_law, columns
 
 LABELS = st.sampled_from(["sun", "rain", np.str_("sun")])
 NUMBERS = st.sampled_from([0, 1, True, 1.0, np.int64(0), 2**70])

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import assert_same
 
 import streameval as se
 from streameval.errors import InputError
 from streameval.states import class_scores, label_places
 from streameval.tally import Batch, Plan, Tally
+from tests.laws import assert_same
 
 HEAVY = 2**53
 LABELS = ("a", "b", "c")

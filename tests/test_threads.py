@@ -1,4 +1,4 @@
-"""An evaluator that is read in some threads while another thread feeds it."""
+"""An evaluator that is read in some threads while another thread updates it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVENTS = 25
 ROUNDS = 4
 
 
-pytestmark = pytest.mark.usefixtures("forced_switches")
+pytestmark = [pytest.mark.usefixtures("forced_switches"), pytest.mark.slow]
 
 
 def binary_events() -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Entries on disk against a dict, and what is said of damage."""
+"""Entries on disk against a dict, and the errors of damage."""
 
 from __future__ import annotations
 
@@ -16,28 +16,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StoreError
-from streameval.stream.join.label_rules import Entry
-from streameval.stream.join.segment_store import SegmentStore
-from streameval.stream.join.segments import MOST_ENTRIES, cuts
-from streameval.stream.join.waiting import WaitingStore
+from streameval.stream.join.entry_store.entry_store import EntryStore
+from streameval.stream.join.entry_store.segments import MOST_ENTRIES, SegmentStore, cuts
+from streameval.stream.join.label_rules import (
+    Complete,
+    Corrected,
+    EarlyLabel,
+    EarlyLabels,
+    Entry,
+    Labelled,
+    LabelsByOrigin,
+    Unlabelled,
+)
 
 
 @pytest.fixture
 def connection() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as opened:
-        WaitingStore.create(opened)
+        EntryStore.create(opened)
         yield opened
 
 
-def write(store: WaitingStore, connection: sqlite3.Connection, entries: dict[str, Entry]) -> None:
+def write(store: EntryStore, connection: sqlite3.Connection, entries: dict[str, Entry]) -> None:
     if entries:
-        oldest = min(one[5] for one in entries.values())
+        oldest = min(one.newest for one in entries.values())
         store.put(list(entries), list(entries.values()), oldest)
     store.write(connection)
 
 
 def entry(newest: int, payload: Any = ("x", 0.5)) -> Entry:
-    return (0, newest, 1, payload, None, newest)
+    return Unlabelled(newest, 1, payload, None, newest)
 
 
 def colliding(keys: Sequence[str]) -> Any:
@@ -54,10 +62,10 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
     dropped = 0
     with pytest.MonkeyPatch.context() as patch:
         if collide:
-            patch.setattr("streameval.stream.join.segment_store.key_hashes", colliding)
+            patch.setattr("streameval.stream.join.entry_store.segments.key_hashes", colliding)
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-            WaitingStore.create(connection)
-            store = WaitingStore(connection, 50, hot)
+            EntryStore.create(connection)
+            store = EntryStore(connection, 50, hot)
             for step in range(25):
                 if rng.random() < 0.8:
                     # Newer versions are never older: what the join takes care of.
@@ -65,24 +73,24 @@ def test_it_is_a_dict_that_forgets(seed: int, hot: int, collide: bool) -> None:
                         key: entry(max(newest.get(key, 0), step * 10 + rng.randrange(-30, 9)))
                         for key in rng.sample(keys, rng.randrange(len(keys)))
                     }
-                    newest.update((key, one[5]) for key, one in changed.items())
+                    newest.update((key, one.newest) for key, one in changed.items())
                     write(store, connection, changed)
                     expected.update(changed)
                 if rng.random() < 0.3:
                     dropped = max(dropped, step * 10 - rng.randrange(100))
                     store.drop(connection, dropped)
                 if rng.random() < 0.2:
-                    store = WaitingStore(connection, 50, hot)
+                    store = EntryStore(connection, 50, hot)
                 wanted = rng.choices([*keys, "absent"], k=rng.randrange(30))
                 found = store.find(wanted)
                 assert len(found) == len(wanted)
                 for key, one in zip(wanted, found, strict=True):
                     known = expected.get(key)
-                    if known is not None and known[5] >= dropped:
+                    if known is not None and known.newest >= dropped:
                         assert one == known
                     else:
                         # Dropped or not: but nothing that would be taken for young.
-                        assert one is None or one[5] < dropped
+                        assert one is None or one.newest < dropped
 
 
 @settings(max_examples=60, deadline=None)
@@ -93,35 +101,35 @@ def test_only_what_is_not_known_is_put_in(seed: int, hot: int) -> None:
     expected: dict[str, Entry] = {}
     border = -1_000
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        WaitingStore.create(connection)
-        store = WaitingStore(connection, 50, hot)
+        EntryStore.create(connection)
+        store = EntryStore(connection, 50, hot)
         for step in range(30):
             keys = rng.choices(names, k=rng.randrange(1, 20))
             entries = [entry(step * 10 + rng.randrange(-60, 9), (n,)) for n in range(len(keys))]
             known: dict[int, Entry] = {}
             for n, (key, one) in enumerate(zip(keys, entries, strict=True)):
                 there = expected.get(key)
-                if there is not None and there[5] >= border:
+                if there is not None and there.newest >= border:
                     known[n] = there
                 else:
                     expected[key] = one
-            assert store.add(keys, entries, min(one[5] for one in entries)) == known
+            assert store.add(keys, entries, min(one.newest for one in entries)) == known
             for key in rng.sample(names, 3):
                 (found,) = store.find([key])
                 there = expected.get(key)
-                assert found == (None if there is None or there[5] < border else there)
+                assert found == (None if there is None or there.newest < border else there)
                 assert store.latest(key, found) == found
             if rng.random() < 0.7:
                 store.write(connection)
                 border = max(border, step * 10 - rng.randrange(40, 200))
                 store.drop(connection, border)
                 if rng.random() < 0.3:
-                    store = WaitingStore(connection, 50, hot)
+                    store = EntryStore(connection, 50, hot)
                     store.forget_before(border)
 
 
 def test_entries_in_memory_are_bounded(connection: sqlite3.Connection) -> None:
-    store = WaitingStore(connection, 50, 100)
+    store = EntryStore(connection, 50, 100)
     for n in range(20):
         write(store, connection, {f"{n}/{k}": entry(n) for k in range(30)})
         assert store.held <= 100
@@ -132,7 +140,7 @@ def test_entries_in_memory_are_bounded(connection: sqlite3.Connection) -> None:
 
 
 def test_what_is_in_memory_is_not_read_from_disk(connection: sqlite3.Connection) -> None:
-    store = WaitingStore(connection, 50, 100)
+    store = EntryStore(connection, 50, 100)
     write(store, connection, {"a": entry(1), "old": entry(1)})
     write(store, connection, {"b": entry(2), "a": entry(3)})
     connection.execute("UPDATE join_segments SET data = 'x'")
@@ -140,7 +148,7 @@ def test_what_is_in_memory_is_not_read_from_disk(connection: sqlite3.Connection)
 
 
 def test_what_is_dropped_is_given_back(connection: sqlite3.Connection) -> None:
-    store = WaitingStore(connection, 50, 10)
+    store = EntryStore(connection, 50, 10)
     for n in range(300):
         write(store, connection, {f"{n}/{k}": entry(n) for k in range(20)})
         store.drop(connection, n - 5)
@@ -151,14 +159,14 @@ def test_what_is_dropped_is_given_back(connection: sqlite3.Connection) -> None:
 
 
 def test_large_payloads_make_small_segments(connection: sqlite3.Connection) -> None:
-    store = WaitingStore(connection)
+    store = EntryStore(connection)
     write(store, connection, {f"k{n}": entry(n, ("x" * 20_000,)) for n in range(10)})
     sizes = connection.execute("SELECT length(data) FROM join_segments").fetchall()
     assert len(sizes) == 4
     assert max(sizes)[0] < 70_000
     found = store.find(["k7"])[0]
     assert found is not None
-    assert found[3] == ("x" * 20_000,)
+    assert found.payload == ("x" * 20_000,)
 
 
 @given(
@@ -177,9 +185,36 @@ def test_cuts_cover_all_and_keep_their_bounds(rows: list[tuple[int, int]], sprea
         assert (np.diff(newest[start:stop]) <= spread).all()
 
 
+# Of every kind of entry, as segments have held them since there was a join.
+EVERY_KIND: dict[str, Entry] = {
+    "waits": Unlabelled(100, 1, ("PT", 0.5), None, 100),
+    "early": EarlyLabels(107, 0, None, (EarlyLabel("spam", 101, 2), EarlyLabel(1, 107, 3)), 107),
+    "met": Labelled(110, 1, ("PT", None), "ham", 115),
+    "inside": Complete(120, 2, ({"a": 0.25, "b": 0.75},), True, 120),
+    "corrected": Corrected(130, 1, (), LabelsByOrigin("x", "y", None, None), 140),
+    "both": Corrected(131, 70_000, ("é",), LabelsByOrigin(1, 1, 0, 1), 1 << 52),
+}
+WRITTEN = bytes.fromhex(
+    "1A00000034000000470000006D00000087000000A800000092A577616974739600640192A25054CB3FE0000000"
+    "000000C06492A56561726C7996016B00C09293A47370616D650293016B036B92A36D657496026E0192A25054C0"
+    "A368616D7392A6696E73696465960378029182A161CB3FD0000000000000A162CB3FE8000000000000C37892A9"
+    "636F727265637465649604CC82019094A178A179C0C0CC8C92A4626F74689604CC83CE0001117091A2C3A99401"
+    "010001CF0010000000000000"
+)
+
+
+def test_the_bytes_of_every_kind_of_entry(connection: sqlite3.Connection) -> None:
+    write(EntryStore(connection), connection, EVERY_KIND)
+    rows = connection.execute("SELECT * FROM join_segments").fetchall()
+    assert rows == [(1, 1 << 52, 6, 2_381_072_208, WRITTEN)]
+    found = EntryStore(connection).find(list(EVERY_KIND))
+    assert found == list(EVERY_KIND.values())
+    assert list(map(type, found)) == list(map(type, EVERY_KIND.values()))
+
+
 def filled(connection: sqlite3.Connection, count: int = 6) -> list[str]:
     keys = [f"k{n}" for n in range(count)]
-    store = WaitingStore(connection)
+    store = EntryStore(connection)
     for half in (keys[: count // 2], keys[count // 2 :]):
         write(store, connection, {key: entry(n, ("ü", 0.25)) for n, key in enumerate(half)})
     return keys
@@ -188,7 +223,7 @@ def filled(connection: sqlite3.Connection, count: int = 6) -> list[str]:
 def damage(connection: sqlite3.Connection, keys: list[str]) -> str:
     """What is said when all is read; empty where nothing is."""
     try:
-        WaitingStore(connection).find(keys)
+        EntryStore(connection).find(keys)
     except StoreError as error:
         return str(error)
     return ""
@@ -196,14 +231,14 @@ def damage(connection: sqlite3.Connection, keys: list[str]) -> str:
 
 def test_every_flipped_bit_is_told_with_its_segment(connection: sqlite3.Connection) -> None:
     keys = filled(connection)
-    store = WaitingStore(connection)
+    store = EntryStore(connection)
     (data,) = connection.execute("SELECT data FROM join_segments WHERE segment = 2").fetchone()
     for place in range(len(data) * 8):
         noisy = bytearray(data)
         noisy[place // 8] ^= 1 << place % 8
         connection.execute("UPDATE join_segments SET data = ? WHERE segment = 2", (bytes(noisy),))
         with pytest.raises(StoreError, match="join segment 2 is damaged: its checksum"):
-            WaitingStore(connection)
+            EntryStore(connection)
         with pytest.raises(StoreError, match="join segment 2 is damaged: its checksum"):
             store.find(keys)
 
@@ -214,13 +249,13 @@ def test_no_value_of_a_column_is_another_error(
     connection: sqlite3.Connection, column: str, value: object
 ) -> None:
     keys = filled(connection)
-    store = WaitingStore(connection)
+    store = EntryStore(connection)
     connection.execute(f"UPDATE join_segments SET {column} = ? WHERE segment = 1", (value,))
     if column == "newest" and isinstance(value, int):
-        WaitingStore(connection).drop(connection, 3)
+        EntryStore(connection).drop(connection, 3)
         return
     with pytest.raises(StoreError, match="join segment 1 is damaged"):
-        WaitingStore(connection)
+        EntryStore(connection)
     if column != "newest":
         with pytest.raises(StoreError, match="join segment 1 is damaged"):
             store.find(keys)
@@ -242,7 +277,7 @@ def test_a_checksum_that_fits_makes_no_sense_of_nonsense(connection: sqlite3.Con
 
 def test_a_missing_segment_is_told(connection: sqlite3.Connection) -> None:
     keys = filled(connection)
-    store = WaitingStore(connection)
+    store = EntryStore(connection)
     connection.execute("DELETE FROM join_segments WHERE segment = 2")
     with pytest.raises(StoreError, match="join segment 2 is damaged: it is missing"):
         store.find(keys)
@@ -251,7 +286,7 @@ def test_a_missing_segment_is_told(connection: sqlite3.Connection) -> None:
 def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        WaitingStore.create(connection)
+        EntryStore.create(connection)
         keys = filled(connection, 3_000)
     whole = path.read_bytes()
     rng = random.Random(11)

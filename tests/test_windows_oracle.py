@@ -1,4 +1,4 @@
-"""After each of 20,000 events, every window answers for the literal list of events in it."""
+"""After each of 20,000 events, every window equals the literal list of its events."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn import metrics as sk
-from window_model import Item, Model, binary_stream, class_stream, names_for, plain, same
 
 import streameval as se
+from tests.window_model import Item, Model, binary_stream, class_stream, names_for, plain, same
+
+pytestmark = pytest.mark.slow
 
 PANES = se.Panes("1h", "10m", "20m")
 CASES: list[tuple[str, str, Any, int, float]] = [

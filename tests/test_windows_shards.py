@@ -1,4 +1,4 @@
-"""Seven shards, merged in any order, give the bits of the run that was never split."""
+"""Seven shards, merged in any order, give the bits of the unsharded run."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from window_model import Item, binary_stream, class_stream, columns
 
 import streameval as se
+from tests.window_model import Item, binary_stream, class_stream, columns
+
+pytestmark = pytest.mark.slow
 
 SHARDS = 7
 READ = {

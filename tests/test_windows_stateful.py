@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from window_model import Item, Model, columns, plain, same
 
 import streameval as se
 from streameval.errors import InputError, StateError
+from tests.window_model import Item, Model, columns, plain, same
 
 SPECS = [
     se.Last(1),

@@ -1,4 +1,4 @@
-"""Every argument of the public surface with values of wrong types: taken, or refused in words.
+"""Every argument of the public interface with values of wrong types: accepted, or refused in words.
 
 A raw TypeError, AttributeError or KeyError tells where the code failed, not what to pass.
 """

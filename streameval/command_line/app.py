@@ -1,4 +1,4 @@
-"""The commands, and what becomes of their errors."""
+"""The commands, and the exit codes of their errors."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from streameval import __version__
-from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say
-from streameval.command_line.stdout import write
+from streameval.command_line.output import BAD_INPUT, FAILURE, TargetError, say, write
 from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
-from streameval.metrics.registry import LISTED
 from streameval.states.score_index import backend
 
 __all__ = ["COMMANDS", "app_of", "run"]
 
-# Where each command is. A module is imported when its command is chosen: the others
-# may take longer to load than the command to run.
+# Module and member of each command. A module is imported for its command only: the
+# others may take longer to load than the command to run.
 COMMANDS = {
     "evaluate": ("evaluate", "evaluate"),
     "merge": ("states", "merge"),
@@ -80,7 +78,7 @@ def _streameval(
 
 def run(arguments: list[str]) -> int:
     """Run a command line; errors become one line and an exit code."""
-    # Where the first word is no command, --help lists all, and an error tells of one like it.
+    # Where the first word is not a command, --help lists all and an error suggests one.
     chosen = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
     try:
         code = app_of(chosen)(arguments, prog_name="streameval", standalone_mode=False) or 0
@@ -91,7 +89,7 @@ def run(arguments: list[str]) -> int:
         message = error.format_message()
         command = error.ctx.command_path if error.ctx else "streameval"
         if message:  # none where a bare "streameval" has printed its help
-            say(f"{message.rstrip('.')}; {command} --help tells more")
+            say(f"{message.rstrip('.')}; see {command} --help")
         return BAD_INPUT
     except (
         MissingExtraError,
@@ -104,5 +102,5 @@ def run(arguments: list[str]) -> int:
         say(str(error) or "out of memory")
         return FAILURE
     except StreamevalError as error:
-        say(str(error).replace(LISTED, "`streameval metrics` lists them"))
+        say(str(error))
         return BAD_INPUT

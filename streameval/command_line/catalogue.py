@@ -1,10 +1,9 @@
-"""``streameval metrics``: what can be asked."""
+"""``streameval metrics``: the list of metrics."""
 
 from __future__ import annotations
 
 from streameval.command_line.options import FormatOption
-from streameval.command_line.output import Format, to_json
-from streameval.command_line.stdout import write
+from streameval.command_line.output import Format, to_json, write
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import ROWS
 from streameval.report import markdown_table, text_table

@@ -32,31 +32,33 @@ def demo(
         str,
         typer.Option(
             help="Seconds of flights in a second; 3600 is an hour in a second; "
-            f"{_FASTEST}: as fast as it goes."
+            f"{_FASTEST}: as fast as possible."
         ),
     ] = "7200",
-    days: Annotated[int | None, typer.Option(help="Only the first so many days.")] = None,
+    days: Annotated[int | None, typer.Option(help="Days to replay; all by default.")] = None,
     stop_after: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help='End after, such as "30s".')
+        str | None,
+        typer.Option("--for", metavar="DURATION", help='Duration, such as "30s".'),
     ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Port of the dashboard; 8642 if it is free. 0 is any.")
+        int | None,
+        typer.Option(help="Port of the dashboard; 8642 by default if it is free, 0 for any."),
     ] = None,
     directory: Annotated[
         str | None,
-        typer.Option(help="Keep configuration and store here; otherwise they go at the end."),
+        typer.Option(help="Directory of configuration and store; deleted at the end by default."),
     ] = None,
 ) -> None:
-    """Replay a year of flights through a run of its own, with the dashboard open.
+    """Replay a year of flights through a run, with the dashboard open.
 
     Flights are predicted at departure by an online model and labelled hours
     later. Ctrl-C ends it with the report.
     """
     seconds = None if stop_after is None else duration(stop_after, "--for") / 1_000_000
     rate = _rate(speed)
-    flights, stream, session, posting = _parts()
+    flights, session, posting = _parts()
     with ExitStack() as stack:
-        # The run is a process of its own and would outlive this one.
+        # The run is another process and would outlive this one.
         stack.enter_context(_terminated_as_interrupted())
         if directory is None:
             place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streameval-")))
@@ -72,10 +74,9 @@ def demo(
         run = stack.enter_context(session.DemoRun(place, port))
         say(f"the run is at work in {run.config.parent}")
         say(f"dashboard: {run.url}  (Ctrl-C ends)")
-        progress = _replay(
-            posting.replay(stream.messages(departures), run.poster, speed=rate, stop_after=seconds),
-            len(departures),
-        )
+        messages = flights.messages(departures)
+        posts = posting.replay(messages, run.poster, speed=rate, stop_after=seconds)
+        progress = _replay(posts, len(departures))
         if progress is not None:
             run.wait_counted(progress)
         run.stop()
@@ -85,7 +86,7 @@ def demo(
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does."""
+    """SIGTERM is handled as Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -110,7 +111,7 @@ def _rate(speed: str) -> float | None:
 
 def _parts() -> list[Any]:
     """The demo's modules; they need packages that come with an extra."""
-    names = ("flights", "stream", "session", "replay")
+    names = ("flights", "session", "replay")
     try:
         return [importlib.import_module(f"streameval.demo.{name}") for name in names]
     except ImportError as error:
@@ -119,7 +120,7 @@ def _parts() -> list[Any]:
 
 
 def _replay(posts: Any, total: int) -> Any:
-    """Post everything, under a bar; what was posted, or None where nothing was."""
+    """Post everything with a progress bar; the last post, or None."""
     console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}", markup=False),

@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import typer
 
-from streameval.command_line.details import Details
+from streameval.command_line import options
 from streameval.command_line.feed import BadRecordError, Feed
-from streameval.command_line.options import (
-    ByOption,
-    FilesArgument,
-    FormatOption,
-    InputFormatOption,
-    LabelsOption,
-    LabelTypeChoice,
-    LabelTypeOption,
-    MaxBadOption,
-    MaxSlicesOption,
-    MetricsOption,
-    MinSupportOption,
-    NoProgressOption,
-    OnBad,
-    OnBadOption,
-    PlotOption,
-    PositiveOption,
-    ProbaOption,
-    SaveOption,
-    ScoreOption,
-    SeriesOption,
-    SliceOption,
-    TaskChoice,
-    TaskOption,
-    ThresholdOption,
-    TimeOption,
-    TimeUnitOption,
-    WeightOption,
-    WindowOption,
-    WorstOption,
-    YPredOption,
-    YTrueOption,
-    label_texts,
-    metric_names,
-)
 from streameval.command_line.output import (
     BAD_INPUT,
     FAILURE,
@@ -53,53 +22,55 @@ from streameval.command_line.output import (
     tell_bad_records,
     tell_reasons,
 )
-from streameval.command_line.progress import byte_bar
-from streameval.command_line.request import Request
+from streameval.command_line.request import Details, Request
 from streameval.command_line.result import result_of
 from streameval.command_line.window_text import parse_slices, parse_window
-from streameval.errors import InputError, StateError
+from streameval.errors import OptionError, StateError
 from streameval.evaluator import Evaluator
 from streameval.files.csv_table import LabelTypes
 from streameval.files.label_text import LABEL_TYPES
 from streameval.files.sources import FORMATS, Source, find_sources, read_source
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 __all__ = ["evaluate", "saved"]
 
 _MAX_SLICES = 10_000
 
 _MAX_BAD = 0.01
-"""Share of the records that may be skipped for one reason unless ``--max-bad`` says otherwise."""
+"""Share of the records that may be skipped for one reason without ``--max-bad``."""
 
 
 def evaluate(
-    files: FilesArgument,
-    y_true: YTrueOption = "y_true",
-    y_pred: YPredOption = None,
-    score: ScoreOption = None,
-    proba: ProbaOption = None,
-    weight: WeightOption = None,
-    time: TimeOption = None,
-    time_unit: TimeUnitOption = None,
-    task: TaskOption = TaskChoice.AUTO,
-    positive: PositiveOption = None,
-    labels: LabelsOption = None,
-    threshold: ThresholdOption = None,
-    window: WindowOption = None,
-    slice: SliceOption = None,
-    max_slices: MaxSlicesOption = None,
-    by: ByOption = None,
-    worst: WorstOption = None,
-    min_support: MinSupportOption = None,
-    series: SeriesOption = None,
-    plot: PlotOption = None,
-    metrics: MetricsOption = None,
-    format: FormatOption = Format.TABLE,
-    save: SaveOption = None,
-    on_bad: OnBadOption = OnBad.STOP,
-    max_bad: MaxBadOption = None,
-    input_format: InputFormatOption = None,
-    label_type: LabelTypeOption = LabelTypeChoice.AUTO,
-    no_progress: NoProgressOption = False,
+    files: options.FilesArgument,
+    y_true: options.YTrueOption = "y_true",
+    y_pred: options.YPredOption = None,
+    score: options.ScoreOption = None,
+    proba: options.ProbaOption = None,
+    weight: options.WeightOption = None,
+    time: options.TimeOption = None,
+    time_unit: options.TimeUnitOption = None,
+    task: options.TaskOption = options.TaskChoice.AUTO,
+    positive: options.PositiveOption = None,
+    labels: options.LabelsOption = None,
+    threshold: options.ThresholdOption = None,
+    window: options.WindowOption = None,
+    slice: options.SliceOption = None,
+    max_slices: options.MaxSlicesOption = None,
+    by: options.ByOption = None,
+    worst: options.WorstOption = None,
+    min_support: options.MinSupportOption = None,
+    series: options.SeriesOption = None,
+    plot: options.PlotOption = None,
+    metrics: options.MetricsOption = None,
+    format: options.FormatOption = Format.TABLE,
+    save: options.SaveOption = None,
+    on_bad: options.OnBadOption = options.OnBad.STOP,
+    max_bad: options.MaxBadOption = None,
+    input_format: options.InputFormatOption = None,
+    label_type: options.LabelTypeOption = options.LabelTypeChoice.AUTO,
+    no_progress: options.NoProgressOption = False,
 ) -> None:
     """Evaluate the predictions in files.
 
@@ -109,15 +80,10 @@ def evaluate(
     details = Details(by=by, worst=worst, min_support=min_support, series=series, plot=plot)
     without_slices = details.slice_options() + ([] if max_slices is None else ["--max-slices"])
     if slice is None and without_slices:
-        raise InputError(
-            without_slices[0],
-            expected="it beside --slice",
-            got="no --slice",
-            remedy="add --slice FIELD",
-        )
-    skip = on_bad is OnBad.SKIP
+        raise OptionError.requires(without_slices[0], "--slice", remedy="add --slice FIELD")
+    skip = on_bad is options.OnBad.SKIP
     if max_bad is not None and not skip:
-        raise InputError("--max-bad", expected="--on-bad skip, which it requires", got="no")
+        raise OptionError.requires("--max-bad", "--on-bad skip")
     request = Request(
         y_true=y_true,
         y_pred=y_pred,
@@ -127,10 +93,10 @@ def evaluate(
         time=time,
         time_unit=None if time_unit is None else time_unit.value,
         positive=positive,
-        labels=label_texts(labels),
+        labels=options.label_texts(labels),
         threshold=threshold,
         task=task.value,
-        metrics=metric_names(metrics),
+        metrics=options.metric_names(metrics),
         window=None if window is None else parse_window(window, all_panes=series is not None),
         slices=() if slice is None else parse_slices(slice, max_slices or _MAX_SLICES),
         max_slices=max_slices or _MAX_SLICES,
@@ -146,7 +112,7 @@ def evaluate(
     try:
         evaluator = _read(sources, request, feed, types, progress=not no_progress)
     except BadRecordError as error:
-        say(f"{error}; nothing was reported (--on-bad skip leaves bad records out)")
+        say(f"{error}; nothing was reported (--on-bad skip skips bad records)")
         raise typer.Exit(BAD_INPUT) from None
     bad = feed.bad
     records = feed.rows + bad.count
@@ -168,7 +134,7 @@ def evaluate(
         tell_reasons(bad, records)
         unsaved = "" if save is None else f"{save} was not written; "
         say(
-            f"more than {most * 100:g} % of the records for one reason: {unsaved}mend the "
+            f"more than {most * 100:g} % of the records for one reason: {unsaved}correct the "
             "records or the options, or raise --max-bad"
         )
         raise typer.Exit(TOO_MANY_BAD)
@@ -180,7 +146,7 @@ def _read(
     sources: list[Source], request: Request, feed: Feed, types: LabelTypes, *, progress: bool
 ) -> Evaluator:
     wanted = request.wanted()
-    with byte_bar(sources, wanted=progress) as bar:
+    with _byte_bar(sources, wanted=progress) as bar:
         for source in sources:
             bar.start(source)
             for chunk in read_source(source, wanted, types, sys.stdin.buffer, bar.move):
@@ -189,10 +155,60 @@ def _read(
 
 
 def saved(evaluator: Evaluator, path: str) -> bool:
-    """Save a state; a failure is told, and the result is printed all the same."""
+    """Save a state; a failure is printed and returned, so that the result is printed too."""
     try:
         evaluator.save(path)
     except StateError as error:
         say(str(error))
         return False
     return True
+
+
+class _ByteBar:
+    """Progress bar of the bytes read of the files; it draws nothing without ``progress``."""
+
+    def __init__(self, progress: Progress | None, sources: Sequence[Source]) -> None:
+        self._progress = progress
+        self._before = 0
+        self._source: Source | None = None
+        self._at = 0
+        sizes = [source.size for source in sources]
+        if progress is not None:
+            total = sum(size or 0 for size in sizes) if all(sizes) else None
+            self._task = progress.add_task("", total=total)
+
+    def start(self, source: Source) -> None:
+        """Begin the next file."""
+        self._before += (self._source.size or 0) if self._source else 0
+        self._source = source
+        self._at = 0
+        if self._progress is not None:
+            self._progress.update(self._task, description=os.path.basename(source.name))
+
+    def move(self, position: int) -> None:
+        """Set the position in the file."""
+        self._at = max(self._at, position)  # Parquet is not read from front to end
+        if self._progress is not None:
+            self._progress.update(self._task, completed=self._before + self._at)
+
+
+@contextmanager
+def _byte_bar(sources: Sequence[Source], *, wanted: bool) -> Iterator[_ByteBar]:
+    """The bar; it draws nothing where the standard error is not a terminal."""
+    if not wanted or sys.stderr is None or not sys.stderr.isatty():
+        yield _ByteBar(None, sources)
+        return
+    # Imported only for a terminal: most runs of the command are in scripts.
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    progress = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with progress:
+        yield _ByteBar(progress, sources)

@@ -8,15 +8,13 @@ from typing import Annotated, get_args
 import msgspec
 import typer
 
-from streameval.command_line.output import TargetError, check_target
-from streameval.command_line.stdout import write
+from streameval.command_line.output import TargetError, check_target, write
 
 __all__ = ["init", "template"]
 
 _BEFORE_WINDOWS = """\
-# What `streameval run` is told. A line that begins with "#" and no space is a
-# setting that is off: take the "#" away to have it. See what the file comes to
-# with
+# The configuration of `streameval run`. A line that begins with "#" and no space is
+# a setting that is off: remove the "#" to switch it on. Check the file with
 #
 #     streameval run CONFIG.toml --check
 #
@@ -41,13 +39,13 @@ threshold = 0.5
 # All labels there are; others are refused.
 #labels = [0, 1]
 # The metrics that are kept and shown, as `streameval metrics` lists them; off,
-# the usual ones are shown, and all can be asked.
+# the usual ones are shown, and all can be queried.
 #metrics = ["accuracy", "precision", "recall", "f1", "roc_auc", "log_loss"]
 # Bins of the calibration curve.
 #bins = 10
 # Fields to evaluate by as well. A list of fields is a combination of them.
 #slices = ["country", ["country", "model"]]
-# Most slices; what comes after is counted as "(other)".
+# Largest number of slices; further ones are counted as "(other)".
 #max_slices = 10000
 
 
@@ -58,7 +56,7 @@ threshold = 0.5
 _BEFORE_SOURCES = """\
 
 
-# --- Where a record has what ----------------------------------------------------
+# --- The fields of a record -----------------------------------------------------
 #
 # A record is a JSON object. A dot in a path goes one level down: "meta.score".
 
@@ -95,16 +93,16 @@ score = "score"
 #time = "labelled_at"
 
 
-# --- Where records come from: any of these, together or alone -------------------
+# --- Sources of records: any of these, together or alone ------------------------
 
 """
 
 _AFTER_SOURCES = """\
 
 
-# --- Labels that come later -------------------------------------------------------
+# --- Labels that arrive later -----------------------------------------------------
 #
-# Without [join], only records that bring their label count.
+# Without [join], only records that hold their label count.
 
 [join]
 # A label counts if it is at most so much younger, or older, than its prediction.
@@ -133,11 +131,11 @@ wait = "24h"
 #enabled = true
 # Host and port; port 0 is any free one. Any address but loopback needs the token.
 listen = "127.0.0.1:8642"
-# What requests bring as "Authorization: Bearer".
+# Requests send it as "Authorization: Bearer".
 #token = "env:STREAMEVAL_TOKEN"
 # Most slices in /metrics, those of most support.
 #max_slices_exposed = 200
-# /readyz says no while more records than this wait to be read, or while the last
+# /readyz answers 503 while more records than this wait to be read, or while the last
 # checkpoint is older than this.
 #ready_lag = 100000
 #ready_checkpoint_age = "30s"
@@ -154,7 +152,7 @@ listen = "127.0.0.1:8642"
 #window = "hour"
 # Off, all events.
 #slice = { country = "PT" }
-# With less support than this the value says nothing.
+# With less support than this the value is not judged.
 #min_support = 1000
 # For how long it has to be so.
 #for = "10m"

@@ -1,9 +1,10 @@
-"""The options of the commands, with their help."""
+"""The options of the commands, with their help: a command's parameters are annotated with them."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from functools import partial
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -11,50 +12,9 @@ from streameval.command_line.output import Format
 from streameval.errors import InputError, shown
 from streameval.windows.kinds import KINDS
 
-__all__ = [
-    "ByOption",
-    "FilesArgument",
-    "FormatOption",
-    "InputFormat",
-    "InputFormatOption",
-    "LabelTypeChoice",
-    "LabelTypeOption",
-    "LabelsOption",
-    "MaxBadOption",
-    "MaxSlicesOption",
-    "MetricsOption",
-    "MinSupportOption",
-    "NoProgressOption",
-    "OnBad",
-    "OnBadOption",
-    "PlotOption",
-    "PositiveOption",
-    "ProbaOption",
-    "SaveOption",
-    "ScoreOption",
-    "SeriesOption",
-    "ShowSliceOption",
-    "SliceOption",
-    "StateArgument",
-    "StatesArgument",
-    "TaskChoice",
-    "TaskOption",
-    "ThresholdOption",
-    "TimeOption",
-    "TimeUnit",
-    "TimeUnitOption",
-    "WeightOption",
-    "WindowOption",
-    "WorstOption",
-    "YPredOption",
-    "YTrueOption",
-    "label_texts",
-    "metric_names",
-]
-
 
 class InputFormat(StrEnum):
-    """How a file is written."""
+    """Format of a file."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -62,7 +22,7 @@ class InputFormat(StrEnum):
 
 
 class LabelTypeChoice(StrEnum):
-    """What the labels of a CSV file are."""
+    """Type of the labels in a CSV file."""
 
     AUTO = "auto"
     STR = "str"
@@ -71,7 +31,7 @@ class LabelTypeChoice(StrEnum):
 
 
 class TaskChoice(StrEnum):
-    """What is evaluated."""
+    """Task that is evaluated."""
 
     AUTO = "auto"
     BINARY = "binary"
@@ -79,7 +39,7 @@ class TaskChoice(StrEnum):
 
 
 class OnBad(StrEnum):
-    """What a bad record does."""
+    """What happens at a bad record."""
 
     STOP = "stop"
     SKIP = "skip"
@@ -94,12 +54,11 @@ class TimeUnit(StrEnum):
     NS = "ns"
 
 
-# Headings of the options in --help.
-_RECORD = "Fields of a record"
-_TASK = "The task"
-_WINDOWS = "Windows and slices"
-_RESULT = "The result"
-_FILES = "The files"
+_field: Any = partial(typer.Option, metavar="FIELD", rich_help_panel="Fields of a record")
+_task: Any = partial(typer.Option, rich_help_panel="The task")
+_windows: Any = partial(typer.Option, rich_help_panel="Windows and slices")
+_result: Any = partial(typer.Option, rich_help_panel="The result")
+_files: Any = partial(typer.Option, rich_help_panel="The files")
 
 FilesArgument: TypeAlias = Annotated[
     list[str],
@@ -115,194 +74,126 @@ StatesArgument: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="STATE", help="States that `evaluate --save` wrote.")
 ]
 
-YTrueOption: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="FIELD",
-        help="True label; a dot goes into nested fields.",
-        rich_help_panel=_RECORD,
-    ),
-]
-YPredOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="FIELD", help="Predicted label.", rich_help_panel=_RECORD),
-]
-ScoreOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="FIELD", help="Score of the positive label.", rich_help_panel=_RECORD),
-]
+YTrueOption: TypeAlias = Annotated[str, _field(help="True label; a dot goes into nested fields.")]
+YPredOption: TypeAlias = Annotated[str | None, _field(help="Predicted label.")]
+ScoreOption: TypeAlias = Annotated[str | None, _field(help="Score of the positive label.")]
 ProbaOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        metavar="FIELD",
+    _field(
         help="Probabilities: an object label -> number, or label=FIELD,label=FIELD; "
-        "binary: also the positive label's number.",
-        rich_help_panel=_RECORD,
+        "binary: also the positive label's number."
     ),
 ]
-WeightOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="FIELD", help="Weight of the event.", rich_help_panel=_RECORD),
-]
+WeightOption: TypeAlias = Annotated[str | None, _field(help="Weight of the event.")]
 TimeOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        metavar="FIELD",
-        help="When the event happened: ISO 8601 with an offset, or a number with --time-unit.",
-        rich_help_panel=_RECORD,
-    ),
+    _field(help="Time of the event: ISO 8601 with an offset, or a number with --time-unit."),
 ]
 TimeUnitOption: TypeAlias = Annotated[
-    TimeUnit | None,
-    typer.Option(help="Unit of numeric times, since 1970.", rich_help_panel=_RECORD),
+    TimeUnit | None, _field(metavar=None, help="Unit of numeric times, since 1970.")
 ]
 
 TaskOption: TypeAlias = Annotated[
-    TaskChoice,
-    typer.Option(help="auto: binary with --score or --positive.", rich_help_panel=_TASK),
+    TaskChoice, _task(help="auto: binary with --score or --positive.")
 ]
 LabelsOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    _task(
         metavar="LABEL,LABEL",
-        help="All labels there are; a record of another is a bad one. Unless given, they are "
-        "discovered, and in a binary task the first other label is the negative one.",
-        rich_help_panel=_TASK,
+        help="All labels; a record of another label is bad. By default they are discovered, "
+        "and the first other label of a binary task is the negative one.",
     ),
 ]
 PositiveOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        metavar="LABEL",
-        help="The positive label of a binary task; 1 or true unless given.",
-        rich_help_panel=_TASK,
-    ),
+    _task(metavar="LABEL", help="Positive label of a binary task; 1 or true by default."),
 ]
 ThresholdOption: TypeAlias = Annotated[
     float | None,
-    typer.Option(
-        metavar="NUMBER",
-        help="A score from here up is predicted positive; 0.5 unless given.",
-        rich_help_panel=_TASK,
-    ),
+    _task(metavar="NUMBER", help="Smallest score that is predicted positive; 0.5 by default."),
 ]
 
 WindowOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    _windows(
         metavar="WINDOW",
         help=" ".join(
             ["Which events count; all unless given.", *(k.help for k in KINDS.values() if k.help)]
         ),
-        rich_help_panel=_WINDOWS,
     ),
 ]
 SliceOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    _windows(
         metavar="FIELD,FIELD",
         help="Evaluate by these fields too; country+model is one slice for each pair.",
-        rich_help_panel=_WINDOWS,
     ),
 ]
 ShowSliceOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    _windows(
         metavar="FIELD,FIELD",
-        help="Show the slices by these fields only, as they were given to `evaluate`.",
-        rich_help_panel=_WINDOWS,
+        help="Show the slices by these fields only, written as for `evaluate`.",
     ),
 ]
 MaxSlicesOption: TypeAlias = Annotated[
     int | None,
-    typer.Option(
+    _windows(
         metavar="N",
         min=1,
-        help="Most slices kept, 10000 unless given; the rest goes into one called (other).",
-        rich_help_panel=_WINDOWS,
+        help="Most slices kept, 10000 by default; events of others are counted in (other).",
     ),
 ]
 ByOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        metavar="METRIC",
-        help="The metric that slices are compared by; f1 or f1_macro unless given.",
-        rich_help_panel=_WINDOWS,
-    ),
+    _windows(metavar="METRIC", help="Metric to order slices by; f1 or f1_macro by default."),
 ]
 WorstOption: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", min=1, help="Show only the N worst slices.", rich_help_panel=_WINDOWS
-    ),
+    int | None, _windows(metavar="N", min=1, help="Show only the N worst slices.")
 ]
 MinSupportOption: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        metavar="N", min=0, help="Leave out slices of less support.", rich_help_panel=_WINDOWS
-    ),
+    float | None, _windows(metavar="N", min=0, help="Leave out slices of less support.")
 ]
 SeriesOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="METRIC", help="Show this metric for each pane.", rich_help_panel=_WINDOWS
-    ),
+    str | None, _windows(metavar="METRIC", help="Show this metric for each pane.")
 ]
 PlotOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Draw the series with its supports: .png, .svg, .pdf or .html.",
-        rich_help_panel=_WINDOWS,
-    ),
+    _windows(metavar="FILE", help="Draw the series with its supports: .png, .svg, .pdf or .html."),
 ]
 
 MetricsOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    _result(
         metavar="NAME,NAME",
-        help="The metrics to report, in this order; the usual ones unless given.",
-        rich_help_panel=_RESULT,
+        help="Metrics to report, in this order; the usual ones by default.",
     ),
 ]
-FormatOption: TypeAlias = Annotated[
-    Format, typer.Option("--format", help="How the result is written.", rich_help_panel=_RESULT)
-]
+FormatOption: TypeAlias = Annotated[Format, _result("--format", help="Format of the result.")]
 SaveOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        metavar="STATE", help="Keep the state, for `merge` and `report`.", rich_help_panel=_RESULT
-    ),
+    str | None, _result(metavar="STATE", help="Write the state, for `merge` and `report`.")
 ]
 
 OnBadOption: TypeAlias = Annotated[
-    OnBad,
-    typer.Option(help="skip: leave bad records out, count and list them.", rich_help_panel=_FILES),
+    OnBad, _files(help="skip: leave bad records out, count and list them.")
 ]
 MaxBadOption: TypeAlias = Annotated[
     float | None,
-    typer.Option(
+    _files(
         metavar="SHARE",
         min=0,
         max=1,
-        help="Share of the records that may be skipped for one reason, 0.01 unless given; "
+        help="Share of the records that may be skipped for one reason, 0.01 by default; "
         "beyond it the exit code is 3.",
-        rich_help_panel=_FILES,
     ),
 ]
 InputFormatOption: TypeAlias = Annotated[
-    InputFormat | None,
-    typer.Option(
-        help="How the files are written; their names tell unless given.", rich_help_panel=_FILES
-    ),
+    InputFormat | None, _files(help="File format; inferred from the file name by default.")
 ]
 LabelTypeOption: TypeAlias = Annotated[
-    LabelTypeChoice,
-    typer.Option(help="What the labels of a CSV file are.", rich_help_panel=_FILES),
+    LabelTypeChoice, _files(help="Type of the labels in a CSV file.")
 ]
-NoProgressOption: TypeAlias = Annotated[
-    bool, typer.Option("--no-progress", help="Draw no bar.", rich_help_panel=_FILES)
-]
+NoProgressOption: TypeAlias = Annotated[bool, _files("--no-progress", help="Draw no bar.")]
 
 
 def label_texts(text: str | None) -> tuple[str, ...] | None:

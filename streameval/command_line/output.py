@@ -1,4 +1,4 @@
-"""What a command prints, where, and with which exit code."""
+"""Output of the commands: results on stdout, messages on stderr, exit codes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = [
     "BAD_INPUT",
     "FAILURE",
     "TOO_MANY_BAD",
+    "ClosedPipeError",
     "Format",
     "TargetError",
     "check_target",
@@ -23,6 +24,7 @@ __all__ = [
     "tell_bad_records",
     "tell_reasons",
     "to_json",
+    "write",
 ]
 
 FAILURE = 1
@@ -30,20 +32,44 @@ BAD_INPUT = 2
 TOO_MANY_BAD = 3
 
 
+class ClosedPipeError(Exception):
+    """The reader of the output has closed it (``| head -1``)."""
+
+
 class TargetError(StreamevalError):
-    """A file that a command is to write cannot be written: a failure, not bad input."""
+    """A file cannot be written: a failure, not bad input."""
 
 
 class Format(StrEnum):
-    """How a result is written."""
+    """Format of a result."""
 
     TABLE = "table"
     JSON = "json"
     MARKDOWN = "markdown"
 
 
+def write(text: str) -> None:
+    """Write text and a newline to the standard output, always as UTF-8.
+
+    Raises:
+        ClosedPipeError: Its reader has closed it.
+        OSError: It cannot be written, as on a full disk.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.buffer.write(text.encode(errors="backslashreplace") + b"\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # Python flushes again at exit, and would raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise ClosedPipeError from None
+        raise
+
+
 def say(message: str) -> None:
-    """One line on the standard error."""
+    """Print one line on the standard error."""
     if sys.stderr is not None:
         print("streameval:", " ".join(message.split()), file=sys.stderr)
 
@@ -54,7 +80,7 @@ def to_json(value: Any) -> str:
 
 
 def check_target(path: str) -> None:
-    """Fail before an hour of reading, not after it, where a file cannot be written.
+    """Check that a file can be written, before the input is read.
 
     Raises:
         TargetError: The directory is missing or read-only, or the path is one.
@@ -69,7 +95,7 @@ def check_target(path: str) -> None:
 
 
 def tell_bad_records(bad: BadRecords) -> None:
-    """The skipped records on the standard error."""
+    """Print the skipped records on the standard error."""
     count = bad.count
     if count:
         which = "" if count <= len(bad.first) else f"; the first {len(bad.first)}"
@@ -79,7 +105,7 @@ def tell_bad_records(bad: BadRecords) -> None:
 
 
 def tell_reasons(bad: BadRecords, records: int) -> None:
-    """Why records were skipped and how many for each reason, on the standard error."""
+    """Print the reasons of skipped records and their counts on the standard error."""
     say(f"of {records:,} records were skipped:")
     for (field, expected), count in bad.reasons.most_common(KEPT):
         say(f"  {count:,} ({count / records:.2%}) for {field}: expected {expected}")

@@ -1,25 +1,87 @@
-"""What a user asked ``evaluate`` for, checked before any file is read."""
+"""The options of ``evaluate``, checked before any file is read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from streameval.command_line.details import Details
+from streameval.command_line.output import TargetError, check_target, say
 from streameval.command_line.window_text import Dimensions
-from streameval.errors import InputError, MetricError
+from streameval.errors import InputError, MetricError, OptionError
 from streameval.files.chunk import Wanted
 from streameval.metrics.registry import find
+from streameval.report import SeriesRow
 from streameval.tally import Task
 from streameval.windows.kinds import kind_of, window_forms
 from streameval.windows.window import WindowSpec
 
-__all__ = ["Request", "probability_pairs"]
+__all__ = ["Details", "Request", "probability_pairs"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """The options of the slices' table, the series and its picture.
+
+    Args:
+        by: The metric that slices are compared by; None for the main one.
+        worst: Number of slices shown.
+        min_support: Slices of less support are left out.
+        dimensions: The kinds of slices that are shown; None for all.
+        series: The metric of the series.
+        plot: File of the picture.
+    """
+
+    by: str | None = None
+    worst: int | None = None
+    min_support: float | None = None
+    dimensions: Dimensions | None = None
+    series: str | None = None
+    plot: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.plot is not None and self.series is None:
+            remedy = "add --series f1, or another metric to draw"
+            raise OptionError.requires("--plot", "--series", remedy=remedy)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that these details need."""
+        return tuple(name for name in (self.by, self.series) if name is not None)
+
+    def slice_options(self) -> list[str]:
+        """The given options that require slices."""
+        options = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
+        return [name for name, value in options.items() if value is not None]
+
+    def check_plot(self) -> None:
+        """Check that the picture can be made, before the input is read.
+
+        Raises:
+            MissingExtraError: The extra ``plots`` is not installed.
+            InputError: A file name of another kind.
+            TargetError: The file cannot be written.
+        """
+        if self.plot is not None:
+            _plots().check_picture(self.plot, "--plot")
+            check_target(self.plot)
+
+    def draw(self, rows: Sequence[SeriesRow] | None) -> bool:
+        """Draw the series where ``--plot`` is given; a failure is printed, and False returned."""
+        if self.plot is None or self.series is None or rows is None:
+            return True
+        plots = _plots()
+        try:
+            plots.save_figure(plots.plot_series(rows, self.series), self.plot)
+        except OSError as error:
+            say(str(TargetError(f"{self.plot}: cannot be written: {error.strerror or error}")))
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The fields to read and how to judge them; the options of ``evaluate``."""
+    """The fields to read, and how to evaluate them."""
 
     y_true: str = "y_true"
     y_pred: str | None = None
@@ -47,13 +109,9 @@ class Request:
                 remedy="name the field that holds the prediction",
             )
         if self.score is not None and self.proba is not None:
-            raise InputError("--proba", expected="--score or --proba", got="both")
+            raise OptionError.conflicts("--proba", "--score")
         if self.threshold is not None and not self._scored:
-            raise InputError(
-                "--threshold",
-                expected="it beside --score, or beside --proba in a binary task",
-                got="neither",
-            )
+            raise OptionError.requires("--threshold", "--score, or --proba in a binary task")
         if self.binary and self.labels is not None and len(self.labels) != 2:
             raise InputError(
                 "--labels", expected="two labels in a binary task", got=", ".join(self.labels)
@@ -61,48 +119,28 @@ class Request:
         if self.task == "multiclass":
             for option, value in (("--score", self.score), ("--positive", self.positive)):
                 if value is not None:
-                    raise InputError(
-                        option, expected="it in a binary task only", got="--task multiclass"
-                    )
+                    raise OptionError.conflicts(option, "--task multiclass")
         self._check_window()
         self._check_metrics()
 
     def _check_window(self) -> None:
         needs_time = self.window is not None and self.window.needs_time
         if needs_time and self.time is None:
-            raise InputError(
-                "--window",
-                expected="--time beside a window of event time",
-                got="no --time",
-                remedy="add --time FIELD, the field that says when the event happened",
-            )
+            remedy = "add --time FIELD, the field of the event's time"
+            raise OptionError.requires("--window", "--time", remedy=remedy)
         if self.time is not None and not needs_time:
-            raise InputError(
-                "--time",
-                expected="it beside a window of event time",
-                got="none",
-                remedy="add "
-                + " or ".join(f"--window {form}" for form in window_forms(timed=True))
-                + ", or leave --time out",
-            )
+            forms = " or ".join(f"--window {form}" for form in window_forms(timed=True))
+            remedy = f"add {forms}, or leave --time out"
+            raise OptionError.requires("--time", "a --window of event time", remedy=remedy)
         if self.time_unit is not None and self.time is None:
-            raise InputError(
-                "--time-unit",
-                expected="it beside --time",
-                got="no --time",
-                remedy="add --time FIELD",
-            )
+            raise OptionError.requires("--time-unit", "--time", remedy="add --time FIELD")
         kind = kind_of(self.window)
         if self.details.series is not None and (kind is None or kind.widest is None):
-            raise InputError(
-                "--series",
-                expected="a window of panes",
-                got="no --window" if self.window is None else "another window",
-                remedy="add --window panes:1h --time FIELD",
-            )
+            remedy = "add --window panes:1h --time FIELD"
+            raise OptionError.requires("--series", "a --window of panes", remedy=remedy)
 
     def _check_metrics(self) -> None:
-        """Raise now, not after an hour, for a metric that these fields cannot give."""
+        """Raise MetricError for a metric that cannot be computed from these fields."""
         scores = self.score is not None or self.proba is not None
         for name in (*(self.metrics or ()), *self.details.metrics):
             metric = find(name, self.kind)
@@ -118,6 +156,13 @@ class Request:
                 )
 
     @property
+    def fields(self) -> dict[str, str]:
+        """The fields' paths by what they hold, without probabilities and slices."""
+        names = ("y_true", "y_pred", "score", "weight", "time")
+        paths = {name: getattr(self, name) for name in names}
+        return {name: path for name, path in paths.items() if path is not None}
+
+    @property
     def kind(self) -> Task:
         """The task as an evaluator names it."""
         return "binary" if self.binary else "multiclass"
@@ -131,7 +176,7 @@ class Request:
 
     @property
     def temporal(self) -> bool:
-        """Whether a metric is asked for that the usual ones do without."""
+        """Whether a metric requires the order of events."""
         return any(find(name, self.kind).ordered for name in self.details.metrics)
 
     @property
@@ -166,7 +211,7 @@ class Request:
             fields.append(Wanted(self.weight, "weight"))
         if self.time is not None:
             fields.append(Wanted(self.time, "time", self.time_unit))
-        # To slice by a label is no second reading of it.
+        # A label that is sliced by is read once.
         labels = {field.path for field in fields if field.kind == "label"}
         fields.extend(Wanted(path, "slice") for path in self.slice_fields if path not in labels)
         return _each_once(fields)
@@ -185,7 +230,7 @@ def _each_once(fields: Sequence[Wanted]) -> list[Wanted]:
 
 
 def probability_pairs(proba: str | None) -> list[tuple[str, str]]:
-    """The ``label=column`` pairs of ``--proba``; none where it names one field.
+    """The ``label=column`` pairs of ``--proba``; empty where it names one field.
 
     >>> probability_pairs("cat=p_cat,dog=p_dog"), probability_pairs("proba")
     ([('cat', 'p_cat'), ('dog', 'p_dog')], [])
@@ -203,3 +248,9 @@ def probability_pairs(proba: str | None) -> list[tuple[str, str]]:
             )
         pairs.append((label, column))
     return pairs
+
+
+def _plots() -> Any:
+    from streameval import plots  # the extra's packages take a second to load
+
+    return plots

@@ -1,4 +1,4 @@
-"""The result of a command: the report, and what was asked for beside it."""
+"""The result of a command: the report, slices and a series."""
 
 from __future__ import annotations
 
@@ -6,25 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streameval.command_line.details import Details
-from streameval.command_line.output import Format, say, to_json
-from streameval.command_line.stdout import write
+from streameval.command_line.output import Format, say, to_json, write
+from streameval.command_line.request import Details
 from streameval.errors import InputError
 from streameval.evaluator import Evaluator
 from streameval.files.chunk import BadRecords
-from streameval.report import Report, SeriesRow, markdown_table, number, text_table, weight
-from streameval.slice_report import SliceReport
+from streameval.metrics.registry import USUAL_METRICS
+from streameval.report import (
+    Report,
+    SeriesRow,
+    SliceReport,
+    markdown_table,
+    number,
+    text_table,
+    weight,
+)
 from streameval.slices import SliceKey
 
 __all__ = ["Result", "result_of"]
 
 _SHOWN_SLICES = 20
-"""Slices in a table unless ``--worst`` says otherwise: ten thousand would be no help."""
+"""Slices in a table without ``--worst``."""
 
 _ANY_SUPPORT = 5e-324
-"""Unless ``--min-support`` says otherwise, slices without events in the window are left out."""
-
-_MAIN_METRICS = {"binary": "f1", "multiclass": "f1_macro"}
+"""Without ``--min-support``, only slices without events in the window are left out."""
 
 _ARRIVALS = {
     "on_time": "on time",
@@ -44,11 +49,11 @@ class Result:
     series: Sequence[SeriesRow] | None
     slices: SliceReport | None
     shortened: bool
-    """Whether a table shows the first slices only, since nobody asked for a number."""
+    """Whether a table shows the first slices only, as ``--worst`` is not given."""
     overflowed: int
 
     def write(self, format: Format, bad: BadRecords | None = None) -> None:
-        """Print; JSON tells of bad records if ``bad`` is not None."""
+        """Print the result; JSON includes bad records if ``bad`` is not None."""
         if format is Format.JSON:
             values = self.to_dict()
             if bad is not None:
@@ -105,7 +110,7 @@ class Result:
             counts = [f"{self.arrivals[key]:,} {words}" for key, words in _ARRIVALS.items()]
             return "arrivals: " + ", ".join(counts)
         faded_out = self.arrivals.get("faded_out", 0)
-        return f"arrivals: {faded_out:,} so late that they weigh nothing" if faded_out else ""
+        return f"arrivals: {faded_out:,} too late to have any weight" if faded_out else ""
 
     def _series_cells(self) -> tuple[list[str], list[list[str]]]:
         rows = self.series or []
@@ -128,7 +133,7 @@ class Result:
         if self.overflowed:
             tails.append(
                 f"{self.overflowed:,} times an event went into a slice (other), "
-                "for want of room: --max-slices"
+                "as the limit was reached: --max-slices"
             )
         title = f"slices by {slices.metric}, worst first"
         body = shown.to_markdown() if markdown else str(shown)
@@ -144,15 +149,15 @@ def _titled(title: str, body: str, *, markdown: bool) -> str:
 
 
 def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Details) -> Result:
-    """What an evaluator answers.
+    """The result of an evaluator.
 
     Args:
-        evaluator: Asked.
+        evaluator: The evaluator to read.
         names: The metrics of the report, or None for its own.
-        details: What is wanted beside it.
+        details: The slices, series and picture to add.
 
     Raises:
-        MetricError: It cannot answer one of the metrics.
+        MetricError: It cannot compute one of the metrics.
         InputError: It has no panes, or no such slices.
     """
     report = evaluator.report(names)
@@ -170,7 +175,7 @@ def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Detail
         shown = sum(row.support for row in series)
         counted = arrivals["on_time"] + arrivals["late_kept"]
         since = evaluator.retained["since"]
-        # With weights above 1 the sum tells nothing: then a full window does.
+        # With weights above 1 the sum is no evidence, but a full window is.
         if shown < counted or (shown > counted and series[0].start <= since):
             say(
                 f"--series: panes before {since} are not kept; evaluate with a "
@@ -210,7 +215,7 @@ def _slices(evaluator: Evaluator, report: Report, details: Details) -> SliceRepo
             )
     metric = details.by
     if metric is None:
-        metric = _MAIN_METRICS[report.task]
+        (metric,) = USUAL_METRICS["single", report.task]
         reported = [row.metric for row in report]
         if metric not in reported:
             metric = reported[0]

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from streameval.command_line.stdout import write
+from streameval.command_line.output import write
 from streameval.stream.config.evaluators import kind_of_settings, main_metrics, window_spec_of
 from streameval.stream.config.load import load_settings, resolved
 from streameval.stream.config.secrets import check_store, resolved_secrets
@@ -93,14 +93,14 @@ def check_text(
     environment: Mapping[str, str] = os.environ,
     dropped: Collection[str] = (),
 ) -> str:
-    """The settings with defaults filled in and secrets hidden, and what follows from them.
+    """The settings with defaults filled in and secrets hidden, and what a run does with them.
 
-    What follows is in comments, so that the text is a configuration again. That includes
-    what would become of an old store, which is only read.
+    The rest is in comments, so that the text is a configuration again. It includes
+    the changes to an existing store, which is only read.
 
     Raises:
-        ConfigError: A secret is not to be had here, the store's directory is not there, or the
-            store cannot go on under these settings.
+        ConfigError: A secret or the store's directory does not exist, or the store cannot be
+            continued with these settings.
         StoreError: The store cannot be read.
 
     >>> print(check_text(RunSettings()).splitlines()[1])
@@ -117,7 +117,7 @@ def check_text(
 
 
 def _changes(settings: RunSettings, dropped: Collection[str]) -> list[str]:
-    """What a run would make of its store."""
+    """The changes that a run would make to its store."""
     store = read_store(settings.store)
     try:
         with store.reading() as connection:

@@ -13,26 +13,27 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from streameval.errors import ConfigError, StreamevalError
 from streameval.event_time import wall_time
-from streameval.stream.config.evaluators import fingerprint
-from streameval.stream.config.secrets import resolved_secrets
+from streameval.stream.batch import Opening, Position, Source
+from streameval.stream.config.evaluators import fingerprint, window_spec_of
+from streameval.stream.config.secrets import resolved_secrets, secret
 from streameval.stream.config.settings import RunSettings
 from streameval.stream.evolution import differences, evolution_of, while_running
-from streameval.stream.join.open_join import open_join
-from streameval.stream.open_sources import ending, open_sources
-from streameval.stream.published import Publisher
+from streameval.stream.join.label_join import open_join
 from streameval.stream.records.decoder import RecordDecoder
 from streameval.stream.runner import Runner
+from streameval.stream.snapshot import Publisher
 from streameval.stream.sources.inbox import Inbox, InboxSource
-from streameval.stream.store import Store, open_store
+from streameval.stream.store import Store, inbox_of, keep_window_order, open_store
 from streameval.stream.webhook import Webhook
-from streameval.stream.window_order import keep_window_order
 
 if TYPE_CHECKING:
     from streameval.serve.server import Server
 
-__all__ = ["drops_text", "run_service"]
+__all__ = ["drops_text", "open_sources", "run_service"]
 
 log = logging.getLogger("streameval.run")
 
@@ -55,7 +56,7 @@ def run_service(
     Args:
         settings: The run's.
         until_end: End as soon as nothing is left to read.
-        reread: Reads the settings anew when SIGHUP comes; what may change while it runs does.
+        reread: Reads the settings again on SIGHUP; those that may change during a run are applied.
         drop: From what the settings no longer have (name -> what would be lost) to the names
             that may be dropped.
         started: Called once with the runner and the server's address, when both are ready.
@@ -65,7 +66,7 @@ def run_service(
             run, or not any longer; what was checkpointed is safe.
     """
     if until_end:
-        settings = ending(settings)
+        settings = _ending(settings)
     resolve = resolved_secrets(settings)
     token = settings.serve.token
     if token is not None:
@@ -86,7 +87,7 @@ def run_service(
         decoder = RecordDecoder(
             settings.fields, settings.evaluator, settings.join is not None, longest
         )
-        # Nobody looks where nothing is served and no alert is judged: nothing is made for them.
+        # Without a server and alerts no snapshot is read, so none is built.
         publisher = Publisher() if settings.serve.enabled or settings.alert else None
         webhook = None
         if settings.webhook is not None:
@@ -127,6 +128,45 @@ def run_service(
         log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
 
 
+def open_sources(
+    settings: RunSettings,
+    positions: Mapping[str, Position],
+    resolve: Callable[[str, str], str] = secret,
+) -> list[Source]:
+    """Every source of a run; the caller closes them.
+
+    Args:
+        settings: The run's.
+        positions: Where each partition is to be read on.
+        resolve: From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret.
+
+    Raises:
+        ConfigError, SourceError, StoreError: One of them cannot be opened; none is open then.
+        MissingExtraError: The client of one is not installed.
+    """
+    timed = settings.join is not None or any(
+        window_spec_of(window, settings.join).needs_time for window in settings.window
+    )
+    opening = Opening(
+        positions, resolve, settings.fields.time is None and timed, inbox_of(settings.store)
+    )
+    opened: list[Source] = []
+    try:
+        for source in settings.sources.values():
+            opened += source.open(opening)
+    except BaseException:
+        for one in opened:
+            one.close()
+        raise
+    return opened
+
+
+def _ending(settings: RunSettings) -> RunSettings:
+    """The settings with sources that end when all has been read."""
+    tables = {name: source.ending() for name, source in settings.sources.items()}
+    return msgspec.structs.replace(settings, **tables)
+
+
 def _evolve(
     settings: RunSettings, drop: Callable[[Mapping[str, str]], Collection[str]], store: Store
 ) -> None:
@@ -156,7 +196,7 @@ def drops_text(path: str, drops: Mapping[str, str]) -> str:
 
 
 class _Parts:
-    """What of a run takes over other settings while it goes on."""
+    """The parts of a run whose settings may change while it runs."""
 
     def __init__(self, settings: RunSettings, runner: Runner, webhook: Webhook | None) -> None:
         self._settings = settings
@@ -171,7 +211,7 @@ class _Parts:
             self._webhook.close()
 
     def reread(self, read: Callable[[], RunSettings]) -> None:
-        """Take over what may change while the run goes on, and log the rest."""
+        """Apply the settings that may change during a run, and log the others."""
         try:
             wanted = read()
             resolve = resolved_secrets(wanted)
@@ -200,7 +240,7 @@ class _Parts:
 
 
 class _Signalled:
-    """Calls a method of a runner when a signal comes, even before there is one."""
+    """Calls a method of the runner on a signal, also on one that arrived before the runner."""
 
     def __init__(self, tell: Callable[[Runner], None]) -> None:
         self._tell = tell
@@ -213,7 +253,7 @@ class _Signalled:
             self._tell(self._runner)
 
     def reaches(self, runner: Runner) -> None:
-        """From now on it is this runner that is asked."""
+        """Set the runner."""
         self._runner = runner
         if self._asked:
             self._tell(runner)

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from streameval.command_line.details import Details
+from streameval.command_line import options
 from streameval.command_line.evaluate import saved
-from streameval.command_line.options import (
-    ByOption,
-    FormatOption,
-    MetricsOption,
-    MinSupportOption,
-    PlotOption,
-    SaveOption,
-    SeriesOption,
-    ShowSliceOption,
-    StateArgument,
-    StatesArgument,
-    WorstOption,
-    metric_names,
-)
 from streameval.command_line.output import FAILURE, Format, check_target
+from streameval.command_line.request import Details
 from streameval.command_line.result import result_of
 from streameval.command_line.window_text import parse_slices
 from streameval.errors import StateError
@@ -31,16 +18,16 @@ __all__ = ["merge", "report"]
 
 
 def merge(
-    states: StatesArgument,
-    slice: ShowSliceOption = None,
-    by: ByOption = None,
-    worst: WorstOption = None,
-    min_support: MinSupportOption = None,
-    series: SeriesOption = None,
-    plot: PlotOption = None,
-    metrics: MetricsOption = None,
-    format: FormatOption = Format.TABLE,
-    save: SaveOption = None,
+    states: options.StatesArgument,
+    slice: options.ShowSliceOption = None,
+    by: options.ByOption = None,
+    worst: options.WorstOption = None,
+    min_support: options.MinSupportOption = None,
+    series: options.SeriesOption = None,
+    plot: options.PlotOption = None,
+    metrics: options.MetricsOption = None,
+    format: options.FormatOption = Format.TABLE,
+    save: options.SaveOption = None,
 ) -> None:
     """Report on the events of many states as if one run had read them all."""
     details = _details(slice, by, worst, min_support, series, plot)
@@ -48,7 +35,7 @@ def merge(
         check_target(save)
     total: Evaluator | None = None
     for path in find_paths(states):
-        # One state after another: many shards need the room of two.
+        # One state after another: many shards take the memory of two.
         evaluator = load(path)
         if total is None:
             total = evaluator
@@ -58,7 +45,7 @@ def merge(
         except StateError as error:
             raise StateError(f"{path}: {error}") from None
     assert total is not None
-    result = result_of(total, metric_names(metrics), details)
+    result = result_of(total, options.metric_names(metrics), details)
     is_written = save is None or saved(total, save)
     result.write(format)
     is_written &= details.draw(result.series)
@@ -67,19 +54,19 @@ def merge(
 
 
 def report(
-    state: StateArgument,
-    slice: ShowSliceOption = None,
-    by: ByOption = None,
-    worst: WorstOption = None,
-    min_support: MinSupportOption = None,
-    series: SeriesOption = None,
-    plot: PlotOption = None,
-    metrics: MetricsOption = None,
-    format: FormatOption = Format.TABLE,
+    state: options.StateArgument,
+    slice: options.ShowSliceOption = None,
+    by: options.ByOption = None,
+    worst: options.WorstOption = None,
+    min_support: options.MinSupportOption = None,
+    series: options.SeriesOption = None,
+    plot: options.PlotOption = None,
+    metrics: options.MetricsOption = None,
+    format: options.FormatOption = Format.TABLE,
 ) -> None:
     """Report on a saved state."""
     details = _details(slice, by, worst, min_support, series, plot)
-    result = result_of(load(state), metric_names(metrics), details)
+    result = result_of(load(state), options.metric_names(metrics), details)
     result.write(format)
     if not details.draw(result.series):
         raise typer.Exit(FAILURE)

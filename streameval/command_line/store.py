@@ -1,4 +1,4 @@
-"""``streameval store``: verify, back up and look into a store, take states out, replay records."""
+"""``streameval store``: verify, back up and report on a store, export states, replay records."""
 
 from __future__ import annotations
 
@@ -7,37 +7,34 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
-from streameval.command_line.details import Details
-from streameval.command_line.join_text import join_text, join_values
 from streameval.command_line.options import MetricsOption, metric_names
-from streameval.command_line.output import FAILURE, Format, TargetError, say, to_json
+from streameval.command_line.output import FAILURE, Format, TargetError, say, to_json, write
+from streameval.command_line.request import Details
 from streameval.command_line.result import result_of
-from streameval.command_line.stdout import write
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator import Evaluator
 from streameval.event_time import iso_time, wall_time
-from streameval.report import text_table
+from streameval.report import markdown_table, number, text_table
 from streameval.stream.backup import back_up
 from streameval.stream.backup import restore as restore_backup
+from streameval.stream.begins import note_begins, read_begins, since_text
 from streameval.stream.checksums import check_rows
-from streameval.stream.evolution import note_begins, read_begins, since_text
-from streameval.stream.join.join_report import read_join, read_watermark, reset_watermark
+from streameval.stream.join.counts import read_join, read_watermark, reset_watermark
 from streameval.stream.join.watermark import SavedWatermark
 from streameval.stream.quarantine import listed, mark_for_replay, reasons
 from streameval.stream.state_rows import merged_windows
-from streameval.stream.store import Store, open_store, read_store
+from streameval.stream.store import Store, in_window_order, open_store, read_store
 from streameval.stream.store_check import Checked, check_store
-from streameval.stream.window_order import in_window_order
 
 __all__ = ["store_app"]
 
 store_app = typer.Typer(
-    help="Verify, back up and look into the store of a run, replay refused records.",
+    help="Verify, back up and report on the store of a run, replay refused records.",
     no_args_is_help=True,
 )
 
@@ -45,7 +42,7 @@ StoreArgument = Annotated[
     str, typer.Argument(metavar="STORE", help="The SQLite file that a run keeps.")
 ]
 PartitionOption = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Only what this partition's events gave.")
+    str | None, typer.Option(metavar="NAME", help="Only events of this partition.")
 ]
 WindowOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only this window.")]
 
@@ -60,7 +57,7 @@ class _ListFormat(StrEnum):
 
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[Store, sqlite3.Connection]]:
-    """One unchanging view of a store, with the rows verified that it is looked at for."""
+    """A consistent view of a store, with the rows verified that are read."""
     store = read_store(path)
     try:
         with store.reading() as connection:
@@ -93,7 +90,7 @@ def _one_of(names: list[str]) -> str:
 
 @store_app.command()
 def check(store: StoreArgument) -> None:
-    """Verify the file, every row and post, and that the books balance; also while a run goes on."""
+    """Verify the file, every row and post, and that counts agree; also while a run is active."""
     _say_checked(store, "sound", check_store(store))
 
 
@@ -122,7 +119,7 @@ def backup(
     to: Annotated[str, typer.Argument(metavar="DEST", help="The directory to make.")],
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Copy a store and its inbox into a directory, verified; also while a run goes on."""
+    """Copy a store and its inbox into a directory, verified; also while a run is active."""
     _say_checked(to, f"a sound copy of {store}", back_up(store, to, overwrite=overwrite))
 
 
@@ -134,7 +131,7 @@ def restore(
     store: StoreArgument,
     overwrite: OverwriteOption = False,
 ) -> None:
-    """Verify a backup, and put it in the place of a store that no run has open, with its inbox."""
+    """Verify a backup, and replace a store that no run has open with it, and its inbox."""
     found = restore_backup(source, store, overwrite=overwrite)
     _say_checked(store, f"restored from {source}", found)
 
@@ -145,18 +142,18 @@ def report(
     window: WindowOption = None,
     partition: PartitionOption = None,
     metrics: MetricsOption = None,
-    format: Annotated[Format, typer.Option(help="How it is written.")] = Format.TABLE,
+    format: Annotated[Format, typer.Option(help="Format of the result.")] = Format.TABLE,
 ) -> None:
-    """Report on everything counted, for each window; also while a run goes on."""
+    """Report on everything counted, for each window; also while a run is active."""
     with _opened(store) as (opened, connection):
         found = _windows(opened, connection, partition, window)
-        # Labels and predictions meet over partitions: of one alone there is nothing to tell.
+        # Labels and predictions of different partitions are joined: one alone has no counts.
         join = read_join(connection) if partition is None else None
     names = metric_names(metrics)
     results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
     if format is Format.JSON:
-        told = {} if join is None else {"labels": join_values(join)}
-        write(to_json({name: {**result.to_dict(), **told} for name, result in results.items()}))
+        labels = {} if join is None else {"labels": _join_values(join)}
+        write(to_json({name: {**result.to_dict(), **labels} for name, result in results.items()}))
         return
     if not results:
         write("nothing was counted yet")
@@ -165,7 +162,48 @@ def report(
         write(("\n" if place else "") + (f"## {title}\n" if format is Format.MARKDOWN else title))
         result.write(format)
     if join is not None:
-        write("\n" + join_text(join, markdown=format is Format.MARKDOWN))
+        write("\n" + _join_text(join, markdown=format is Format.MARKDOWN))
+
+
+_JOIN_ROWS = {
+    "predictions": "predictions",
+    "joined": "with their label",
+    "waiting": "waiting for it",
+    "expired": "never labelled",
+    "labels": "labels read",
+    "corrected": "that corrected another",
+    "duplicate_labels": "that came again",
+    "too_late": "that came too late",
+    "labels_waiting": "waiting for their prediction",
+    "orphans": "that found no prediction",
+    "duplicate_predictions": "predictions that came again",
+}
+
+
+def _join_values(join: dict[str, Any]) -> dict[str, Any]:
+    """Plain data for JSON: without the cohorts, and whether the report will change."""
+    counts = {name: value for name, value in join.items() if name != "cohorts"}
+    return {**counts, "immature": join["waiting"] > 0}
+
+
+def _join_text(join: dict[str, Any], *, markdown: bool) -> str:
+    """The same as a table."""
+    coverage = join["coverage"]
+    rows = [["coverage", "-" if coverage is None else number(coverage)]]
+    for name in ("p50", "p95", "p99"):
+        delay = join["delay"][name]
+        rows.append([f"delay {name}, s", "-" if delay is None else number(delay)])
+    rows += [[words, f"{join[name]:,}"] for name, words in _JOIN_ROWS.items()]
+    table = markdown_table if markdown else text_table
+    body = table(["labels", "value"], rows, right=frozenset({1}))
+    if join["coverage_reason"]:
+        body += f"\n\ncoverage: {join['coverage_reason']}"
+    if not join["waiting"]:
+        return body
+    number_of = join["waiting"]
+    wait = "prediction waits for its" if number_of == 1 else "predictions wait for their"
+    young = f"immature: {number_of:,} {wait} label; numbers will change"
+    return f"{body}\n\n{young}" if markdown else f"{body}\n{young}"
 
 
 @store_app.command()
@@ -173,7 +211,7 @@ def export(
     store: StoreArgument,
     to: Annotated[
         str,
-        typer.Option(metavar="DIRECTORY", help="Where the files go; the current one unless given."),
+        typer.Option(metavar="DIRECTORY", help="Directory of the files; current by default."),
     ] = ".",
     window: WindowOption = None,
     partition: PartitionOption = None,
@@ -200,15 +238,15 @@ def quarantine(
     reason: Annotated[
         str | None, typer.Option(metavar="REASON", help="Only records refused for this reason.")
     ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many are listed.")] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Number of records listed.")] = 20,
     replay: Annotated[
         bool,
         typer.Option(
             "--replay",
-            help="Mark them, so that the next run reads them first, as if they came now.",
+            help="Mark them, so that the next run reads them first, as new records.",
         ),
     ] = False,
-    format: Annotated[_ListFormat, typer.Option(help="How it is written.")] = _ListFormat.TABLE,
+    format: Annotated[_ListFormat, typer.Option(help="Format of the result.")] = _ListFormat.TABLE,
 ) -> None:
     """List the records that could not be counted, the newest first."""
     if replay:
@@ -247,7 +285,7 @@ def watermark(
         ),
     ] = False,
 ) -> None:
-    """Show how far event time has come in the label join, for each partition."""
+    """Show the watermark of the label join, and the newest event time of each partition."""
     if reset:
         opened = open_store(store)
         try:
@@ -280,7 +318,7 @@ def _join_watermark(path: str, connection: sqlite3.Connection) -> SavedWatermark
 
 
 def _plain(text: str) -> str:
-    """Text of the stream as a terminal can take it."""
+    """Text of the stream with its unprintable characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

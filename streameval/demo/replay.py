@@ -1,4 +1,4 @@
-"""Post recorded streams to a run, as fast as their time goes by at a chosen speed."""
+"""Post recorded streams to a run, at a chosen multiple of their own speed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from streameval.demo.stream import Message
+from streameval.demo.flights import Message
 from streameval.errors import SourceError
 
 __all__ = ["Poster", "Progress", "replay"]
@@ -23,7 +23,7 @@ _PAUSE_SECONDS = 0.5
 
 @dataclass
 class Progress:
-    """How far a replay has come."""
+    """How much a replay has posted."""
 
     moment: datetime | None = None
     predictions: int = 0
@@ -31,9 +31,10 @@ class Progress:
 
 
 class Poster:
-    """Posts to a run's ``/v1/`` and asks its ``/api/``; one connection, opened anew when it breaks.
+    """Posts to a run's ``/v1/`` and reads its ``/api/`` over one connection.
 
-    A post whose answer is lost is posted again: ids make that harmless.
+    The connection is reopened when it breaks. A post whose response is lost is sent
+    again, which the ids make harmless.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Poster:
         """Send records of one kind; they are durable when this returns.
 
         Raises:
-            SourceError: The run does not take them.
+            SourceError: The run does not accept them.
         """
         lines = [json.dumps(record, separators=(",", ":")) for record in records]
         body = "\n".join(lines).encode() + b"\n"
@@ -91,18 +92,18 @@ def replay(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> Iterator[Progress]:
-    """Post the messages in their order.
+    """Post messages in order.
 
     Args:
         messages: In the order of their moments.
-        poster: Where to.
-        speed: Seconds of the stream in a second; None is as fast as it goes.
-        stop_after: End after so many seconds; None posts everything.
-        clock: Seconds.
-        sleep: How to wait.
+        poster: The connection to the run.
+        speed: Seconds of the stream per second; None for no delay.
+        stop_after: Seconds after which to end; None posts everything.
+        clock: Returns seconds.
+        sleep: Waits for seconds.
 
     Yields:
-        The same object after each post, brought up to date.
+        The same object, updated, after each post.
     """
     began = clock()
     first: datetime | None = None
@@ -129,7 +130,7 @@ def replay(
 
 
 def _post(pending: list[Message], poster: Poster, progress: Progress) -> None:
-    """Send and forget what is pending, each kind as one post."""
+    """Send pending messages, each kind as one post, and clear the list."""
     for kind in ("predictions", "labels"):
         records = [message.record for message in pending if message.kind == kind]
         if not records:

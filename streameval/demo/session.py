@@ -1,4 +1,4 @@
-"""A run of its own for the demo: its configuration, its process, and its end."""
+"""The run of the demo: its configuration and its process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ time = "landed"
 [http]                     # POST /v1/predictions and /v1/labels
 
 [join]
-wait = "24h"               # a diverted flight's label never comes
+wait = "24h"               # a diverted flight never gets a label
 
 [[window]]
 name = "all"
@@ -67,14 +67,14 @@ class DemoRun:
     """``streameval run`` in a process of its own; a context manager.
 
     Args:
-        directory: Where configuration, store and inbox lie; made if need be.
-        port: To listen on; None is 8642, or any other if that one is taken;
-            0 is any that is free.
-        clock: Seconds.
-        sleep: How to wait.
+        directory: Directory of configuration, store and inbox; made if it does not exist.
+        port: Port to listen on; None is 8642, or any free one if that is taken;
+            0 is any free one.
+        clock: Returns seconds.
+        sleep: Waits for seconds.
 
     Raises:
-        SourceError: The run does not start; what it said is on the standard error.
+        SourceError: The run does not start; the message has its last log line.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class DemoRun:
         self.url = f"http://127.0.0.1:{self.port}/"
         listen = f"127.0.0.1:{self.port}"
         self._log = directory / "run.log"
-        # What it logs would tear the bar; trouble is told by its last line.
+        # Its log would break the progress bar; errors quote the last line of the file.
         log = self._log.open("wb")
         self._process = subprocess.Popen(
             [
@@ -135,12 +135,12 @@ class DemoRun:
         while not ready():
             if self._process.poll() is not None or self._clock() > until:
                 said = self._log.read_text(encoding="utf-8", errors="replace").strip()
-                last = said.splitlines()[-1] if said else "it said nothing"
+                last = said.splitlines()[-1] if said else "it logged nothing"
                 raise SourceError(f"the run {trouble}: {last}")
             self._sleep(0.05)
 
     def wait_counted(self, progress: Progress) -> None:
-        """Wait until all that was posted has been read and counted."""
+        """Wait until all posts have been read and counted."""
 
         def counted() -> bool:
             read = all(part["lag"] == 0 for part in self.partitions())
@@ -149,7 +149,7 @@ class DemoRun:
         self._wait_until(counted, 120, "does not catch up")
 
     def partitions(self) -> list[dict[str, Any]]:
-        """How far each partition has been read."""
+        """The position and lag of each partition."""
         found: list[dict[str, Any]] = self.poster.get("/api/partitions")["partitions"]
         return found
 
@@ -159,7 +159,7 @@ class DemoRun:
         return found
 
     def stop(self) -> int:
-        """End the run as an operator would: it makes a last checkpoint."""
+        """End the run with SIGTERM; it makes a last checkpoint."""
         self.poster.close()
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
@@ -171,7 +171,7 @@ class DemoRun:
 
 
 def _free_port(*wanted: int) -> int:
-    """The first of the wanted ports that is free, or else any."""
+    """The first free port of the wanted ones, or any free one."""
     for port in (*wanted, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -8,10 +8,10 @@ from typing import NamedTuple, Protocol
 __all__ = ["BLOCK_BYTES", "LINE_LIMIT", "Block", "Readable", "line_blocks"]
 
 BLOCK_BYTES = 1 << 20
-"""Bytes asked for at once. Decoding is no faster with more, and the cache is kept with less."""
+"""Bytes per read. More do not make decoding faster, and fewer stay in the cache."""
 
 LINE_LIMIT = 4 << 20
-"""Longest line that is read. A longer one is skipped without ever being held."""
+"""Longest line that is read. A longer one is skipped without being kept in memory."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -57,7 +57,7 @@ def line_blocks(
 
 def _cut(stream: Readable, block_bytes: int, line_limit: int) -> Iterator[Block]:
     carry = b""  # the beginning of a line whose end has not been read
-    skipped = 0  # bytes gone by of a line that is too long
+    skipped = 0  # bytes skipped of a line that is too long
     piece = stream.read(block_bytes)
     while piece:
         following = stream.read(block_bytes)
@@ -70,7 +70,7 @@ def _cut(stream: Readable, block_bytes: int, line_limit: int) -> Iterator[Block]
             yield Block(b"", 0, 1, skipped + newline)
             skipped = 0
             piece = piece[newline + 1 :]
-        # The last line needs no newline, and is not worth a block of its own.
+        # The last line needs no newline.
         end = piece.rfind(b"\n") + 1 if following else len(piece)
         if end == 0:
             carry += piece

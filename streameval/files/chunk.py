@@ -1,19 +1,18 @@
-"""What every reader gives: columns of good records, and the bad ones beside them."""
+"""The result of every reader: columns of the good records, and the bad records."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import compress
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from streameval.errors import shown
-from streameval.events import MAX_WEIGHT, BoolArray, IntArray
-from streameval.files.times import time_column, time_fault
+from streameval.events import MAX_WEIGHT, BoolArray
+from streameval.files.event_columns import EventColumns
+from streameval.files.times import time_column, time_error
 
 __all__ = [
     "EXPECTED",
@@ -21,19 +20,17 @@ __all__ = [
     "BadRecord",
     "BadRecords",
     "Chunk",
-    "Column",
     "Kind",
-    "Lines",
     "Reason",
     "Wanted",
     "checked_chunk",
-    "taken",
+    "remedy_text",
 ]
 
 Kind: TypeAlias = Literal[
     "label", "number", "weight", "probability", "probabilities", "time", "slice", "id"
 ]
-"""What a field is read as.
+"""Type that a field is read as.
 
 ``label``: text, an integer or true/false. ``number``: finite. ``weight``: a
 number above 0. ``probabilities``: an object label -> number. ``probability``: the
@@ -41,11 +38,6 @@ positive label's number, or such an object. ``time``: ISO 8601 with an offset, o
 number where its unit is declared. ``slice``: as a label, or None where it is missing;
 in CSV text. ``id``: text or an integer.
 """
-
-Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]]
-"""An array; a list where types are mixed or text; label -> array for probabilities."""
-
-Lines: TypeAlias = range | IntArray
 
 EXPECTED: Mapping[Kind, str] = {
     "label": "a label (text, an integer or true/false)",
@@ -61,26 +53,47 @@ EXPECTED: Mapping[Kind, str] = {
 MISSING: Mapping[Kind, str] = {
     "label": "this event has no label yet: leave it out",
 }
-"""What to do about a field that is empty."""
+"""Remedies for an empty field."""
+
+_REMEDIES: Mapping[str, str] = {
+    "labels": "name both with --labels, or give --task multiclass for more than two labels",
+    "object": "write one object a line (jq -c '.[]')",
+    "one_line": "compact it (jq -c .)",
+    "positive": "give --positive, or --task multiclass for more than two labels",
+    "probability": "one number is a score: use --score",
+    "score": "a fraction is a score: name its field with --score",
+    "task": "give --task multiclass for more than two labels",
+    "time_unit": "declare the unit with --time-unit s, ms, us or ns",
+}
+"""Remedies by code, in the options of the command line."""
 
 KEPT = 10
 """How many bad records are kept in full; the others are counted."""
 
 Reason: TypeAlias = tuple[str, str]
-"""Why records are bad: the field at fault, and what was expected of it."""
+"""Reason that records are bad: the field, and the value expected of it."""
 
 _REASONS = 100
-"""Most reasons that are counted apart: a field's name may come from the data."""
+"""Most reasons with a count of their own: a field's name may be part of the data."""
+
+
+def remedy_text(remedy: str, code: str) -> str:
+    """A remedy in the options of the command line.
+
+    >>> remedy_text('declare its unit with time_unit="s" or "ms"', "time_unit")
+    'declare the unit with --time-unit s, ms, us or ns'
+    """
+    return _REMEDIES.get(code, remedy)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A field to read, and as what.
+    """A field to read, and its type.
 
     Args:
-        path: A column's name; in JSONL and Parquet a dot goes one level down
+        path: A column's name; in JSONL and Parquet a dot separates levels
             (``meta.label``), and ``\\.`` is a dot that belongs to the name.
-        kind: What its values are.
+        kind: Type of its values.
         unit: Of a time that is a number: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``.
     """
 
@@ -101,14 +114,14 @@ class BadRecord:
     line: int
     """Counted from 1: the line where the record begins; in Parquet the row."""
     field: str
-    """The field's path, or ``record`` where the record as a whole is the trouble."""
+    """The field's path, or ``record`` where the record as a whole is bad."""
     expected: str
     got: str
     remedy: str = ""
 
     @property
     def reason(self) -> Reason:
-        """What it is counted by; probabilities by their field, whatever the label."""
+        """Key that it is counted by; probabilities of all labels count under their field."""
         return self.field.partition("[")[0], self.expected
 
     def __str__(self) -> str:
@@ -120,16 +133,8 @@ class BadRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: source, line, field, expected, got and, if any, remedy."""
-        values: dict[str, Any] = {
-            "source": self.source,
-            "line": self.line,
-            "field": self.field,
-            "expected": self.expected,
-            "got": self.got,
-        }
-        if self.remedy:
-            values["remedy"] = self.remedy
-        return values
+        values = asdict(self)
+        return values if self.remedy else {k: v for k, v in values.items() if k != "remedy"}
 
 
 @dataclass(slots=True)
@@ -149,7 +154,7 @@ class BadRecords:
         return self.reasons.total()
 
     def add(self, record: BadRecord, count: int = 1) -> None:
-        """Add a record, and count so many of its reason."""
+        """Add a record, and count `count` records of its reason."""
         self.count_only({record.reason: count})
         if len(self.first) < KEPT:
             self.first.append(record)
@@ -161,7 +166,7 @@ class BadRecords:
             self.reasons[reason if known else ("record", "another reason")] += count
 
     def add_all(self, other: BadRecords) -> None:
-        """Count those of a later check of the same lines; the first ten lines are kept."""
+        """Add those of a later check of the same lines; the first ten lines are kept."""
         self.count_only(other.reasons)
         self.first = sorted(self.first + other.first, key=lambda record: record.line)[:KEPT]
 
@@ -177,78 +182,60 @@ class BadRecords:
 class Chunk:
     """Some consecutive records of one source.
 
-    ``columns[path][n]`` is the value of record n, which began at ``lines[n]``.
+    ``events.columns[path][n]`` is the value of record n, which began at line ``events.places[n]``.
     Every number is finite and every weight above 0; every label is a str, an
     int, a bool or a float, and a slice's value may be None as well; times are
     numpy ``datetime64`` in UTC.
     """
 
     source: str
-    columns: dict[str, Column]
-    lines: Lines
+    events: EventColumns
     bad: BadRecords
-
-    @property
-    def rows(self) -> int:
-        """How many good records there are."""
-        return len(self.lines)
-
-
-def taken(column: Column, keep: BoolArray) -> Column:
-    """The values of a column where ``keep`` is true."""
-    if isinstance(column, dict):
-        return {label: values[keep] for label, values in column.items()}
-    if isinstance(column, list):
-        return list(compress(column, keep.tolist()))
-    kept: npt.NDArray[Any] = column[keep]
-    return kept
 
 
 def checked_chunk(
     source: str,
     wanted: Sequence[Wanted],
-    columns: dict[str, Column],
-    lines: Lines,
+    events: EventColumns,
     bad: BadRecords,
+    keep: BoolArray | None = None,
 ) -> Chunk:
-    """A chunk without the records whose numbers, weights or times are none."""
+    """A chunk of the events to keep, without those whose numbers, weights or times are none."""
+    if keep is not None and not keep.all():
+        events = events.take(keep)
+    columns = events.columns
     refused: BoolArray | None = None
     for want in wanted:
-        values = columns[want.path]
+        values: Any = columns[want.path]
         wrong = None
         if want.kind == "time":
-            assert not isinstance(values, dict)
             columns[want.path], wrong = time_column(values, want.unit)
         elif want.kind in ("number", "weight"):
             wrong = _wrong_numbers(values, want.kind)
         if wrong is None:
             continue
-        # A record wrong in two fields is one bad record, for the first of them.
+        # A record with two bad fields is one bad record, counted for the first field.
         new = wrong if refused is None else wrong & ~refused
         refused = wrong if refused is None else wrong | refused
         bad.add_column(
             np.flatnonzero(new).tolist(),
-            lambda n, w=want, v=values: _bad_value(source, int(lines[n]), w, v[n]),  # type: ignore[misc]
+            lambda n, w=want, v=values: _bad_value(source, int(events.places[n]), w, v[n]),  # type: ignore[misc]
         )
-    if refused is None:
-        return Chunk(source, columns, lines, bad)
-    keep = ~refused
-    kept_lines = np.asarray(lines, dtype=np.int64)[keep]
-    return Chunk(
-        source, {path: taken(column, keep) for path, column in columns.items()}, kept_lines, bad
+    return Chunk(source, events if refused is None else events.take(~refused), bad)
+
+
+def _wrong_numbers(values: Any, kind: Kind) -> BoolArray | None:
+    good: BoolArray = (
+        np.isfinite(values) if kind == "number" else (values > 0) & (values <= MAX_WEIGHT)
     )
-
-
-def _wrong_numbers(values: Column, kind: Kind) -> BoolArray | None:
-    assert isinstance(values, np.ndarray)
-    good = np.isfinite(values) if kind == "number" else (values > 0) & (values <= MAX_WEIGHT)
     return None if good.all() else ~good
 
 
 def _bad_value(source: str, line: int, want: Wanted, value: Any) -> BadRecord:
     if want.kind == "time":
-        got, remedy = time_fault(value, want.unit)
-        return BadRecord(source, line, want.path, EXPECTED[want.kind], got, remedy)
+        error = time_error(value, want.unit)
+        remedy = remedy_text(error.remedy, error.remedy_code)
+        return BadRecord(source, line, want.path, EXPECTED[want.kind], error.got, remedy)
     number = float(value)
     remedy = "leave events of weight 0 out" if want.kind == "weight" and number == 0 else ""
     got = str(int(number)) if number.is_integer() and abs(number) < 1e15 else shown(number)

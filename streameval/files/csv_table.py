@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streameval.errors import InputError, did_you_mean, shown
 from streameval.events import BoolArray, FloatArray
-from streameval.files.blocks import Readable
+from streameval.files.blocks import Readable, line_blocks
 from streameval.files.chunk import (
     EXPECTED,
     BadRecord,
     BadRecords,
     Chunk,
-    Column,
     Wanted,
     checked_chunk,
-    taken,
 )
-from streameval.files.csv_rows import CsvRows, Rows
+from streameval.files.event_columns import Column, EventColumns, Places
 from streameval.files.label_text import LabelType, label_from_text, likely_type
 from streameval.files.times import number_or_text
 
 __all__ = ["LabelTypes", "read_csv"]
 
+_ROWS = 8192
+"""Rows converted at once: the rows of text are ten times the size of their columns."""
+
+# Decoding UTF-8 yields neither. The first stands for a line that was
+# not read; the second is how "surrogateescape" keeps a byte that is not UTF-8.
+_OVERLONG = "\ud800"
+_FIRST_ESCAPED, _LAST_ESCAPED = "\udc80", "\udcff"
+
 
 class LabelTypes:
-    """What type the label columns of a run's CSV files have.
+    """Type of the label columns in the CSV files of one command.
 
     A CSV cell is text: whether ``1`` is a number is decided once, from the
     first rows that hold labels, and holds for every later file.
 
     Args:
-        chosen: The type, or None to find it out.
+        chosen: The type, or None to infer it.
     """
 
     def __init__(self, chosen: LabelType | None = None) -> None:
@@ -42,7 +52,7 @@ class LabelTypes:
         self._found: dict[str, LabelType] = {}
 
     def settle(self, source: str, columns: dict[str, Sequence[str]]) -> None:
-        """Decide for columns that are still open.
+        """Infer the types of columns that have none yet.
 
         Raises:
             InputError: One column looks like text and another like numbers.
@@ -87,7 +97,7 @@ def read_csv(
     >>> import io
     >>> table = io.BytesIO(b"label,score\\n1,0.5\\n")
     >>> wanted = [Wanted("label", "label"), Wanted("score", "number")]
-    >>> [chunk.columns["label"] for chunk in read_csv(table, "a.csv", wanted, LabelTypes())]
+    >>> [chunk.events.columns["label"] for chunk in read_csv(table, "a.csv", wanted, LabelTypes())]
     [array([1])]
     """
     for want in wanted:
@@ -99,7 +109,7 @@ def read_csv(
                 remedy="give --proba label=column,label=column, or --positive LABEL "
                 "where the column is that label's probability",
             )
-    table = CsvRows(stream, source)
+    table = _CsvRows(stream, source)
     places = {want.path: _place(table.header, want.path, source) for want in wanted}
     while not table.at_end:
         bad = BadRecords()
@@ -126,7 +136,7 @@ def _chunk(
     wanted: Sequence[Wanted],
     places: dict[str, int],
     label_types: LabelTypes,
-    rows: Rows,
+    rows: _Rows,
     bad: BadRecords,
 ) -> Chunk:
     lines = rows.lines
@@ -152,14 +162,11 @@ def _chunk(
                 keep[position] = False
         bad.add_all(faults)
         columns[want.path] = column
-    if not keep.all():
-        columns = {path: taken(column, keep) for path, column in columns.items()}
-        lines = np.asarray(lines, dtype=np.int64)[keep]
-    return checked_chunk(source, wanted, columns, lines, bad)
+    return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
 
 
 def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]:
-    """The labels, and the positions of cells that are none."""
+    """The labels, and the positions of cells that are not labels."""
     kept: dict[str, Any] = {}
     unreadable: set[str] = set()
     for text in set(cells):
@@ -180,8 +187,8 @@ def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]
 
 
 def _numbers(cells: list[str]) -> tuple[FloatArray, list[int]]:
-    """The numbers, and the positions of cells that are none (they become 0)."""
-    # float() takes 1_000 as 1000, for literals in programs.
+    """The numbers, and the positions of cells that are not numbers (they become 1)."""
+    # float() reads 1_000 as 1000.
     if "_" not in "".join(cells):
         try:
             return np.fromiter(map(float, cells), np.float64, len(cells)), []
@@ -210,3 +217,206 @@ def _bad_cell(
     except InputError as error:
         return BadRecord(source, line, want.path, error.expected, error.got, error.remedy)
     raise AssertionError("a cell that reads is not bad")
+
+
+class _Lines:
+    """Decoded text: by line for ``csv.reader``, by block for :class:`_CsvRows`."""
+
+    def __init__(self, stream: Readable) -> None:
+        self._blocks = line_blocks(stream)
+        self._current = io.StringIO()
+        self._put_back: list[str] = []
+        self.marked = False  # some line so far was too long, or held bytes that are not UTF-8
+
+    def __iter__(self) -> Iterator[str]:
+        return chain.from_iterable(self._texts())
+
+    def _texts(self) -> Iterator[io.StringIO]:
+        while text := self._put_back.pop() if self._put_back else self._next_text():
+            # newline="\n": csv sees the carriage return.
+            self._current = io.StringIO(text, newline="\n")
+            yield self._current
+
+    def _next_text(self) -> str:
+        for block in self._blocks:
+            if block.overlong:
+                self.marked = True
+                return _OVERLONG + "\n"
+            try:
+                return block.data.decode()
+            except UnicodeDecodeError:
+                self.marked = True
+                return block.data.decode(errors="surrogateescape")
+        return ""
+
+    def take(self) -> str:
+        """The unread lines of the current block, or the next block; empty at the end."""
+        return self._current.read() or self._next_text()
+
+    def put_back(self, text: str) -> None:
+        """Return text to be read next."""
+        self._put_back.append(text)
+
+
+class _Rows(NamedTuple):
+    """Some rows, column by column."""
+
+    column: Callable[[int], list[str]]
+    """The cells of the column at an index of the header."""
+    lines: Places
+
+
+class _CsvRows:
+    """The rows of a stream under their header.
+
+    Blocks without quotes are cut at their commas, three times faster than
+    ``csv`` does it. From the first block that has a quote, or a row of another
+    width, or any other exception, ``csv`` reads the rest.
+
+    Raises:
+        InputError: There is no header.
+    """
+
+    def __init__(self, stream: Readable, source: str) -> None:
+        self._lines = _Lines(stream)
+        # strict: without it a stray quote is taken as text and shifts the fields.
+        self._reader: Any = csv.reader(iter(self._lines), strict=True)
+        self._source = source
+        self._plain = True
+        self._plain_lines = 0  # lines that csv has not counted
+        self.header = self._read_header()
+        self.at_end = False
+
+    def _read_header(self) -> list[str]:
+        try:
+            header: list[str] = next((row for row in self._reader if row), [])
+        except csv.Error as error:
+            raise self._no_header(_why(error)[1]) from None
+        trouble = _mark(header) if self._lines.marked else None
+        if trouble or not header:
+            raise self._no_header(trouble[1] if trouble else "an empty file")
+        return header
+
+    def _no_header(self, got: str) -> InputError:
+        return InputError(self._source, expected="a header line that names the columns", got=got)
+
+    @property
+    def _next_line(self) -> int:
+        line: int = self._reader.line_num + self._plain_lines + 1
+        return line
+
+    def read(self, bad: BadRecords) -> _Rows:
+        """The next rows that are as wide as the header, and their lines."""
+        if self._plain:
+            text = self._lines.take()
+            cells = None if self._lines.marked else _plain_cells(text, len(self.header))
+            if cells is not None:
+                self.at_end = not text
+                step = len(self.header) + 1
+                first = self._next_line
+                self._plain_lines += len(cells) // step
+                return _Rows(lambda place: cells[place:-1:step], range(first, self._next_line))
+            self._plain = False
+            self._lines.put_back(text)
+        rows, lines = self._read_csv(bad)
+        return _Rows(lambda place: list(map(itemgetter(place), rows)), lines)
+
+    def _read_csv(self, bad: BadRecords) -> tuple[list[list[str]], Places]:
+        first = self._next_line
+        rows: list[list[str]] = []
+        error: csv.Error | None = None
+        try:
+            # extend() keeps what it was given before the iterator failed.
+            rows.extend(islice(self._reader, _ROWS))
+            self.at_end = len(rows) < _ROWS
+        except csv.Error as caught:
+            error = caught
+        good, lines = self._good_rows(rows, first, error is not None, bad)
+        if error is not None:
+            expected, got, remedy = _why(error)
+            line = first + sum(map(_physical_lines, rows))
+            bad.add(BadRecord(self._source, line, "record", expected, got, remedy))
+        return good, lines
+
+    def _good_rows(
+        self, rows: list[list[str]], first: int, failed: bool, bad: BadRecords
+    ) -> tuple[list[list[str]], Places]:
+        consumed = self._next_line - first
+        width = len(self.header)
+        plain = consumed == len(rows) and not failed and not self._lines.marked
+        if plain and set(map(len, rows)) <= {width}:
+            return rows, range(first, first + len(rows))
+        good: list[list[str]] = []
+        lines: list[int] = []
+        line = first
+        for row in rows:
+            trouble = self._trouble(row)
+            if trouble:
+                bad.add(BadRecord(self._source, line, "record", *trouble))
+            elif row:
+                good.append(row)
+                lines.append(line)
+            line += _physical_lines(row)
+        return good, np.asarray(lines, dtype=np.int64)
+
+    def _trouble(self, row: list[str]) -> tuple[str, str] | None:
+        if self._lines.marked and (mark := _mark(row)):
+            return mark
+        if row and len(row) != len(self.header):
+            return f"{len(self.header)} fields, as the header has", str(len(row))
+        return None
+
+
+def _plain_cells(text: str, width: int) -> list[str] | None:
+    """The cells of all lines, a newline after each line's; None if ``csv`` must parse them.
+
+    >>> _plain_cells("1,a\\n2,b\\n", 2)
+    ['1', 'a', '\\n', '2', 'b', '\\n', '']
+    """
+    if '"' in text:
+        return None
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+        if "\r" in text:
+            return None
+    if text and not text.endswith("\n"):
+        text += "\n"
+    if max(map(len, text.split("\n"))) > csv.field_size_limit():
+        return None
+    cells = text.replace("\n", ",\n,").split(",")
+    # Only newlines became cells of a newline, so this counts the cells of every row.
+    ends = cells[width :: width + 1]
+    if len(ends) * (width + 1) + 1 != len(cells) or ends.count("\n") != len(ends):
+        return None
+    # Under one column a blank line looks like an empty cell.
+    return None if width == 1 and "" in cells[:-1] else cells
+
+
+def _physical_lines(row: list[str]) -> int:
+    return 1 + sum(field.count("\n") for field in row)
+
+
+def _why(error: csv.Error) -> tuple[str, str, str]:
+    """Expected, got and remedy of an error of ``csv``."""
+    text = str(error)
+    if "field limit" in text:
+        limit = f"a field of at most {csv.field_size_limit():,} characters"
+        return limit, "a longer one", "is a quote left open?"
+    if "end of data" in text:
+        return "a closing quote", "the end of the file", "is a quote left open?"
+    if "expected after" in text:
+        return "a comma after the closing quote", "other text", "double a quote inside quotes"
+    if "new-line character" in text:
+        return "lines that end with a newline", "a carriage return inside a field", ""
+    return "comma-separated values", text, ""
+
+
+def _mark(row: list[str]) -> tuple[str, str] | None:
+    """Expected and got if a row holds a marker of a line that could not be decoded."""
+    text = "".join(row)
+    if _OVERLONG in text:
+        return "a line of at most 4 MiB", "a longer one"
+    for character in text:
+        if _FIRST_ESCAPED <= character <= _LAST_ESCAPED:
+            return "UTF-8 text", f"byte 0x{ord(character) - 0xDC00:02x}"
+    return None

@@ -1,7 +1,13 @@
-"""The shape of a JSON record: which fields are decoded, and how a path is written."""
+"""A JSON record: the fields to decode, and the fault of a record that cannot be counted.
+
+The fast decoder stops at the first fault and names it in a decoder's terms. Only for
+such lines, the standard library's parser finds the field and shows its value.
+"""
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -10,10 +16,26 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.errors import InputError
-from streameval.files.chunk import Kind, Wanted
+from streameval.errors import InputError, did_you_mean, shown
+from streameval.events import is_missing
+from streameval.files.chunk import EXPECTED, MISSING, Kind, Wanted
 
-__all__ = ["RecordShape", "record_shape", "split_path"]
+__all__ = [
+    "CANNOT_DECODE",
+    "Fault",
+    "RecordShape",
+    "fault_in_field",
+    "find_fault",
+    "is_utf8",
+    "plain_fields",
+    "read_object",
+    "record_shape",
+    "sound_object",
+    "split_path",
+]
+
+CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Errors of a decoder at a record that is not of its shape."""
 
 _TYPES: dict[Kind, Any] = {
     "label": int | str | bool | float,
@@ -28,15 +50,15 @@ _TYPES: dict[Kind, Any] = {
 
 
 class RecordShape(NamedTuple):
-    """A decoder's type, and where each wanted path is found in what it decodes."""
+    """A decoder's type, and a getter of each wanted path on its instances."""
 
     type: Any
     getters: dict[str, Callable[[Any], Any]]
 
 
-@lru_cache(256)  # asked of every field of a bad record
+@lru_cache(256)  # called for every field of a bad record
 def split_path(path: str) -> tuple[str, ...]:
-    """The names on the way to a field.
+    """The names along the path of a field.
 
     >>> split_path("meta.label"), split_path(r"meta\\.label")
     (('meta', 'label'), ('meta.label',))
@@ -47,15 +69,26 @@ def split_path(path: str) -> tuple[str, ...]:
     return tuple(name.replace("\\.", ".") for name in names)
 
 
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are text in UTF-8; decoders skip unwanted text without looking."""
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def record_shape(wanted: Sequence[Wanted], *, optional: bool = False) -> RecordShape:
-    """A type that holds the wanted fields only, so that the rest is skipped undecoded.
+    """A type with the wanted fields only: other fields are skipped undecoded.
 
     Args:
         wanted: The fields.
         optional: Every field may be missing or null, and is None then; a slice's may always.
 
     Raises:
-        InputError: One path lies inside another, or is wanted as two kinds.
+        InputError: One path lies inside another, or has two kinds.
     """
     tree: dict[str, Any] = {}
     places: dict[str, str] = {}
@@ -80,7 +113,7 @@ def _clash(want: Wanted) -> InputError:
     return InputError(
         want.path,
         expected="a field of its own",
-        got=f"one that is also wanted as something else than a {want.kind}",
+        got=f"one that is also read as another kind than {want.kind}",
     )
 
 
@@ -99,7 +132,7 @@ def _struct(tree: dict[str, Any], optional: bool) -> Any:
         default: dict[str, Any] = {}
         if isinstance(inner, dict):
             kind = _struct(inner, optional)
-            # An empty object in place of none, so that a getter finds its way.
+            # An empty object in place of a missing one, so that getters do not fail.
             if optional or _only_slices(inner):
                 default = {"default_factory": kind}
         else:
@@ -115,3 +148,168 @@ def _only_slices(tree: dict[str, Any]) -> bool:
         _only_slices(inner) if isinstance(inner, dict) else inner == "slice"
         for inner in tree.values()
     )
+
+
+class Fault(NamedTuple):
+    """The fault of a record, without its source and line."""
+
+    field: str
+    expected: str
+    got: str
+    remedy: str = ""
+    remedy_code: str = ""
+
+
+def sound_object(line: bytes, wanted: Sequence[Wanted]) -> dict[str, Any] | None:
+    """The wanted fields of a line that only the decoder rejects, or None.
+
+    Python writes NaN and Infinity, which JSON does not have. Such a value in
+    another field does not make the record bad, nor does null in place of the object
+    that holds a slice's value.
+    """
+    record = read_object(line)
+    if isinstance(record, dict) and all(fault_in_field(record, w) is None for w in wanted):
+        return plain_fields(record, wanted)
+    return None
+
+
+def plain_fields(record: dict[str, Any], wanted: Sequence[Wanted]) -> dict[str, Any]:
+    """The object with its wanted fields only, and without nulls."""
+    plain: dict[str, Any] = {}
+    for want in wanted:
+        *path, last = split_path(want.path)
+        value: Any = record
+        for name in (*path, last):
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            branch = plain
+            for name in path:
+                branch = branch.setdefault(name, {})
+            branch[last] = value
+    return plain
+
+
+def find_fault(line: bytes, wanted: Sequence[Wanted]) -> Fault:
+    """The first fault of a line that cannot be counted."""
+    record = read_object(line)
+    if isinstance(record, Fault):
+        return record
+    for want in wanted:
+        fault = fault_in_field(record, want)
+        if fault is not None:
+            return fault
+    return Fault("record", "JSON", shown(line.decode()))
+
+
+def read_object(line: bytes) -> dict[str, Any] | Fault:
+    """The object in a line as the standard library parses it, or the fault.
+
+    Never raises, whatever the bytes are.
+    """
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        return Fault(
+            "record", "UTF-8 text", f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
+        )
+    try:
+        record = json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        return _not_json(line, error)
+    except RecursionError:
+        return Fault("record", "JSON nested less deeply", shown(text))
+    except ValueError as error:  # an integer of thousands of digits
+        return Fault("record", "numbers of a usual length", str(error).partition(":")[0])
+    if not isinstance(record, dict):
+        code = "object" if isinstance(record, list) else ""
+        return Fault("record", "a JSON object", _shown_json(record), remedy_code=code)
+    return record
+
+
+def _not_json(line: bytes, error: json.JSONDecodeError) -> Fault:
+    text = line.decode().strip()
+    if error.msg == "Extra data":
+        return Fault("record", "one JSON object a line", f"more after column {error.pos}")
+    if text.startswith("["):
+        return Fault("record", "a JSON object", shown(text), remedy_code="object")
+    if text in ("{", "}"):
+        expected = "a whole JSON object on one line"
+        return Fault("record", expected, shown(text), remedy_code="one_line")
+    return Fault("record", "a JSON object", f"{shown(text)} ({error.msg} at column {error.colno})")
+
+
+def fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
+    """The fault of a wanted field of an object, or None; a slice's field may be absent."""
+    value: Any = record
+    seen: list[str] = []
+    for name in split_path(want.path):
+        absent = value is None or (isinstance(value, dict) and name not in value)
+        if absent and want.kind == "slice":
+            return None
+        if not isinstance(value, dict):
+            return Fault(".".join(seen), f"an object with the field {name!r}", _shown_json(value))
+        if name not in value:
+            return Fault(want.path, EXPECTED[want.kind], *_missing(name, list(value), seen))
+        value = value[name]
+        seen.append(name)
+    return _fault_in_value(value, want.path, want.kind)
+
+
+def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
+    holder = ".".join(seen) or "the record"
+    listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    got = f"no field {name!r}; {holder} has {shown(listed)[1:-1] if listed else 'none'}"
+    return got, did_you_mean(name, names)
+
+
+def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
+    expected = EXPECTED[kind]
+    if kind == "slice" and is_missing(value):
+        return None
+    if value is None:
+        return Fault(path, expected, "null", MISSING.get(kind, ""))
+    if kind in ("label", "slice", "id"):
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return Fault(path, expected, f"{shown(value)}, half of a surrogate pair")
+            return None
+        if kind == "id":
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            return None if whole else Fault(path, expected, _shown_json(value))
+        if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+            return None
+        return Fault(path, expected, _shown_json(value))
+    if kind == "probabilities" or (kind == "probability" and isinstance(value, dict)):
+        if not isinstance(value, dict):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            code = "probability" if number else ""
+            return Fault(path, expected, _shown_json(value), remedy_code=code)
+        for label, probability in value.items():
+            fault = _fault_in_value(probability, f"{path}.{label}", "number")
+            if fault is not None:
+                return fault
+        return None
+    if kind == "time" and isinstance(value, str):
+        return None  # parsed later, a column at a time
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        remedy = "write numbers without quotes" if isinstance(value, str) else ""
+        return Fault(path, expected, _shown_json(value), remedy)
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # an int beyond the floats
+        finite = False
+    return None if finite else Fault(path, expected, _shown_json(value))
+
+
+def _shown_json(value: Any) -> str:
+    """A value as JSON, cut to a length that fits a message."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, str):
+        return f"the text {shown(value)}"
+    text = json.dumps(value)
+    return text if len(text) <= 40 else text[:40] + "…"

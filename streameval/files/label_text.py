@@ -22,8 +22,8 @@ LABEL_TYPES: tuple[LabelType, ...] = get_args(LabelType)
 
 CellLabel: TypeAlias = str | int | bool
 
-# No leading zeros: 007 and 7 are two identifiers. A zero fraction is pandas
-# writing an integer column that had a gap in it.
+# No leading zeros: 007 and 7 are two identifiers. A zero fraction is written by pandas
+# for an integer column with missing values.
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.0+)?", re.ASCII)
 _TRUTH = {"true": True, "false": False}
 
@@ -31,7 +31,7 @@ _EXPECTED = {"int": "an integer label", "bool": "a label true or false"}
 
 
 def label_from_text(text: str, label_type: LabelType) -> CellLabel:
-    """The label that a text stands for.
+    """The label that a text denotes.
 
     Raises:
         InputError: The text is not of that type, or is empty.
@@ -75,7 +75,7 @@ def is_fraction(text: str) -> bool:
 def likely_type(texts: Iterable[str]) -> LabelType | None:
     """The narrowest type that fits all of these texts; None if there are none.
 
-    Empty cells say nothing.
+    Empty cells are ignored.
 
     >>> likely_type(["0", "1"]), likely_type(["True", "false"]), likely_type(["0", "spam"])
     ('int', 'bool', 'str')

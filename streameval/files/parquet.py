@@ -16,12 +16,10 @@ from streameval.files.chunk import (
     BadRecord,
     BadRecords,
     Chunk,
-    Column,
     Wanted,
     checked_chunk,
-    taken,
 )
-from streameval.files.columns import probability_columns
+from streameval.files.event_columns import Column, EventColumns, probability_columns
 from streameval.files.json_record import split_path
 
 __all__ = ["read_parquet"]
@@ -33,14 +31,14 @@ _BUFFER_BYTES = 1 << 20
 def read_parquet(file: BinaryIO, source: str, wanted: Sequence[Wanted]) -> Iterator[Chunk]:
     """Chunks of 65,536 rows; a record's line is the number of its row, from 1.
 
-    Only the pages of the wanted columns are read. A dot in a path goes into a
-    struct, unless a column has that very name. Probabilities may be a struct
+    Only the pages of the wanted columns are read. A dot in a path selects a
+    field of a struct, unless a column has exactly that name. Probabilities may be a struct
     (one field for each label), a map, or one column for each label.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
         InputError: The file is not Parquet or is damaged, lacks a column, or
-            a column has a type that cannot be what it is wanted as.
+            a column has a type that its kind cannot have.
     """
     try:
         import pyarrow as arrow
@@ -117,7 +115,7 @@ def _chunk(
         names = paths[want.path]
         values = batch.column(names[0])
         for name in names[1:]:
-            # Unlike .field(), this takes the gaps of the struct along.
+            # Unlike .field(), this keeps the nulls of the struct.
             values = compute.struct_field(values, name)
         missing = _truths(values.is_null(), arrow)
         column = _column(values, want, source, arrow)
@@ -134,10 +132,7 @@ def _chunk(
                 lambda n, w=want: _gap(source, lines[n], w),  # type: ignore[misc]
             )
             keep &= ~missing
-    if keep.all():
-        return checked_chunk(source, wanted, columns, lines, bad)
-    columns = {path: taken(column, keep) for path, column in columns.items()}
-    return checked_chunk(source, wanted, columns, np.asarray(lines)[keep], bad)
+    return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
 
 
 def _gap(source: str, line: int, want: Wanted) -> BadRecord:
@@ -146,7 +141,7 @@ def _gap(source: str, line: int, want: Wanted) -> BadRecord:
 
 
 def _column(values: Any, want: Wanted, source: str, arrow: Any) -> Column:
-    """The column as numpy or a list; what stands in the gaps has no meaning."""
+    """The column as an array or list; values at nulls are undefined."""
     kind = values.type
     types = arrow.types
     if types.is_dictionary(kind):
@@ -161,7 +156,7 @@ def _column(values: Any, want: Wanted, source: str, arrow: Any) -> Column:
         return ticks.view(f"datetime64[{kind.unit}]")
     if want.kind in ("label", "slice", "time"):
         if types.is_string(kind) or types.is_large_string(kind):
-            # Each distinct text is made a str once.
+            # One str for each distinct text.
             encoded = _filled(values, "").dictionary_encode()
             distinct = np.asarray(encoded.dictionary.to_pylist(), dtype=object)
             texts: list[Any] = distinct[_as_numpy(encoded.indices)].tolist()
@@ -171,7 +166,7 @@ def _column(values: Any, want: Wanted, source: str, arrow: Any) -> Column:
         if types.is_integer(kind):
             return _as_numpy(_filled(values, 0))
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        # A gap gets a number that is not refused a second time, as nan would be.
+        # 1, because nan at a null would be rejected a second time.
         return _as_numpy(_filled(values.cast(arrow.float64(), safe=False), 1.0))
     raise InputError(
         source,
@@ -180,9 +175,9 @@ def _column(values: Any, want: Wanted, source: str, arrow: Any) -> Column:
     )
 
 
-# pyarrow imports pandas, where that is installed, as soon as a Python value or a
-# numpy array is made from or of a column by its own methods: 50 MB and half a
-# second. So nothing is filled unless there are gaps, and arrays go by dlpack.
+# pyarrow imports pandas, where it is installed, when its own methods convert a column
+# from or to Python values or numpy arrays: 50 MB and half a second. So nulls are filled
+# only where there are any, and arrays are exchanged by dlpack.
 
 
 def _filled(values: Any, value: object) -> Any:
@@ -195,7 +190,7 @@ def _as_numpy(values: Any) -> npt.NDArray[Any]:
 
 
 def _truths(values: Any, arrow: Any) -> BoolArray:
-    """A column of booleans, which Arrow packs into bits; a gap is false."""
+    """A column of booleans, which Arrow packs into bits; null is false."""
     return _as_numpy(_filled(values, False).cast(arrow.uint8())).astype(np.bool_)
 
 
@@ -204,7 +199,7 @@ def _probabilities(values: Any, want: Wanted, source: str, arrow: Any) -> Column
     if arrow.types.is_struct(kind):
         import pyarrow.compute as compute
 
-        # A gap inside becomes nan, which no probability is.
+        # A null inside becomes nan, which is not a probability.
         return {
             kind.field(n).name: _as_numpy(
                 _filled(

@@ -1,4 +1,4 @@
-"""From what was typed on a command line to chunks of records."""
+"""Paths and patterns of a command line to chunks of records."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """As messages name it."""
+        """Its name in messages."""
         return "<stdin>" if self.path == "-" else self.path
 
     @property
@@ -62,10 +62,10 @@ def find_sources(arguments: Sequence[str], format: Format | None = None) -> list
 
     Args:
         arguments: As for :func:`find_paths`, or ``-``.
-        format: None goes by the name's ending; the standard input is JSONL.
+        format: None infers it from the name's ending; the standard input is JSONL.
 
     Raises:
-        InputError: As :func:`find_paths`, or an ending that tells no format.
+        InputError: As :func:`find_paths`, or an unknown ending.
     """
     return [_source(path, format) for path in find_paths(arguments)]
 
@@ -141,11 +141,10 @@ def read_source(
     stdin: BinaryIO,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Iterator[Chunk]:
-    """The chunks of one source; ``progress`` hears the position in the file after each.
+    """The chunks of one source; ``progress`` is called with the position in the file after each.
 
     Raises:
-        InputError: The file as a whole cannot be read, whatever is done about
-            bad records.
+        InputError: The file as a whole cannot be read.
         MissingExtraError: Parquet without pyarrow.
     """
     try:
@@ -174,7 +173,7 @@ def _chunks(
         if file.seekable():
             yield from read_parquet(file, source.name, wanted)
             return
-        # Parquet is read from its end, which a pipe does not have.
+        # Parquet is read from its end, and a pipe cannot seek.
         with tempfile.TemporaryFile() as copy:
             shutil.copyfileobj(file, copy)
             copy.seek(0)

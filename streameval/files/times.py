@@ -1,4 +1,4 @@
-"""Columns of event times: ISO 8601 text, numbers and timestamps become moments."""
+"""Columns of event times: ISO 8601 text, numbers and timestamps to microseconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streameval.errors import InputError
 from streameval.event_time import event_time, event_times
 from streameval.events import BoolArray
 
-__all__ = ["Moments", "number_or_text", "time_column", "time_fault"]
+__all__ = ["Moments", "number_or_text", "time_column", "time_error"]
 
 Moments: TypeAlias = npt.NDArray[np.datetime64]
 """Times in microseconds, UTC."""
@@ -30,7 +30,7 @@ _PLAIN = {len(body): (np.frombuffer(body.encode(), np.uint8), end) for body, end
 def time_column(
     values: list[Any] | npt.NDArray[Any], unit: str | None
 ) -> tuple[Moments, BoolArray | None]:
-    """The moments, and where there are any, which values are none (they become 1970).
+    """The moments, and a mask of the values that are not times (they become 1970), or None.
 
     Args:
         values: Text, numbers, or a numpy ``datetime64`` column, which is UTC.
@@ -67,7 +67,7 @@ def _plain_texts(texts: list[str]) -> Moments | None:
         return None
     letters = np.frombuffer(joined.encode(), np.uint8).reshape(len(texts), len(shape))
     digits = shape == ord("0")
-    # The zeros of "+00:00" are no digits of the body: any other offset is for others to read.
+    # The zeros of "+00:00" are not digits of the body: another offset is parsed singly.
     digits[end:] = False
     found = letters[:, digits]
     if not ((found >= ord("0")) & (found <= ord("9"))).all():
@@ -77,27 +77,24 @@ def _plain_texts(texts: list[str]) -> Moments | None:
     bodies = np.ascontiguousarray(letters[:, :end]).view(f"S{end}").ravel()
     try:
         moments: Moments = bodies.astype("datetime64[us]")
-    except ValueError:  # a month 13: to be told of one by one
+    except ValueError:  # a month 13: parsed singly, to find the value
         return None
     return moments
 
 
-def time_fault(value: Any, unit: str | None) -> tuple[str, str]:
-    """What came instead of a time, and what to do about it."""
+def time_error(value: Any, unit: str | None) -> InputError:
+    """The error of a value that is not a time."""
     if isinstance(value, str) and not value:
-        return "nothing", ""
+        return InputError("time", expected="a time", got="nothing")
     try:
         event_time(value, unit)
     except InputError as error:
-        remedy = error.remedy
-        if remedy.startswith("declare its unit"):
-            remedy = "declare the unit with --time-unit s, ms, us or ns"
-        return error.got, remedy
+        return error
     raise AssertionError("a time that reads is not bad")
 
 
 def number_or_text(cell: str) -> int | float | str:
-    """A CSV cell as the time that it may be.
+    """A CSV cell as a number, or as the text that it is.
 
     >>> number_or_text("1700000000"), number_or_text("1.5"), number_or_text("2026-01-01")
     (1700000000, 1.5, '2026-01-01')

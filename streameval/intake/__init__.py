@@ -6,6 +6,5 @@ only after the event or batch was counted, so a refused call changes nothing.
 
 from streameval.intake.binary import BinaryIntake
 from streameval.intake.classes import ClassIntake
-from streameval.intake.event_fields import EventFields
 
-__all__ = ["BinaryIntake", "ClassIntake", "EventFields"]
+__all__ = ["BinaryIntake", "ClassIntake"]

@@ -1,4 +1,4 @@
-"""Input of a binary evaluator: labels as positive or not, predictions from scores."""
+"""Input of a binary evaluator: positive or not, and predictions from scores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events import (
     BoolArray,
+    EventFields,
     FloatArray,
     Label,
     Weight,
@@ -23,12 +24,13 @@ from streameval.events import (
     score_column,
     weight_column,
 )
-from streameval.intake.event_fields import EventFields, first_position, nothing_given
+from streameval.intake.event_fields import first_position, nothing_given
 from streameval.states.class_proba_input import check_probabilities, check_probability_matrix
 from streameval.tally import Batch
 
 __all__ = ["BinaryIntake"]
 
+_MULTICLASS = 'task="multiclass" for more than two labels'
 _PROBABILITY = "a probability in [0, 1]"
 # Compared by identity: what is not the default itself is validated.
 _ONE = 1
@@ -39,7 +41,7 @@ class BinaryIntake:
 
     Args:
         positive: The label that counts as positive; every other is the one
-            negative label, learnt from the events.
+            negative label, learnt from the first event that has it.
         threshold: An event with ``score >= threshold`` is predicted positive
             where no ``y_pred`` is given.
         labels: Both labels, where they are known beforehand.
@@ -100,20 +102,23 @@ class BinaryIntake:
             check_same_kind(self.positive, label, field, position)
             return False
         check_same_kind(self.positive, label, field, position)
-        remedy = 'pass task="multiclass" for more than two labels'
+        remedy, code = f"pass {_MULTICLASS}", "task"
         if not self.closed and self.positive in (0, 1):
             # The other label was assumed.
             both = f"[{shown(label)}, {shown(self.positive)}]"
-            remedy = f"pass labels={both} if these are the two labels, or {remedy[5:]}"
+            remedy = f"pass labels={both} if these are the two labels, or {_MULTICLASS}"
+            code = "positive"
         elif not self.closed:
-            # The first other label may have been a mistake.
-            remedy = f"pass labels=[negative, positive] to name both, or {remedy[5:]}"
+            # The first other label may have been a wrong one.
+            remedy = f"pass labels=[negative, positive] to name both, or {_MULTICLASS}"
+            code = "labels"
         raise InputError(
             field,
             expected=f"{shown(self.negative)} or the positive label {shown(self.positive)}",
             got=shown(label),
             position=position,
             remedy=remedy,
+            remedy_code=code,
         )
 
     def event(
@@ -172,7 +177,8 @@ class BinaryIntake:
                 "y_pred",
                 expected=f"two labels, {shown(self.positive)} and one other",
                 got=" and ".join(shown(name) for name in sorted(new, key=str)),
-                remedy='pass task="multiclass" for more than two labels',
+                remedy=f"pass {_MULTICLASS}",
+                remedy_code="task",
             )
         return tuple(new)
 
@@ -200,7 +206,7 @@ class BinaryIntake:
         return shares.get(self.positive, 0.0)
 
     def _named(self, given: Mapping[Any, Any], position: int | None = None) -> dict[Label, Any]:
-        """The value given for each of the two labels; learns nothing.
+        """The values by label; learns nothing.
 
         Files and data frames may name columns by text only, so the text of a
         known numeric label is accepted for it.
@@ -254,7 +260,7 @@ class BinaryIntake:
 
     def _truths(self, column: object, field: str, names: set[Label]) -> BoolArray:
         if type(column) is np.ndarray and column.ndim == 1 and self.positive in (0, 1):
-            # The commonest case, without a pass over codes.
+            # The most common case, without codes.
             if column.dtype == np.bool_:
                 return column.copy() if self.positive == 1 else ~column
             if column.dtype.kind in "iu" and len(column) and column.max() <= 1 <= 1 + column.min():
@@ -280,7 +286,8 @@ class BinaryIntake:
                         expected=f"two labels, {shown(self.positive)} and one other",
                         got=" and ".join(shown(name) for name in sorted(names, key=str)),
                         position=first_position(codes, place),
-                        remedy='pass task="multiclass" for more than two labels',
+                        remedy=f"pass {_MULTICLASS}",
+                        remedy_code="task",
                     )
         result: BoolArray = truths[codes]
         return result
@@ -311,12 +318,12 @@ class BinaryIntake:
         return scores
 
     def learn_from(self, other: BinaryIntake) -> None:
-        """Know the negative label that another knows, at the beginning."""
+        """Copy the negative label of another input, before the first event."""
         if self.negative is None and other.negative is not None:
             self._learn(other.negative)
 
     def restore_negative(self, name: object) -> None:
-        """Know the negative label's name from a saved state."""
+        """Restore the negative label of a saved state."""
         known = self.negative
         good = name is None or type(name) is type(self.positive)
         if not good or name == self.positive or (known is not None and name != known):
@@ -325,7 +332,7 @@ class BinaryIntake:
             self._learn(canonical_label(name, "negative"))
 
     def merge(self, other: BinaryIntake) -> None:
-        """Take over the negative label's name where only the other knows it."""
+        """Copy the negative label where only the other has one."""
         if other.negative is not None and self.negative != other.negative:
             if self.negative is not None:
                 raise StateError(

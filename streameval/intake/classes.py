@@ -1,4 +1,4 @@
-"""Input of a multi-class evaluator: canonical labels, predictions from probabilities."""
+"""Input of a multi-class evaluator: canonical labels, and the most probable one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events import (
     MAX_CLASSES,
     BoolArray,
+    EventFields,
     FloatArray,
     IntArray,
     Label,
@@ -25,7 +26,7 @@ from streameval.events import (
     score_column,
     weight_column,
 )
-from streameval.intake.event_fields import EventFields, first_position, nothing_given
+from streameval.intake.event_fields import first_position, nothing_given
 from streameval.states.class_proba_input import check_probabilities
 from streameval.states.class_terms import most_probable, most_probable_columns
 from streameval.tally import Batch
@@ -158,7 +159,7 @@ class ClassIntake:
                 predicted = most_probable(shares)
         elif predicted is None:
             raise nothing_given("y_pred")
-        # True equals 1 and is no weight.
+        # True equals 1 and is not a weight.
         weight = 1 if type(weight) is int and weight == 1 else canonical_weight(weight)
         if fresh or (shares is not None and not known.keys() >= shares.keys()):
             labels = (true, predicted, *(shares or ()))
@@ -312,16 +313,16 @@ class ClassIntake:
         return list(self.classes) if self.closed else sorted(self._known.values())
 
     def learn_from(self, other: ClassIntake) -> None:
-        """Know the labels that another knows, at the beginning."""
+        """Copy the labels of another input, before the first event."""
         self._learn(other._known.values())
 
     def restore_labels(self, labels: Iterable[Label]) -> None:
-        """Know the labels of a saved state."""
+        """Restore the labels of a saved state."""
         if not self.closed:
             self._learn(labels)
 
     def merge(self, other: ClassIntake) -> None:
-        """Know the other's labels too."""
+        """Add the other's labels."""
         mine, theirs = next(iter(self._known), None), next(iter(other._known.values()), None)
         if mine is not None and theirs is not None:
             try:
@@ -348,7 +349,7 @@ def _most_probable_codes(
 
 
 def _check_rows(columns: tuple[Label, ...], matrix: FloatArray) -> None:
-    """Raise the error of the first row that is no distribution, as for a single event."""
+    """Raise the error of the first row that is not a distribution."""
     good = (
         (matrix >= 0.0).all(axis=1)
         & (matrix <= 1.0).all(axis=1)

@@ -1,18 +1,13 @@
-"""Fields of a validated event, and errors that binary and multi-class input share."""
+"""What the inputs of both tasks share: errors and positions of events."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from streameval.errors import InputError
-from streameval.events import IntArray, Label, Weight
+from streameval.events import IntArray
 
-__all__ = ["EventFields", "first_position", "nothing_given"]
-
-EventFields = tuple[Label, Label | None, Any, Weight]
-"""What :meth:`streameval.tally.Tally.update` takes: true, predicted, score, weight."""
+__all__ = ["first_position", "nothing_given"]
 
 
 def nothing_given(field: str) -> InputError:

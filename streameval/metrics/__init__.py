@@ -4,6 +4,8 @@ Every function takes a state and, by keyword, its options; ``undefined=`` is a
 number in place of an undefined value, which is otherwise ``nan`` with a reason
 (:class:`Undefined`). :data:`METRICS` holds them all by name.
 
+What a module of metrics lists in its ``__all__`` is public here.
+
 >>> from streameval import metrics
 >>> from streameval.states.confusion import ConfusionCounts
 >>> counts = ConfusionCounts()
@@ -12,185 +14,57 @@ number in place of an undefined value, which is otherwise ``nan`` with a reason
 (0.6666666666666666, 0.6666666666666666)
 """
 
+# ruff: noqa: F403 - a metric is named once, in the __all__ of its own module
+
 from __future__ import annotations
 
 from inspect import isfunction
 
-from streameval.metrics.agreement import (
-    cohen_kappa,
-    kappa_m,
-    kappa_temporal,
-    matthews_corrcoef,
+from streameval.metrics import (
+    agreement,
+    binormal,
+    calibration,
+    class_metrics,
+    curves,
+    cut_points,
+    macro,
+    multiclass,
+    pr_gain,
+    probability,
+    ranking,
 )
-from streameval.metrics.binormal import (
-    BinormalModel,
-    BinormalRoc,
-    binormal_auc,
-    binormal_model,
-    binormal_roc,
-)
-from streameval.metrics.calibration import (
-    CalibrationCurve,
-    calibration_curve,
-    expected_calibration_error,
-    max_calibration_error,
-)
-from streameval.metrics.curves import (
-    CURVES,
-    DetCurve,
-    PrecisionRecallCurve,
-    RocCurve,
-    det_curve,
-    precision_recall_curve,
-    roc_curve,
-)
-from streameval.metrics.cut_points import (
-    CUT_POINTS,
-    CutPoint,
-    cost_cut,
-    f1_cut,
-    fbeta_cut,
-    fpr_cut,
-    mcc_cut,
-    precision_cut,
-    youden_cut,
-)
-from streameval.metrics.evidence import (
-    informedness,
-    markedness,
-    negative_likelihood_ratio,
-    positive_likelihood_ratio,
-)
-from streameval.metrics.f_measures import f1, fbeta, fowlkes_mallows, jaccard
-from streameval.metrics.labels import accuracy, error_rate, precision, recall, support
-from streameval.metrics.macro import (
-    balanced_accuracy,
-    f1_macro,
-    geometric_mean,
-    precision_macro,
-    recall_macro,
-)
+from streameval.metrics.agreement import *
+from streameval.metrics.binormal import *
+from streameval.metrics.calibration import *
+from streameval.metrics.class_metrics import *
+from streameval.metrics.curves import *
+from streameval.metrics.cut_points import *
+from streameval.metrics.macro import *
 from streameval.metrics.metric import Metric, of_states
-from streameval.metrics.multiclass import (
-    PairwiseAuc,
-    roc_auc_micro,
-    roc_auc_ovo,
-    roc_auc_ovr,
-    roc_auc_pairs,
-)
-from streameval.metrics.pr_gain import PrGainCurve, pr_gain_auc, pr_gain_curve
-from streameval.metrics.prevalence import (
-    prevalence_weighted_precision,
-    prevalence_weighted_recall,
-)
-from streameval.metrics.probability import brier_score, log_loss, top_k_accuracy
-from streameval.metrics.ranking import (
-    average_precision,
-    break_even,
-    eleven_point_average_precision,
-    gini,
-    ks,
-    partial_roc_auc,
-    roc_auc,
-)
-from streameval.metrics.rates import fnr, fpr, npv, specificity
-from streameval.metrics.registry import (
-    METRICS,
-    ROWS,
-    compute,
-    find,
-    left_out,
-    shown_metrics,
-)
+from streameval.metrics.multiclass import *
+from streameval.metrics.pr_gain import *
+from streameval.metrics.probability import *
+from streameval.metrics.ranking import *
+from streameval.metrics.registry import METRICS, ROWS, compute, find, left_out, shown_metrics
 from streameval.metrics.thresholds import ThresholdTable, threshold_table
 from streameval.metrics.undefined import Undefined, reason_of
 
-__all__ = [
-    "CURVES",
-    "CUT_POINTS",
-    "METRICS",
-    "ROWS",
-    "BinormalModel",
-    "BinormalRoc",
-    "CalibrationCurve",
-    "CutPoint",
-    "DetCurve",
-    "Metric",
-    "PairwiseAuc",
-    "PrGainCurve",
-    "PrecisionRecallCurve",
-    "RocCurve",
-    "ThresholdTable",
-    "Undefined",
-    "accuracy",
-    "average_precision",
-    "balanced_accuracy",
-    "binormal_auc",
-    "binormal_model",
-    "binormal_roc",
-    "break_even",
-    "brier_score",
-    "calibration_curve",
-    "cohen_kappa",
-    "compute",
-    "cost_cut",
-    "det_curve",
-    "eleven_point_average_precision",
-    "error_rate",
-    "expected_calibration_error",
-    "f1",
-    "f1_cut",
-    "f1_macro",
-    "fbeta",
-    "fbeta_cut",
-    "find",
-    "fnr",
-    "fowlkes_mallows",
-    "fpr",
-    "fpr_cut",
-    "geometric_mean",
-    "gini",
-    "informedness",
-    "jaccard",
-    "kappa_m",
-    "kappa_temporal",
-    "ks",
-    "left_out",
-    "log_loss",
-    "markedness",
-    "matthews_corrcoef",
-    "max_calibration_error",
-    "mcc_cut",
-    "negative_likelihood_ratio",
-    "npv",
-    "partial_roc_auc",
-    "positive_likelihood_ratio",
-    "pr_gain_auc",
-    "pr_gain_curve",
-    "precision",
-    "precision_cut",
-    "precision_macro",
-    "precision_recall_curve",
-    "prevalence_weighted_precision",
-    "prevalence_weighted_recall",
-    "reason_of",
-    "recall",
-    "recall_macro",
-    "roc_auc",
-    "roc_auc_micro",
-    "roc_auc_ovo",
-    "roc_auc_ovr",
-    "roc_auc_pairs",
-    "roc_curve",
-    "shown_metrics",
-    "specificity",
-    "support",
-    "threshold_table",
-    "top_k_accuracy",
-    "youden_cut",
-]
+__all__ = ["ThresholdTable", "threshold_table"]
+__all__ += agreement.__all__
+__all__ += binormal.__all__
+__all__ += calibration.__all__
+__all__ += class_metrics.__all__
+__all__ += curves.__all__
+__all__ += cut_points.__all__
+__all__ += macro.__all__
+__all__ += multiclass.__all__
+__all__ += pr_gain.__all__
+__all__ += probability.__all__
+__all__ += ranking.__all__
 
 for _name in __all__:
-    _value = globals()[_name]
-    if isfunction(_value) and _value not in (compute, find, left_out, reason_of, shown_metrics):
+    if isfunction(_value := globals()[_name]):
         globals()[_name] = of_states(_value)
+
+__all__ += ["METRICS", "ROWS", "Metric", "Undefined"]
+__all__ += ["compute", "find", "left_out", "reason_of", "shown_metrics"]

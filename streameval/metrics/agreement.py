@@ -1,4 +1,4 @@
-"""Agreement between truth and prediction beyond what chance or a lazy guess gives."""
+"""Agreement between truth and prediction beyond chance or a trivial classifier."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from typing import Literal
 
 from streameval.errors import MetricError, shown
+from streameval.metrics.averages import WholeCounts, whole_cells, whole_counts
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
-from streameval.metrics.whole_counts import WholeCounts, whole_cells, whole_counts
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.succession import Succession
 
@@ -82,14 +82,13 @@ def cohen_kappa(
     weights: Literal["linear", "quadratic"] | None = None,
     undefined: float | None = None,
 ) -> float:
-    """How far agreement exceeds the agreement expected by chance.
+    """Cohen's kappa: agreement beyond the agreement expected by chance.
 
         (p_o − p_e) / (1 − p_e),  p_e = Σ tₖpₖ / s²
 
-    With `weights`, a disagreement counts by how far the two classes are apart
-    in the order of ``counts.labels`` (a closed list as declared, else
-    ascending): by the distance, or by its square. This is for classes that are
-    grades.
+    With `weights`, a disagreement is weighted by the distance of the two
+    classes, or its square, in the order of ``counts.labels`` (a closed list as
+    declared, else ascending). This is for ordinal classes.
 
     Args:
         counts: The events.
@@ -97,7 +96,7 @@ def cohen_kappa(
         undefined: A number to return where p_e = 1.
 
     Returns:
-        A number in [−1, 1]; 0 is what chance gives. Undefined while all
+        A number in [−1, 1]; 0 is agreement by chance. Undefined while all
         events are of one class and predicted that class.
 
     Raises:
@@ -150,7 +149,7 @@ def _no_chance(whole: WholeCounts, undefined: float | None) -> float:
 
 
 def _distance(whole: WholeCounts) -> int:
-    """Σ |i − j|·tᵢ·pⱼ: over each gap between neighbours, the pairs it parts."""
+    """Σ |i − j|·tᵢ·pⱼ: for each gap between adjacent classes, the pairs that it separates."""
     total = whole.total
     expected = true = predicted = 0
     for t, p in zip(whole.true, whole.predicted, strict=True):
@@ -171,7 +170,7 @@ def _squared_distance(whole: WholeCounts) -> int:
 
 
 def kappa_m(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
-    """How far accuracy exceeds always answering the most frequent class.
+    """Accuracy beyond a classifier that always predicts the most frequent class.
 
         1 − (1 − accuracy) / (1 − maxₖ tₖ/s)
 
@@ -180,7 +179,7 @@ def kappa_m(counts: ConfusionCounts, *, undefined: float | None = None) -> float
         undefined: A number to return while all events are of one class.
 
     Returns:
-        A number of at most 1; 0 for that lazy guess, without a lower bound.
+        A number of at most 1; 0 for that classifier, without a lower bound.
         Undefined while all events are of one class.
 
     Cost:
@@ -205,12 +204,12 @@ def kappa_m(counts: ConfusionCounts, *, undefined: float | None = None) -> float
 def kappa_temporal(
     counts: ConfusionCounts, succession: Succession, *, undefined: float | None = None
 ) -> float:
-    """How far accuracy exceeds answering each event with the previous event's true label.
+    """Accuracy beyond a classifier that predicts the previous event's true label.
 
         1 − (1 − accuracy) / (1 − pₙ)
 
-    with pₙ the share of events whose true label is the one before them
-    (events that come first have none and are not counted there).
+    with pₙ the share of events whose true label is that of the previous event
+    (an event without a previous one is not counted in pₙ).
 
     Args:
         counts: The events.
@@ -218,7 +217,7 @@ def kappa_temporal(
         undefined: A number to return where pₙ is 1 or there is no pair yet.
 
     Returns:
-        A number of at most 1; 0 for that lazy guess, without a lower bound.
+        A number of at most 1; 0 for that classifier, without a lower bound.
         Undefined until some event has another label than the one before.
 
     Cost:

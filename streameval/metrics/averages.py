@@ -1,73 +1,171 @@
-"""One class against the rest, and the four ways to make one number of many classes.
+"""One class against the rest, averages over classes, and the integers both are made of.
 
-A :class:`Rule` says how a metric follows from one class's four counts. From
-it follow the value of one class, of each class, and the macro, micro and
-weighted averages, all in integers that are divided once at the end.
+A :class:`Rule` computes a metric of one class from four counts. The value of
+one class, of each class, and the macro, micro and weighted averages follow
+from it, all in integers that are divided once at the end.
+
+Integer weights are integers already. Fractional weights are floats, each of
+which is an integer times a power of two; scaled to one power they are
+integers again, and a ratio of counts does not depend on the scale. So every
+metric has one formula, in integers: nothing cancels, nothing overflows, and
+a denominator is 0 exactly when no weight is in it. Fading windows need
+this: with one class at weight 1 and another at 1e-18, ``1 - p`` in floats
+would be 0.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, cast, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.errors import MetricError, shown
 from streameval.events import Label
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
-from streameval.metrics.whole_counts import whole_counts
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.label_sums import FRACTION_BITS
 
 __all__ = [
     "FRACTION_BITS",
     "Average",
-    "ClassMetric",
     "Rule",
+    "WholeCounts",
     "averaged",
     "mean_of_scaled",
-    "typed_by_average",
     "undefined_classes",
+    "whole_cells",
+    "whole_counts",
 ]
 
 Average: TypeAlias = Literal["binary", "macro", "micro", "weighted"]
 
-# What a denominator is made of: how much of it there is, from one class's
-# (correct, true, predicted, total), and what to say where there is none.
-_NEEDS: dict[str, tuple[Callable[[int, int, int, int], int], str]] = {
-    "true": (lambda c, t, p, s: t, "no event is truly {}"),
-    "predicted": (lambda c, t, p, s: p, "no event was predicted {}"),
-    "either": (lambda c, t, p, s: t + p, "no event is truly {} or was predicted so"),
-    "others true": (lambda c, t, p, s: s - t, "every event is truly {}"),
-    "others predicted": (lambda c, t, p, s: s - p, "every event was predicted {}"),
-    "false positives": (
+
+class WholeCounts(NamedTuple):
+    """Class counts in integers, up to one common factor; lists aligned with `labels`."""
+
+    labels: list[Label]
+    correct: list[int]
+    true: list[int]
+    predicted: list[int]
+    total: int
+
+
+def whole_counts(counts: ConfusionCounts) -> WholeCounts:
+    """Correct, true and predicted weight of each class, in integers.
+
+    Cost:
+        O(classes) with integer weights, O(cells) with others.
+
+    >>> counts = ConfusionCounts()
+    >>> counts.update("cat", "cat", 0.5)
+    >>> counts.update("dog", "cat", 0.25)
+    >>> whole_counts(counts)
+    WholeCounts(labels=['cat', 'dog'], correct=[2, 0], true=[2, 1], predicted=[3, 0], total=3)
+    """
+    if counts.exact:
+        return WholeCounts(*counts.per_class(), counts.total)  # type: ignore[arg-type]
+    labels = counts.labels
+    place = {label: n for n, label in enumerate(labels)}
+    correct = [0] * len(labels)
+    true = correct.copy()
+    predicted = correct.copy()
+    for y_true, y_pred, weight in _scaled_cells(counts):
+        true[place[y_true]] += weight
+        predicted[place[y_pred]] += weight
+        if y_true == y_pred:
+            correct[place[y_true]] += weight
+    return WholeCounts(labels, correct, true, predicted, sum(true))
+
+
+def whole_cells(counts: ConfusionCounts) -> Iterable[tuple[Label, Label, int]]:
+    """The cells ``(true, predicted, weight)`` on the same scale as :func:`whole_counts`."""
+    return counts.cells() if counts.exact else _scaled_cells(counts)  # type: ignore[return-value]
+
+
+def _scaled_cells(counts: ConfusionCounts) -> list[tuple[Label, Label, int]]:
+    cells = [(true, pred, weight.as_integer_ratio()) for true, pred, weight in counts.cells()]
+    # Every denominator is a power of two: the largest is a multiple of the others.
+    scale = max((denominator for _, _, (_, denominator) in cells), default=1)
+    return [(true, pred, n * (scale // d)) for true, pred, (n, d) in cells]
+
+
+class _Need(NamedTuple):
+    """A count that a denominator is made of."""
+
+    amount: Callable[[int, int, int, int], int]
+    """From one class's (correct, true, predicted, total)."""
+    reason: str
+    """Why there is no value where the amount is 0, with ``{}`` for the label."""
+    class_is: str
+    """What such a class is, for docstrings."""
+
+
+_NEEDS: dict[str, _Need] = {
+    "true": _Need(lambda c, t, p, s: t, "no event is truly {}", "true of no event"),
+    "predicted": _Need(lambda c, t, p, s: p, "no event was predicted {}", "predicted for no event"),
+    "either": _Need(
+        lambda c, t, p, s: t + p,
+        "no event is truly {} or was predicted so",
+        "neither true of nor predicted for any event",
+    ),
+    "others true": _Need(
+        lambda c, t, p, s: s - t, "every event is truly {}", "true of every event"
+    ),
+    "others predicted": _Need(
+        lambda c, t, p, s: s - p, "every event was predicted {}", "predicted for every event"
+    ),
+    "false positives": _Need(
         lambda c, t, p, s: p - c,
         "no event of another class was predicted {}",
+        "predicted for no event of another class",
     ),
-    "true negatives": (
+    "true negatives": _Need(
         lambda c, t, p, s: s - t - p + c,
         "every event of another class was predicted {}",
+        "predicted for every event of another class",
     ),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """How a metric of one class follows from its counts.
+class Rule(NamedTuple):
+    """One row of the table of class metrics: how the value is computed, and what it means.
 
-    Args:
-        name: The metric.
-        parts: ``(correct, true, predicted, total)`` of a class to the
-            numerator and denominator of its value, in integers.
-        needs: What must not be 0 for the value to exist; keys of a table
-            that also holds the words.
-        root: The value is the square root of the ratio.
+    With TP, FP, FN and TN of one class against the rest, the counts are
+    ``correct`` = TP, ``true`` = TP + FN, ``predicted`` = TP + FP and
+    ``total`` = TP + FP + FN + TN.
     """
 
     name: str
+    """The metric; its averages are called ``<name>_macro`` and so on."""
+    title: str
+    """The term in full and its synonyms: the first line of the docstring."""
+    definition: str
+    """One line: what the number is. "Positive" is the class."""
     parts: Callable[[int, int, int, int], tuple[int, int]]
+    """``(correct, true, predicted, total)`` to numerator and denominator, in integers."""
     needs: tuple[str, ...]
+    """What must not be 0 for the value to exist; keys of ``_NEEDS``."""
+    example: str
+    """A call's options and its value for the confusion matrix of the docstrings' examples."""
     root: bool = False
+    """The value is the square root of the ratio."""
+    low: float = 0.0
+    high: float = 1.0
+    direction: str = "up"
+    """As in :class:`~streameval.metrics.metric.Metric`."""
+    note: str = ""
+    """Further sentences of the docstring."""
+    source: str = ""
+    synonyms: tuple[str, ...] = ()
+    """Other names in use, for the hint in an error."""
+    fast: Mapping[str, Callable[..., float]] = MappingProxyType({})
+    """Averages that have a function of their own, with the same bits."""
+
+    @property
+    def undefined_for(self) -> str:
+        """Which classes have no value, in words: "a class that is …"."""
+        return " or ".join(_NEEDS[need].class_is for need in self.needs)
 
     def value(self, numerator: int, denominator: int) -> float:
         value = numerator / denominator
@@ -83,14 +181,13 @@ class Rule:
     def reason(self, correct: int, true: int, predicted: int, total: int) -> str:
         """Why a class of these counts has no value, with ``{}`` for its label."""
         for need in self.needs:
-            amount, words = _NEEDS[need]
-            if not amount(correct, true, predicted, total):
-                return words
+            if not _NEEDS[need].amount(correct, true, predicted, total):
+                return _NEEDS[need].reason
         raise AssertionError(f"{self.name} has a value")  # pragma: no cover
 
     @property
-    def asks_total(self) -> bool:
-        """Whether events of neither the true nor the predicted class play a part."""
+    def uses_total(self) -> bool:
+        """Whether the value depends on true negatives."""
         return any(need.startswith("others") for need in self.needs)
 
 
@@ -192,8 +289,8 @@ def _weighted(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> f
     if not total:
         return undefined_value(NO_EVENTS, undefined)
     value = mean_of_scaled(scaled, defined, total - defined, undefined)
-    # Classes that have a value but no event (predicted, never true) weigh
-    # nothing; where there are no others it is their plain mean, as in
+    # Classes with a value but without events (predicted, never true) have
+    # weight 0; without other classes the result is their plain mean, as in
     # scikit-learn.
     return _macro(rule, counts, None) if value is None else value
 
@@ -203,9 +300,9 @@ def _micro(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> floa
     if type(total) is not int:
         whole = whole_counts(counts)
         correct, total = sum(whole.correct), whole.total
-    # Over all classes, each event is once a truth and once a prediction. What
-    # is left for the true negatives depends on how many classes there are.
-    pool = total * len(counts.labels) if rule.asks_total else total
+    # Pooled over all classes, each event is one true and one predicted label. The
+    # number of true negatives depends on the number of classes.
+    pool = total * len(counts.labels) if rule.uses_total else total
     numerator, denominator = rule.parts(correct, total, total, pool)  # type: ignore[arg-type]
     if denominator:
         return rule.value(numerator, denominator)
@@ -225,8 +322,8 @@ def mean_of_scaled(
         scaled: Σ weight · value of the classes that have one.
         defined: Their weights' sum: for a macro average, how many they are.
         left: The weights' sum of the classes without a value.
-        undefined: A number that stands for each of those; None or ``nan``
-            leave them out of the mean.
+        undefined: A number to use for each of those; with None or ``nan``
+            the mean leaves them out.
 
     >>> mean_of_scaled(3 << 63, 2, 2, None), mean_of_scaled(3 << 63, 2, 2, 1.0)
     (0.75, 0.875)
@@ -244,7 +341,7 @@ def mean_of_scaled(
 
 
 def _no_class(rule: Rule, counts: ConfusionCounts) -> float:
-    """Undefined, because no class has a value: in the words of the first one."""
+    """Undefined, because no class has a value: with the reason of the first one."""
     label, reason = next(undefined_classes(rule, counts))
     return undefined_value(reason, None, label)
 
@@ -256,35 +353,3 @@ def undefined_classes(rule: Rule, counts: ConfusionCounts) -> Iterator[tuple[Lab
         if not rule.parts(correct, true, predicted, total)[1]:
             reason = rule.reason(correct, true, predicted, total) if total else NO_EVENTS
             yield label, reason
-
-
-class ClassMetric(Protocol):
-    """The signature of a metric of one class: a number, or with ``average=None`` one for each."""
-
-    @property
-    def __name__(self) -> str: ...
-
-    @overload
-    def __call__(
-        self,
-        counts: ConfusionCounts,
-        *,
-        average: Average = "binary",
-        positive: Label | None = None,
-        undefined: float | None = None,
-    ) -> float: ...
-
-    @overload
-    def __call__(
-        self,
-        counts: ConfusionCounts,
-        *,
-        average: None,
-        positive: Label | None = None,
-        undefined: float | None = None,
-    ) -> dict[Label, float]: ...
-
-
-def typed_by_average(function: Callable[..., float | dict[Label, float]]) -> ClassMetric:
-    """The same function, for a type checker: what it returns follows from ``average``."""
-    return cast(ClassMetric, function)

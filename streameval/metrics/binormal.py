@@ -1,6 +1,6 @@
 """The two-normal model of scores: ROC from a mean and a variance of each class.
 
-It needs O(1) memory, and holds as far as the scores of each class are normal.
+O(1) memory; accurate as far as the scores of each class are normally distributed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from streameval.events import FloatArray
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,
+    columns_of,
     curve_dict,
-    number_option,
+    threshold_column,
 )
 from streameval.metrics.undefined import undefined_value
 from streameval.states.moments import ScoreMoments
@@ -134,14 +135,14 @@ class BinormalRoc:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {"fpr": self.fpr, "tpr": self.tpr, "threshold": self.threshold}
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("binormal_roc", self.reason, self.columns())
+        return curve_dict("binormal_roc", self)
 
 
 def binormal_roc(moments: ScoreMoments, thresholds: Iterable[float] | None = None) -> BinormalRoc:
@@ -178,13 +179,7 @@ def binormal_roc(moments: ScoreMoments, thresholds: Iterable[float] | None = Non
     if thresholds is None:
         points = np.concatenate(([math.inf], np.linspace(high, low, 201), [-math.inf]))
     else:
-        points = np.asarray(
-            [
-                number_option("thresholds", value, "numbers", low=-math.inf, high=math.inf)
-                for value in thresholds
-            ],
-            dtype=np.float64,
-        )
+        points = threshold_column(thresholds)
     return BinormalRoc(
         fpr=np.array([model.fpr(point) for point in points.tolist()]),
         tpr=np.array([model.tpr(point) for point in points.tolist()]),

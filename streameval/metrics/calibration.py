@@ -1,4 +1,4 @@
-"""Do events given probability p happen with frequency p? Reliability in equal-width bins.
+"""Calibration: observed frequency against predicted probability, in equal-width bins.
 
 Binary (:class:`ProbabilitySums`): the probability of the positive class
 against how often the event was positive. Multi-class
@@ -19,7 +19,7 @@ import numpy as np
 
 from streameval.events import FloatArray, Weight
 from streameval.metrics.probability import AnySums, missing_probability
-from streameval.metrics.thresholds import Counts, curve_dict
+from streameval.metrics.thresholds import Counts, columns_of, curve_dict
 from streameval.metrics.undefined import undefined_value
 from streameval.states.fixed_point import UNIT
 from streameval.states.probability import ProbabilitySums
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def _filled_bins(sums: AnySums) -> list[tuple[int, Weight, Weight, Weight]]:
-    """(number, weight, weight that happened, units of probability) of each bin with events."""
+    """(number, weight, observed weight, units of probability) of each bin with events."""
     happened = sums.bin_positives if isinstance(sums, ProbabilitySums) else sums.bin_correct
     rows = zip(sums.bin_weights, happened, sums.bin_probability_units, strict=True)
     return [(number, *row) for number, row in enumerate(rows) if row[0]]
@@ -41,9 +41,9 @@ def _filled_bins(sums: AnySums) -> list[tuple[int, Weight, Weight, Weight]]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CalibrationCurve:
-    """One row for each bin that holds events.
+    """One row for each bin with events.
 
-    ``observed`` is how often it happened, ``predicted`` the mean probability,
+    ``observed`` is the observed frequency, ``predicted`` the mean probability,
     ``weight`` the events of the bin, ``low`` and ``high`` its edges. The first
     two are scikit-learn's ``prob_true`` and ``prob_pred``.
     """
@@ -57,27 +57,21 @@ class CalibrationCurve:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {
-            "observed": self.observed,
-            "predicted": self.predicted,
-            "weight": self.weight,
-            "low": self.low,
-            "high": self.high,
-        }
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON."""
-        return curve_dict("calibration", self.reason, self.columns())
+        return curve_dict("calibration", self)
 
 
 def calibration_curve(sums: AnySums) -> CalibrationCurve:
     """The reliability curve: observed frequency against mean probability.
 
     Returns:
-        A row for each bin that holds events; none, and a reason, while there
+        A row for each bin with events; none, and a reason, while there
         is no event or, binary, while some score lies outside [0, 1].
 
     Cost:
@@ -129,7 +123,7 @@ def expected_calibration_error(sums: AnySums, *, undefined: float | None = None)
 
 
 def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> float:
-    """Largest gap between frequency and probability in any bin that holds events.
+    """Largest gap between frequency and probability in any bin with events.
 
     Returns:
         A fraction in [0, 1]; nan with a reason as :func:`calibration_curve`.

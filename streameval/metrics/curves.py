@@ -1,9 +1,9 @@
 """Curves over all thresholds: ROC, precision and recall, detection error trade-off.
 
-An event is called positive when ``score >= threshold``. Each curve is a frozen
+An event is predicted positive when ``score >= threshold``. Each curve is a frozen
 record of numpy columns; it unpacks into them in scikit-learn's order, and
-``to_dict`` gives plain lists. What has no value is nan in its column, and
-``reason`` says why.
+``to_dict`` returns plain lists. An undefined value is nan in its column, and
+``reason`` is its cause.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from streameval.metrics.pr_gain import pr_gain_curve
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,
+    columns_of,
     curve_dict,
     quotients,
     threshold_counts,
@@ -29,7 +30,6 @@ from streameval.states.score_index import ScoreIndex
 
 __all__ = [
     "CURVES",
-    "CurveRow",
     "DetCurve",
     "PrecisionRecallCurve",
     "RocCurve",
@@ -50,14 +50,14 @@ class RocCurve:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {"fpr": self.fpr, "tpr": self.tpr, "threshold": self.threshold}
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("roc", self.reason, self.columns())
+        return curve_dict("roc", self)
 
 
 def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
@@ -68,8 +68,8 @@ def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
 
     Args:
         index: Scores in any unit.
-        drop_intermediate: Leave out points in the middle of a run of equal
-            steps: they lie on the line between their neighbours.
+        drop_intermediate: Leave out collinear points: those in the middle of
+            a run of equal steps.
 
     Returns:
         The rates of a class that was not seen are nan.
@@ -102,8 +102,8 @@ def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
 class PrecisionRecallCurve:
     """Precision and recall as the threshold rises.
 
-    ``precision`` and ``recall`` end with the point (1, 0), which no threshold
-    gives, so ``threshold`` is one shorter: scikit-learn's shape.
+    ``precision`` and ``recall`` end with the point (1, 0), which has no
+    threshold, so ``threshold`` is one shorter, as in scikit-learn.
     """
 
     precision: FloatArray
@@ -113,18 +113,14 @@ class PrecisionRecallCurve:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {
-            "precision": self.precision,
-            "recall": self.recall,
-            "threshold": self.threshold,
-        }
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("precision_recall", self.reason, self.columns())
+        return curve_dict("precision_recall", self)
 
 
 def precision_recall_curve(
@@ -181,21 +177,21 @@ class DetCurve:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {"fpr": self.fpr, "fnr": self.fnr, "threshold": self.threshold}
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("det", self.reason, self.columns())
+        return curve_dict("det", self)
 
 
 def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve:
     """The detection error trade-off: FNR against FPR, threshold ascending.
 
-    From the last threshold that misses nothing to the first (perhaps
-    ``+inf``) that raises no false alarm, as scikit-learn's ``det_curve``.
+    From the last threshold with FNR 0 to the first (possibly ``+inf``) with
+    FPR 0, as scikit-learn's ``det_curve``.
 
     Args:
         index: Scores in any unit.
@@ -229,27 +225,33 @@ def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve
 
 
 class CurveRow(NamedTuple):
-    """A curve's name, function and the state that it asks in each task."""
+    """A curve's name, its function, and the state that it reads in each task."""
 
     name: str
     function: Callable[..., Any]
     states: Mapping[str, str]
+    served: bool = False
+    """The service publishes the curve and its page draws it."""
 
 
 CURVES: Mapping[str, CurveRow] = MappingProxyType(
     {
         row.name: row
         for row in (
-            CurveRow("roc", roc_curve, {"binary": "index"}),
-            CurveRow("precision_recall", precision_recall_curve, {"binary": "index"}),
+            CurveRow("roc", roc_curve, {"binary": "index"}, served=True),
+            CurveRow("precision_recall", precision_recall_curve, {"binary": "index"}, served=True),
             CurveRow("det", det_curve, {"binary": "index"}),
             CurveRow("pr_gain", pr_gain_curve, {"binary": "index"}),
             CurveRow(
                 "calibration",
                 calibration_curve,
                 {"binary": "probability", "multiclass": "class_probability"},
+                served=True,
             ),
         )
     }
 )
-"""Every curve by name: ``CURVES["roc"].function(index)`` gives the record."""
+"""Every curve by name: ``CURVES["roc"].function(index)`` returns the record."""
+
+SERVED_CURVES = tuple(row.name for row in CURVES.values() if row.served)
+"""Names of the curves of a service, in the order of its page."""

@@ -1,7 +1,7 @@
-"""The threshold to use: cut-points that are best by some rule.
+"""Cut-points: the threshold that is best by a rule.
 
-Every distinct score is a candidate, and so is ``+inf``, which calls nothing
-positive. Among equally good candidates the highest threshold is taken.
+Every distinct score is a candidate, and so is ``+inf``, which predicts no event
+positive. Of equally good candidates the highest threshold is taken.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from streameval.metrics.thresholds import (
     number_option,
     plain,
     quotients,
-    room_for,
     threshold_counts,
+    widened,
 )
 from streameval.metrics.undefined import NO_EVENTS, Undefined
 from streameval.states.score_index import ScoreIndex
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class CutPoint(NamedTuple):
-    """A threshold, what it counts when ``score >= threshold`` is called positive, and its merit.
+    """A threshold, its confusion counts (``score >= threshold`` is positive) and its value.
 
     All six are nan with a reason (:class:`~streameval.metrics.undefined.Undefined`)
     where no threshold can be chosen.
@@ -53,7 +53,7 @@ class CutPoint(NamedTuple):
     fn: Weight
     tn: Weight
     value: float
-    """What the rule looks at, at this threshold: Youden's J, F-beta, the cost, …"""
+    """The rule's criterion at this threshold: Youden's J, F-beta, the cost, …"""
 
     @property
     def reason(self) -> str:
@@ -95,7 +95,7 @@ def _cut(counts: ThresholdCounts, row: int, value: float) -> CutPoint:
 def _lead(counts: ThresholdCounts) -> Counts:
     """TP·N − FP·P at each row: Youden's J in pairs, exact in integers."""
     pairs = counts.positives * counts.negatives
-    tp, fp = room_for(counts.tp, pairs), room_for(counts.fp, pairs)
+    tp, fp = widened(counts.tp, pairs), widened(counts.fp, pairs)
     return tp * counts.negatives - fp * counts.positives
 
 
@@ -143,7 +143,7 @@ def fbeta_cut(index: ScoreIndex, beta: float = 1.0) -> CutPoint:
         return _no_cut(class_missing(counts.positives, counts.negatives))
     # (1+β²)TP + β²FN + FP = β²P + TP + FP
     bound = (1 + square) * (counts.positives + counts.negatives)
-    tp, fp = room_for(counts.tp, bound), room_for(counts.fp, bound)
+    tp, fp = widened(counts.tp, bound), widened(counts.fp, bound)
     values = quotients((1 + square) * tp, square * counts.positives + tp + fp)
     row = int(np.argmax(values))
     return _cut(counts, row, values[row])
@@ -161,7 +161,7 @@ def f1_cut(index: ScoreIndex) -> CutPoint:
 def mcc_cut(index: ScoreIndex) -> CutPoint:
     """The threshold with the highest Matthews correlation.
 
-    Undefined where no threshold calls some events positive and some negative.
+    Undefined where no threshold predicts some events positive and some negative.
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> cut = mcc_cut(index)
@@ -172,24 +172,24 @@ def mcc_cut(index: ScoreIndex) -> CutPoint:
     reason = class_missing(counts.positives, counts.negatives)
     if reason:
         return _no_cut(reason)
-    # TP·TN − FP·FN = TP·N − FP·P. The floats only choose; the value is divided exactly below.
+    # TP·TN − FP·FN = TP·N − FP·P. Floats select the row; its value is one exact division below.
     lead = _lead(counts)
-    called = counts.tp + counts.fp
-    refused = called[-1] - called
-    between = (called > 0) & (refused > 0)
+    positive = counts.tp + counts.fp
+    negative = positive[-1] - positive
+    between = (positive > 0) & (negative > 0)
     if not between.any():
         return _no_cut("all scores are equal, so no threshold separates any events")
-    floats = called[between].astype(np.float64), refused[between].astype(np.float64)
-    merit = lead[between].astype(np.float64) / np.sqrt(floats[0] * floats[1])
-    row = int(np.flatnonzero(between)[np.argmax(merit)])
-    below = counts.positives * counts.negatives * plain(called[row]) * plain(refused[row])
+    floats = positive[between].astype(np.float64), negative[between].astype(np.float64)
+    correlation = lead[between].astype(np.float64) / np.sqrt(floats[0] * floats[1])
+    row = int(np.flatnonzero(between)[np.argmax(correlation)])
+    below = counts.positives * counts.negatives * plain(positive[row]) * plain(negative[row])
     return _cut(counts, row, plain(lead[row]) / math.sqrt(below))
 
 
 def cost_cut(index: ScoreIndex, c_fp: float = 1, c_fn: float = 1) -> CutPoint:
     """The threshold with the lowest mean cost, (c_fp·FP + c_fn·FN) / events.
 
-    Calling nothing positive (threshold ``+inf``) may be the cheapest.
+    The minimum may be at ``+inf``, which predicts no event positive.
 
     Args:
         index: Scores in any unit.
@@ -211,14 +211,14 @@ def cost_cut(index: ScoreIndex, c_fp: float = 1, c_fn: float = 1) -> CutPoint:
     if not events:
         return _no_cut(NO_EVENTS)
     highest = per_fp * counts.negatives + per_fn * counts.positives
-    tp, fp = room_for(counts.tp, highest), room_for(counts.fp, highest)
+    tp, fp = widened(counts.tp, highest), widened(counts.fp, highest)
     cost = per_fp * fp + per_fn * (counts.positives - tp)
     row = int(np.argmin(cost))
     return _cut(counts, row, plain(cost[row]) / events)
 
 
 def precision_cut(index: ScoreIndex, precision: float = 0.9) -> CutPoint:
-    """The highest recall whose precision is at least a given one.
+    """The threshold with the highest recall of those with at least a given precision.
 
     ``value`` is the recall.
 
@@ -251,9 +251,9 @@ def precision_cut(index: ScoreIndex, precision: float = 0.9) -> CutPoint:
 
 
 def fpr_cut(index: ScoreIndex, fpr: float = 0.1) -> CutPoint:
-    """The highest true positive rate whose false positive rate is at most a given one.
+    """The threshold with the highest TPR of those with at most a given FPR.
 
-    ``value`` is the true positive rate. Threshold ``+inf`` always qualifies.
+    ``value`` is the true positive rate (TPR). The FPR of threshold ``+inf`` is 0.
 
     Args:
         index: Scores in any unit.

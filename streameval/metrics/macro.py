@@ -1,16 +1,15 @@
-"""Means over the classes that are asked after every event.
+"""Means over the classes, for callers that read after every event.
 
-They read :class:`~streameval.states.label_sums.LabelSums`, which are kept
-current, so a read costs the same for three classes as for thousands.
+The functions read :class:`~streameval.states.label_sums.LabelSums`, which are
+kept current, so the cost of a read does not depend on the number of classes.
 """
 
 from __future__ import annotations
 
 import math
 
-from streameval.metrics.averages import mean_of_scaled
+from streameval.metrics.averages import mean_of_scaled, whole_counts
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
-from streameval.metrics.whole_counts import whole_counts
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.label_sums import FRACTION_BITS
 
@@ -77,8 +76,8 @@ def f1_macro(counts: ConfusionCounts, *, undefined: float | None = None) -> floa
     Args:
         counts: The events.
         undefined: A number for each class that is neither true nor predicted,
-            which only a closed class list can hold; without one they are left
-            out of the mean.
+            possible in a closed list of classes only; without one they are
+            left out of the mean.
 
     Returns:
         A fraction in [0, 1]; undefined before the first event.
@@ -108,12 +107,12 @@ def _mean(
 def balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
     """The mean recall of the classes that some event has.
 
-    What the accuracy would be if every class were equally frequent.
+    The accuracy if every class were equally frequent.
 
     Args:
         counts: The events.
         undefined: A number to return while there are no events. A class that
-            no event has is left out whatever it is.
+            no event has is left out in any case.
 
     Returns:
         A fraction in [0, 1]; undefined before the first event.
@@ -133,7 +132,7 @@ def balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None
 def geometric_mean(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
     """The K-th root of the product of the K classes' recalls.
 
-    One class that is never found makes it 0.
+    It is 0 if one class has recall 0.
 
     Args:
         counts: The events.
@@ -158,7 +157,7 @@ def geometric_mean(counts: ConfusionCounts, *, undefined: float | None = None) -
         return 0.0
     if len(labels) == 2:
         return math.sqrt(correct[0] * correct[1] / (true[0] * true[1]))
-    # The product itself would pass any float; fsum rounds once, so the order
-    # of the classes leaves no trace.
+    # The product of many recalls underflows; fsum rounds once, so the result
+    # does not depend on the order of the classes.
     logs = math.fsum(math.log(c / t) for c, t in zip(correct, true, strict=True))
     return math.exp(logs / len(labels))

@@ -1,8 +1,4 @@
-"""One row of the registry: what a metric's name means and how it is called.
-
-A module of metrics declares its rows beside its functions; ``registry.py``
-puts them together. The row lives here so that both can import it.
-"""
+"""One row of the registry, and the checks of a metric's arguments."""
 
 from __future__ import annotations
 
@@ -17,6 +13,7 @@ import numpy as np
 
 from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.events import Label
+from streameval.metrics.averages import Rule
 from streameval.states.registry import STATES
 
 __all__ = [
@@ -41,7 +38,7 @@ DIRECTIONS = ("up", "down", "none")
 
 
 def undefined_number(value: object) -> float:
-    """The number that stands in for an undefined value; raises InputError."""
+    """The number to return in place of an undefined value; raises InputError."""
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         return float(value)
     raise InputError("undefined", expected="a number or None", got=shown(value))
@@ -60,7 +57,7 @@ def check_parameters(name: str, given: Iterable[str], taken: Collection[str]) ->
 
 
 def call(name: str, function: Callable[..., Any], state: object, params: Mapping[str, Any]) -> Any:
-    """A curve or cut-point of a state; raises MetricError for a parameter that it does not take."""
+    """Call a curve or cut-point; raises MetricError for a parameter that it does not take."""
     check_parameters(name, params, list(inspect.signature(function).parameters)[1:])
     _check_flags(function, params)
     return function(state, **params)
@@ -88,25 +85,24 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def of_states(function: _Function) -> _Function:
-    """The function with an error in words where it is called with something else than states.
+    """The function, raising MetricError where an argument is not the state that it reads.
 
     Labels and scores are the usual mistake, as scikit-learn's functions take them.
-    The arguments are looked at after a failure only, so a good call costs nothing.
+    Arguments are checked after a failure only, so a correct call pays for no check.
     """
 
     @functools.wraps(function)
     def checked(state: Any = _NOTHING, /, *more: Any, **options: Any) -> Any:
         try:
-            # The usual call has a way of its own, which takes half the time.
+            # Calls with one state and no options are the most frequent: half the time.
             if not more and not options:
                 return function(state)
-            return function(*states(state, more), **options)
+            if state is _NOTHING:
+                return function(**options)
+            return function(state, *more, **options)
         except Exception:
-            _check_call(function, states(state, more), options)
+            _check_call(function, () if state is _NOTHING else (state, *more), options)
             raise
-
-    def states(state: Any, more: tuple[Any, ...]) -> tuple[Any, ...]:
-        return () if state is _NOTHING else (state, *more)
 
     return checked  # type: ignore[return-value]
 
@@ -114,7 +110,7 @@ def of_states(function: _Function) -> _Function:
 def _check_call(
     function: Callable[..., Any], states: tuple[Any, ...], options: Mapping[str, Any]
 ) -> None:
-    """Raise MetricError where a function of states was called with something else."""
+    """Raise MetricError where an argument of a function of states is not such a state."""
     name, signature = function.__name__, inspect.signature(function)
     hints = get_type_hints(function)
     wanted = [
@@ -136,7 +132,7 @@ def _check_call(
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric's row: name, function, the state that it asks, range and meaning.
+    """A metric's row: name, function, the state that it reads, range and meaning.
 
     The function takes the state first (then the states of `also`, in that
     order) and everything else by keyword. It always takes ``undefined=``,
@@ -159,11 +155,11 @@ class Metric:
     function: Callable[..., float]
     """Called as ``function(state, undefined=None, **params)``; `fixed` is bound already."""
     state: str
-    """Which state it asks; a name of :data:`~streameval.states.registry.STATES`."""
+    """The state that it reads; a name of :data:`~streameval.states.registry.STATES`."""
     definition: str
     """One line: what the number is."""
     tasks: frozenset[str] = BOTH
-    """Where the name may be asked: :data:`BINARY`, :data:`MULTICLASS` or :data:`BOTH`."""
+    """The tasks that have the metric: :data:`BINARY`, :data:`MULTICLASS` or :data:`BOTH`."""
     low: float = 0.0
     high: float = 1.0
     direction: str = "up"
@@ -173,11 +169,15 @@ class Metric:
     needs_positive: bool = False
     """The function takes ``positive=``: the label of the positive class."""
     shown: frozenset[str] = NOWHERE
-    """The tasks whose report has the metric without being asked."""
+    """The tasks whose report has the metric by default."""
     fixed: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """What the name fixes, such as ``average="macro"``: for reading, bound already."""
+    """Parameters that the name fixes, such as ``average="macro"``; `function` has them bound."""
     also: tuple[str, ...] = ()
-    """Further states it asks, passed after `state`."""
+    """Further states it reads, passed after `state`."""
+    synonyms: tuple[str, ...] = ()
+    """Other names in use, for the hint in an error."""
+    mean_of: Rule | None = None
+    """For a mean over classes, the rule of a class's value."""
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -199,8 +199,7 @@ class Metric:
     ) -> Callable[..., float]:
         """The metric as a function of its states alone.
 
-        Names and parameters are looked at here, once, so that a caller who
-        reads a value after every event pays for none of it.
+        Parameters are checked here, once, not at each read of a value.
 
         Args:
             positive: The positive class; ignored where the metric has none.

@@ -18,7 +18,7 @@ import numpy as np
 from streameval.errors import MetricError, shown
 from streameval.events import FloatArray, Label, Weight
 from streameval.metrics.averages import FRACTION_BITS, mean_of_scaled
-from streameval.metrics.thresholds import room_for
+from streameval.metrics.thresholds import widened
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.class_scores import ClassScores
 
@@ -176,7 +176,7 @@ def roc_auc_ovo(
 
     Args:
         scores: Probabilities of every label by true class.
-        average: ``"macro"``, every pair alike; ``"weighted"``, by the number
+        average: ``"macro"``, the plain mean; ``"weighted"``, by the number
             of events of the two classes.
         undefined: A number that counts for each pair with a class that no
             event has; such pairs are left out of the mean otherwise.
@@ -240,7 +240,7 @@ def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> flo
     if not bound:
         counts = _true_counts(scores)
         return _no_two_classes(counts, undefined)
-    won, lost = room_for(positives, bound), room_for(negatives, bound)
+    won, lost = widened(positives, bound), widened(negatives, bound)
     below = np.cumsum(lost) - lost
     twice_wins = np.dot(won, 2 * below + lost)
     pairs = won.sum() * lost.sum()
@@ -252,7 +252,7 @@ class PairwiseAuc:
     """AUC of every ordered pair of classes.
 
     ``auc[a, b]`` is A(labels[a] | labels[b]): how well the probability of
-    labels[a] tells its events from those of labels[b]. The diagonal, and the
+    labels[a] separates its events from those of labels[b]. The diagonal, and the
     rows and columns of a class without events, are nan.
     """
 

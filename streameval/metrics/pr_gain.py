@@ -1,4 +1,4 @@
-"""Precision–recall–gain: precision and recall on the scale where averages make sense.
+"""Precision–recall–gain: precision and recall on a scale with meaningful arithmetic means.
 
 Flach & Kull, "Precision-Recall-Gain Curves: PR Analysis Done Right", NIPS 2015.
 """
@@ -16,11 +16,12 @@ from streameval.events import FloatArray
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,
+    columns_of,
     curve_dict,
     plain,
     quotients,
-    room_for,
     threshold_counts,
+    widened,
 )
 from streameval.metrics.undefined import undefined_value
 from streameval.states.score_index import ScoreIndex
@@ -43,26 +44,22 @@ class PrGainCurve:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {
-            "recall_gain": self.recall_gain,
-            "precision_gain": self.precision_gain,
-            "threshold": self.threshold,
-        }
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("pr_gain", self.reason, self.columns())
+        return curve_dict("pr_gain", self)
 
 
 def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:
     """The precision–recall–gain curve.
 
     With π the share of positives, a value v of precision or recall becomes
-    the gain (v − π)/((1 − π)·v): 0 for calling everything positive, 1 at
-    best. Between two thresholds the curve is a straight line, ties included.
+    the gain (v − π)/((1 − π)·v): 0 if every event is predicted
+    positive, 1 at best. Between two thresholds the curve is a straight line, ties included.
 
     Args:
         index: Scores in any unit.
@@ -70,7 +67,7 @@ def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:
     Returns:
         The part with recall gain ≥ 0 (recall ≥ π), starting on the axis;
         precision gain may be negative. Without both classes the curve is
-        empty and says why.
+        empty, with a reason.
 
     Cost:
         O(distinct scores).
@@ -88,10 +85,10 @@ def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:
         return PrGainCurve(nothing, nothing, nothing, reason)
     positives, negatives = counts.positives, counts.negatives
     # recall ≥ π  ⇔  TP·(P + N) ≥ P²
-    wide = room_for(counts.tp, 2 * positives * (positives + negatives))
+    wide = widened(counts.tp, 2 * positives * (positives + negatives))
     lead = wide * (positives + negatives) - positives * positives
     first = int(np.searchsorted(lead, 0))
-    tp, fp = wide[first:], room_for(counts.fp[first:], 2 * positives * negatives)
+    tp, fp = wide[first:], widened(counts.fp[first:], 2 * positives * negatives)
     recall_gain = quotients(lead[first:], negatives * tp)
     precision_gain = quotients(negatives * tp - positives * fp, negatives * tp)
     threshold = counts.threshold[first:]
@@ -104,7 +101,7 @@ def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:
 
 
 def _crossing(tp: Counts, fp: Counts, row: int, positives: float, negatives: float) -> float:
-    """Precision gain where the counts, going in a line from row − 1 to row, pass recall = π."""
+    """Precision gain where the line from row − 1 to row of the counts crosses recall = π."""
     tp0, fp0 = plain(tp[row - 1]), plain(fp[row - 1])
     tp1, fp1 = plain(tp[row]), plain(fp[row])
     total = positives + negatives

@@ -1,4 +1,4 @@
-"""How good the probabilities are: log loss, Brier score, and top-k accuracy.
+"""Quality of probabilities: log loss, Brier score, and top-k accuracy.
 
 Functions of :class:`ProbabilitySums` (binary: the probability of the positive
 class) or of :class:`ClassProbabilitySums` (multi-class: a probability for each
@@ -20,7 +20,7 @@ from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.fixed_point import UNIT
 from streameval.states.probability import ProbabilitySums
 
-__all__ = ["AnySums", "brier_score", "log_loss", "missing_probability", "top_k_accuracy"]
+__all__ = ["brier_score", "log_loss", "top_k_accuracy"]
 
 AnySums: TypeAlias = ProbabilitySums | ClassProbabilitySums
 
@@ -60,7 +60,7 @@ def log_loss(sums: AnySums, *, undefined: float | None = None) -> float:
     """Mean of −ln(probability given to the true class), in nats.
 
     Probabilities are clipped to [ε, 1 − ε] with ε = 2⁻⁵², as scikit-learn's
-    ``log_loss`` clips, so one confident mistake costs about 36.
+    ``log_loss`` clips, so one event adds at most about 36.
 
     Returns:
         A number from 0 up; nan with a reason while there is no event or,
@@ -79,7 +79,7 @@ def log_loss(sums: AnySums, *, undefined: float | None = None) -> float:
 
 
 def brier_score(sums: AnySums, *, undefined: float | None = None) -> float:
-    """Mean squared distance between probabilities and what happened.
+    """Mean squared distance between probabilities and outcomes.
 
     Binary: mean of (p − y)², in [0, 1]. Multi-class: mean over events of
     Σ_k (p_k − y_k)² over the labels, in [0, 2]: scikit-learn's
@@ -105,7 +105,7 @@ def top_k_accuracy(
 ) -> float:
     """Share of events whose true label is among the k most probable.
 
-    Among equal probabilities the label that sorts later comes first, as in
+    Of equal probabilities the label that sorts later ranks higher, as in
     scikit-learn's ``top_k_accuracy_score``.
 
     Args:

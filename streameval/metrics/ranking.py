@@ -1,9 +1,9 @@
-"""How well scores order positives before negatives: functions of a ScoreIndex.
+"""Ranking metrics: functions of a ScoreIndex that depend on the order of scores only.
 
-Only the order of the scores matters here, not their unit. With whole weights
-every value is one division of exact integers (or an exactly rounded sum of
-quotients), so it does not depend on how the events arrived. ``undefined=``
-stands in for a value that does not exist, which is otherwise nan with a reason.
+With whole weights every value is one division of exact integers (or an exactly
+rounded sum of quotients), so it does not depend on the order of arrival.
+``undefined=`` is a number in place of an undefined value, which is otherwise
+nan with a reason.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from streameval.metrics.thresholds import (
     number_option,
     plain,
     quotients,
-    room_for,
     threshold_counts,
+    widened,
 )
 from streameval.metrics.undefined import undefined_value
 from streameval.states.score_groups import ScoreGroups
@@ -70,7 +70,7 @@ def gini(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """Gini coefficient of the ranking, 2·AUC − 1: wins minus losses over all pairs.
 
     Returns:
-        A fraction in [−1, 1], 0 for a coin; nan with a reason while a class is missing.
+        A fraction in [−1, 1], 0 for random scores; nan with a reason while a class is missing.
 
     Cost:
         As :func:`roc_auc`.
@@ -100,7 +100,7 @@ def ks(index: ScoreIndex, *, undefined: float | None = None) -> float:
         return _needs_both(index, undefined)
     counts = threshold_counts(index.groups())
     pairs = counts.positives * counts.negatives
-    tp, fp = room_for(counts.tp, pairs), room_for(counts.fp, pairs)
+    tp, fp = widened(counts.tp, pairs), widened(counts.fp, pairs)
     gap = np.abs(tp * counts.negatives - fp * counts.positives)
     return float(gap.max() / pairs)
 
@@ -135,22 +135,22 @@ def average_precision(index: ScoreIndex, *, undefined: float | None = None) -> f
 def _precision_terms(blocks: Iterable[ScoreGroups]) -> Iterator[float]:
     """Weight of positives times the precision there, for each group holding a positive.
 
-    The blocks descend. A large index must not be copied to be read.
+    The blocks descend; a large index is read block by block, not copied.
     """
     tp: Weight = 0
-    called: Weight = 0
+    predicted: Weight = 0
     for block in blocks:
         gained = block.positives[::-1]
         both = gained + block.negatives[::-1]
-        tps, calleds = _running_on(tp, gained), _running_on(called, both)
-        tp, called = tps[-1], calleds[-1]
+        tps, sizes = _running_on(tp, gained), _running_on(predicted, both)
+        tp, predicted = tps[-1], sizes[-1]
         with_positive = gained > 0
-        precision = quotients(tps[with_positive], calleds[with_positive])
+        precision = quotients(tps[with_positive], sizes[with_positive])
         yield from (gained[with_positive] * precision).tolist()
 
 
 def _running_on(before: Weight, weights: Counts) -> Counts:
-    """Running sums that begin with what came before: the same bits however blocks are cut."""
+    """Running sums that continue those of earlier blocks: the same bits for any block size."""
     sums = weights.copy()
     sums[0] += before
     return np.cumsum(sums, out=sums)
@@ -192,9 +192,9 @@ def _tenths(whole: Weight, tenth: int) -> Weight:
 def break_even(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """The value at which precision equals recall.
 
-    They are equal where as many events are called positive as are positive.
-    Where that falls inside a group of equal scores, the group is entered in
-    proportion, as the ROC curve enters ties.
+    They are equal where as many events are predicted positive as are positive.
+    Inside a group of equal scores the counts are interpolated linearly, as the
+    ROC curve interpolates ties.
 
     Returns:
         A fraction in [0, 1]; nan with a reason while no positive was seen.
@@ -209,13 +209,13 @@ def break_even(index: ScoreIndex, *, undefined: float | None = None) -> float:
         return _needs_both(index, undefined)
     counts = threshold_counts(index.groups())
     positives = counts.positives
-    called = counts.tp + counts.fp
-    row = int(np.searchsorted(called, positives, side="right")) - 1
-    tp, missing = plain(counts.tp[row]), positives - plain(called[row])
+    predicted = counts.tp + counts.fp
+    row = int(np.searchsorted(predicted, positives, side="right")) - 1
+    tp, missing = plain(counts.tp[row]), positives - plain(predicted[row])
     if not missing:
         return tp / positives
     gained = plain(counts.tp[row + 1]) - tp
-    entered = plain(called[row + 1]) - plain(called[row])
+    entered = plain(predicted[row + 1]) - plain(predicted[row])
     return (tp * entered + missing * gained) / (entered * positives)
 
 
@@ -228,8 +228,8 @@ def partial_roc_auc(
 ) -> float:
     """Area under the ROC curve up to a false positive rate.
 
-    Standardised as McClish (1989), so that 0.5 is a coin and 1 is perfect
-    whatever ``max_fpr``: ½(1 + (A − x²/2)/(x − x²/2)), scikit-learn's
+    Standardised as McClish (1989), so that 0.5 is random and 1 perfect for
+    any ``max_fpr``: ½(1 + (A − x²/2)/(x − x²/2)), scikit-learn's
     ``roc_auc_score(max_fpr=x)``.
 
     Args:
@@ -239,7 +239,7 @@ def partial_roc_auc(
 
     Returns:
         A fraction; nan with a reason while a class is missing. The
-        standardised value is below 0.5 for a ranking worse than a coin.
+        standardised value is below 0.5 for a ranking worse than random.
 
     Raises:
         MetricError: ``max_fpr`` is not in (0, 1].
@@ -274,7 +274,7 @@ def _area_to(tp: Counts, fp: Counts, limit: Fraction) -> Fraction:
     else:
         last = int(np.searchsorted(fp, int(limit), side="right")) - 1
     pairs = 2 * plain(tp[-1]) * plain(fp[-1])
-    heights, along = room_for(tp[: last + 1], pairs), room_for(fp[: last + 1], pairs)
+    heights, along = widened(tp[: last + 1], pairs), widened(fp[: last + 1], pairs)
     twice = (heights[1:] + heights[:-1]) * np.diff(along)
     if twice.dtype.kind == "f":
         area = Fraction(math.fsum(twice.tolist()))

@@ -1,31 +1,34 @@
-"""Every metric by name: what the evaluator, the report and the command line ask.
+"""The registry: every metric by name, as evaluators, reports and commands look it up.
 
-A new metric is one function and one row beside it (``label_rows.py`` or
-``score_rows.py``); nothing else lists metrics.
+A new metric is one function and one row here.
 """
 
 from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from streameval.errors import MetricError, listed, shown
 from streameval.events import Label
+from streameval.metrics import agreement, class_metrics, macro, multiclass, probability, ranking
 from streameval.metrics.averages import undefined_classes
-from streameval.metrics.label_rows import LABEL_ROWS, RULE_OF_MEAN
-from streameval.metrics.metric import BOTH, Metric, public_name
-from streameval.metrics.score_rows import SCORE_ROWS
+from streameval.metrics.binormal import binormal_auc
+from streameval.metrics.calibration import expected_calibration_error, max_calibration_error
+from streameval.metrics.class_metrics import class_row, class_rows
+from streameval.metrics.metric import BINARY, BOTH, MULTICLASS, Metric, public_name
+from streameval.metrics.pr_gain import pr_gain_auc
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 
 __all__ = [
-    "LISTED",
     "METRICS",
     "ROWS",
+    "USUAL_METRICS",
     "compute",
     "find",
     "left_out",
@@ -33,8 +36,269 @@ __all__ = [
     "shown_metrics",
 ]
 
-ROWS: tuple[Metric, ...] = (*LABEL_ROWS, *SCORE_ROWS)
-"""Every row, in the order of reports. A name may stand twice, once for each task."""
+_USUAL = {
+    # A report.
+    ("report", "binary"): "accuracy balanced_accuracy precision recall f1 specificity "
+    "matthews_corrcoef cohen_kappa roc_auc average_precision "
+    "log_loss brier_score expected_calibration_error",
+    ("report", "multiclass"): "accuracy balanced_accuracy precision_macro recall_macro f1_macro "
+    "f1_weighted matthews_corrcoef cohen_kappa "
+    "log_loss brier_score expected_calibration_error roc_auc_ovr",
+    # The slices of a service.
+    ("slices", "binary"): "accuracy precision recall f1 roc_auc average_precision",
+    ("slices", "multiclass"): "accuracy balanced_accuracy f1_macro matthews_corrcoef log_loss",
+    # The folds of a prequential evaluation.
+    ("folds", "binary"): "accuracy f1 matthews_corrcoef cohen_kappa roc_auc log_loss",
+    ("folds", "multiclass"): "accuracy f1_macro matthews_corrcoef cohen_kappa log_loss",
+    # One number: a series over panes, the order of a slice report.
+    ("single", "binary"): "f1",
+    ("single", "multiclass"): "f1_macro",
+}
+
+USUAL_METRICS: Mapping[tuple[str, str], tuple[str, ...]] = MappingProxyType(
+    {use: tuple(names.split()) for use, names in _USUAL.items()}
+)
+"""The metrics of each (use, task) where the caller names none, in the order of reports."""
+
+
+def _row(
+    function: Callable[..., Any],
+    definition: str,
+    *,
+    name: str = "",
+    state: str = "confusion",
+    **fields: Any,
+) -> Metric:
+    name = name or function.__name__
+    return Metric(name=name, function=function, state=state, definition=definition, **fields)
+
+
+_of_ranks = functools.partial(_row, state="index", tasks=BINARY)
+
+
+def _kappa(weights: Literal["linear", "quadratic"], distance: str) -> Metric:
+    return _row(
+        functools.partial(agreement.cohen_kappa, weights=weights),
+        f"cohen_kappa where an error counts by its {distance} in label order",
+        name=f"cohen_kappa_{weights}",
+        low=-1.0,
+        fixed=MappingProxyType({"weights": weights}),
+    )
+
+
+def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) -> Iterator[Metric]:
+    row = functools.partial(_row, state=state, tasks=tasks, direction="down")
+    yield row(
+        probability.log_loss,
+        "mean −ln(probability given to the true class), clipped at 2⁻⁵²",
+        high=math.inf,
+        synonyms=("cross_entropy",),
+    )
+    yield row(
+        probability.brier_score,
+        "mean squared distance between probabilities and outcomes",
+        high=top,
+        synonyms=("brier",),
+    )
+    yield row(
+        expected_calibration_error,
+        f"mean gap between {what} and its observed frequency, over bins",
+        synonyms=("ece",),
+    )
+    yield row(
+        max_calibration_error,
+        f"largest gap between {what} and its observed frequency, in any bin",
+    )
+
+
+def _auc_row(function: Callable[..., Any], name: str, average: str, definition: str) -> Metric:
+    return _row(
+        functools.partial(function, average=average),
+        definition,
+        name=name,
+        state="class_scores",
+        tasks=MULTICLASS,
+        fixed=MappingProxyType({"average": average}),
+    )
+
+
+def _with_shown(row: Metric) -> Metric:
+    tasks = frozenset(task for task in row.tasks if row.name in USUAL_METRICS["report", task])
+    return replace(row, shown=tasks) if tasks else row
+
+
+_SUPPORT: Mapping[str, Any] = {
+    "high": math.inf,
+    "direction": "none",
+    "params": ("average",),
+}
+
+ROWS: tuple[Metric, ...] = tuple(
+    _with_shown(row)
+    for row in (
+        _row(
+            class_metrics.accuracy,
+            "share of events predicted right",
+            synonyms=("acc",),
+        ),
+        _row(
+            class_metrics.error_rate,
+            "share of events predicted wrong: 1 - accuracy",
+            direction="down",
+            synonyms=("misclassification", "zero_one_loss"),
+        ),
+        _row(
+            macro.balanced_accuracy,
+            "mean recall of the classes that some event has",
+            mean_of=class_metrics.RECALL,
+        ),
+        *class_rows(class_metrics.precision, class_metrics.PRECISION),
+        *class_rows(class_metrics.recall, class_metrics.RECALL),
+        *class_rows(class_metrics.f1, class_metrics.F1),
+        *class_rows(class_metrics.fbeta, class_metrics.FBETA, ("beta",)),
+        *class_rows(class_metrics.jaccard, class_metrics.JACCARD),
+        *class_rows(class_metrics.fowlkes_mallows, class_metrics.FOWLKES_MALLOWS),
+        *class_rows(class_metrics.specificity, class_metrics.SPECIFICITY),
+        *class_rows(class_metrics.fpr, class_metrics.FPR),
+        *class_rows(class_metrics.fnr, class_metrics.FNR),
+        *class_rows(class_metrics.npv, class_metrics.NPV),
+        _row(
+            macro.geometric_mean,
+            "K-th root of the product of the K classes' recalls",
+            synonyms=("g_mean", "gmean"),
+        ),
+        _row(
+            agreement.matthews_corrcoef,
+            "correlation of the true and the predicted class",
+            low=-1.0,
+            synonyms=("mcc", "phi"),
+        ),
+        _row(
+            agreement.cohen_kappa,
+            "agreement beyond chance: (p_o - p_e) / (1 - p_e)",
+            low=-1.0,
+            params=("weights",),
+            synonyms=("kappa",),
+        ),
+        _kappa("linear", "distance"),
+        _kappa("quadratic", "squared distance"),
+        _row(
+            agreement.kappa_m,
+            "accuracy beyond always predicting the most frequent class",
+            low=-math.inf,
+        ),
+        _row(
+            agreement.kappa_temporal,
+            "accuracy beyond predicting the previous event's true label",
+            low=-math.inf,
+            also=("succession",),
+        ),
+        class_row(class_metrics.informedness, class_metrics.INFORMEDNESS),
+        class_row(class_metrics.markedness, class_metrics.MARKEDNESS),
+        class_row(class_metrics.positive_likelihood_ratio, class_metrics.POSITIVE_LIKELIHOOD_RATIO),
+        class_row(class_metrics.negative_likelihood_ratio, class_metrics.NEGATIVE_LIKELIHOOD_RATIO),
+        _row(
+            class_metrics.prevalence_weighted_precision,
+            "correct over predicted, each class counting as often as it is true",
+        ),
+        _row(
+            class_metrics.prevalence_weighted_recall,
+            "correct over true, each class counting as often as it is true",
+        ),
+        _row(
+            class_metrics.support,
+            "weight of the positive events",
+            tasks=BINARY,
+            needs_positive=True,
+            **_SUPPORT,
+        ),
+        _row(
+            class_metrics.support,
+            "weight of all events",
+            tasks=MULTICLASS,
+            **_SUPPORT,
+        ),
+        _of_ranks(
+            ranking.roc_auc,
+            "share of (positive, negative) pairs that the score orders correctly, ties half",
+            synonyms=("auc", "auroc"),
+        ),
+        _of_ranks(ranking.gini, "2 · AUC − 1", low=-1.0),
+        _of_ranks(
+            ranking.ks,
+            "largest |TPR − FPR| over all thresholds (Kolmogorov–Smirnov)",
+            synonyms=("kolmogorov_smirnov",),
+        ),
+        _of_ranks(
+            ranking.average_precision,
+            "Σ (R_n − R_{n−1}) · P_n over the distinct scores, descending",
+            synonyms=("ap", "auprc"),
+        ),
+        _of_ranks(
+            ranking.eleven_point_average_precision,
+            "mean interpolated precision at recall 0, 0.1, …, 1",
+        ),
+        _of_ranks(ranking.break_even, "the value at which precision equals recall"),
+        _of_ranks(
+            pr_gain_auc,
+            "area under the precision–recall–gain curve (Flach & Kull 2015)",
+            low=-math.inf,
+        ),
+        _of_ranks(
+            ranking.partial_roc_auc,
+            "area under the ROC curve up to FPR max_fpr, McClish-standardised",
+            params=("max_fpr", "mcclish"),
+        ),
+        _row(
+            binormal_auc,
+            "Φ((μ₁ − μ₀)/√(σ₁² + σ₀²)), the AUC if the scores of each class are normal",
+            state="moments",
+            tasks=BINARY,
+        ),
+        *_probability_rows(BINARY, "probability", 1.0, "the positive class's probability"),
+        *_probability_rows(
+            MULTICLASS, "class_probability", 2.0, "the predicted label's probability"
+        ),
+        _auc_row(
+            multiclass.roc_auc_ovr,
+            "roc_auc_ovr",
+            "macro",
+            "mean over classes of one-vs-rest AUC",
+        ),
+        _auc_row(
+            multiclass.roc_auc_ovr,
+            "roc_auc_ovr_weighted",
+            "weighted",
+            "mean over classes of one-vs-rest AUC, by support",
+        ),
+        _auc_row(
+            multiclass.roc_auc_ovo,
+            "roc_auc_ovo",
+            "macro",
+            "mean over pairs of classes of ½(A(i|j) + A(j|i)) (Hand & Till 2001)",
+        ),
+        _auc_row(
+            multiclass.roc_auc_ovo,
+            "roc_auc_ovo_weighted",
+            "weighted",
+            "mean over pairs of classes of ½(A(i|j) + A(j|i)), by support",
+        ),
+        _row(
+            multiclass.roc_auc_micro,
+            "AUC of all (event, label) cases pooled",
+            state="class_scores",
+            tasks=MULTICLASS,
+        ),
+        _row(
+            probability.top_k_accuracy,
+            "share of events whose true label is among the k most probable",
+            state="class_probability",
+            tasks=MULTICLASS,
+            params=("k",),
+        ),
+    )
+)
+"""Every row, in the order of reports. A name may occur twice, once for each task."""
 
 
 def _by_task(task: str) -> dict[str, Metric]:
@@ -46,43 +310,10 @@ _OF_TASK: Mapping[str, Mapping[str, Metric]] = {task: _by_task(task) for task in
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {**{row.name: row for row in ROWS}, **_OF_TASK["binary"]}
 )
-"""Every name; the binary row where the tasks have one each. :func:`find` knows the task."""
+"""Every name; the binary row where each task has its own: :func:`find` takes the task."""
 
-# Other names in use, for the hint of an error only: a value has one name.
-LISTED = "streameval.metrics.METRICS lists them"
-"""Where names are found, in errors; the command line names its own command instead."""
-
-_ALSO_CALLED: Mapping[str, str] = {
-    "acc": "accuracy",
-    "auc": "roc_auc",
-    "auroc": "roc_auc",
-    "auprc": "average_precision",
-    "ap": "average_precision",
-    "brier": "brier_score",
-    "coverage": "recall",
-    "cross_entropy": "log_loss",
-    "ece": "expected_calibration_error",
-    "f_beta": "fbeta",
-    "f2": "fbeta",
-    "f_measure": "f1",
-    "g_mean": "geometric_mean",
-    "g_measure": "fowlkes_mallows",
-    "gmean": "geometric_mean",
-    "hit_rate": "recall",
-    "iou": "jaccard",
-    "kappa": "cohen_kappa",
-    "kolmogorov_smirnov": "ks",
-    "mcc": "matthews_corrcoef",
-    "misclassification": "error_rate",
-    "phi": "matthews_corrcoef",
-    "ppv": "precision",
-    "sensitivity": "recall",
-    "tnr": "specificity",
-    "tpr": "recall",
-    "youden": "informedness",
-    "youden_j": "informedness",
-    "zero_one_loss": "error_rate",
-}
+# For the hint in an error only: a value has one name.
+_SYNONYMS: Mapping[str, str] = {synonym: row.name for row in ROWS for synonym in row.synonyms}
 
 
 def find(name: str, task: str | None = None, average: object = ...) -> Metric:
@@ -90,14 +321,14 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
 
     Args:
         name: As :data:`METRICS` spells it, or with `average` a family's name.
-        task: ``"binary"`` or ``"multiclass"``; None for whichever has it.
+        task: ``"binary"`` or ``"multiclass"``; None for either.
         average: ``"binary"``, ``"macro"``, ``"micro"``, ``"weighted"``; None
             for a row whose function returns a dictionary of every class's
-            value. Left out, the name says it all.
+            value. By default the name includes the average.
 
     Raises:
         MetricError: No such metric (near spellings are named), or not in this
-            task (what to ask instead is named).
+            task (alternatives are named).
 
     >>> find("fbeta", "multiclass", "weighted").name
     'fbeta_weighted'
@@ -128,8 +359,8 @@ def _rows_of(task: object) -> Mapping[str, Metric]:
 
 
 def _with_average(name: str, task: str | None, average: str | None) -> Metric:
-    # The plain name of a class metric, though no row of multi-class tasks, is
-    # what its averages are made of.
+    # The plain name of a class metric is valid with an average in multi-class
+    # tasks too, which have no row of that name.
     row = (METRICS if task is None else _rows_of(task)).get(name, METRICS[name])
     fixed = "average" in row.fixed
     if not (fixed or "average" in row.params) or (fixed and name.endswith(row.fixed["average"])):
@@ -157,11 +388,11 @@ def _unknown(name: object) -> str:
     if not isinstance(name, str):
         return f"{text}; a name is a str"
     plain = name.lower().replace("-", "_").replace(" ", "_").removesuffix("_score")
-    also = _ALSO_CALLED.get(plain)
-    near = [also] if also else difflib.get_close_matches(plain, METRICS, n=3)
+    synonym = _SYNONYMS.get(plain)
+    near = [synonym] if synonym else difflib.get_close_matches(plain, METRICS, n=3)
     if near:
         return f"{text}; did you mean {' or '.join(near)}?"
-    return f"{text}; {LISTED}"
+    return f"{text}; streameval.metrics.METRICS and `streameval metrics` list them"
 
 
 def _elsewhere(name: str, task: str) -> str:
@@ -180,10 +411,10 @@ def _either(names: list[str]) -> str:
 
 
 def metric_names(metrics: object) -> list[str]:
-    """Names of metrics as a list; a single one may stand for itself.
+    """Names of metrics as a list; a single name is a list of one.
 
     Raises:
-        InputError: It is neither.
+        InputError: `metrics` is neither.
 
     >>> metric_names("f1"), metric_names(("f1", "accuracy"))
     (['f1'], ['f1', 'accuracy'])
@@ -192,7 +423,7 @@ def metric_names(metrics: object) -> list[str]:
 
 
 def shown_metrics(task: str) -> list[Metric]:
-    """The rows that a task's report shows without being asked, in its order.
+    """The rows that a task's report shows by default, in its order.
 
     >>> [row.name for row in shown_metrics("multiclass")][:3]
     ['accuracy', 'balanced_accuracy', 'precision_macro']
@@ -208,8 +439,8 @@ def left_out(
     Args:
         metric: A row or its name; empty for one that is no such mean.
         counts: The events.
-        undefined: The number that the mean was asked with, if any: it stands
-            for those classes, which are then not left out.
+        undefined: The mean's ``undefined=``, if any: such a number is the value
+            of those classes, which are then not left out.
 
     Cost:
         O(classes).
@@ -218,19 +449,19 @@ def left_out(
     >>> left_out("precision_macro", counts), left_out("recall_macro", counts)
     (['dog'], [])
     """
-    name = (metric if isinstance(metric, Metric) else find(metric)).name
+    row = metric if isinstance(metric, Metric) else find(metric)
     if not isinstance(counts, ConfusionCounts):
         raise MetricError(f"left_out is about ConfusionCounts, got {type(counts).__name__}")
-    rule = RULE_OF_MEAN.get(name)
+    rule = row.mean_of
     if rule is None or not counts.total:
         return []
-    # The balanced accuracy is a mean over the classes that exist, whatever
-    # number stands in for an undefined whole.
-    if name != "balanced_accuracy" and undefined is not None and undefined == undefined:
+    # The balanced accuracy is a mean over the classes that have events; its
+    # ``undefined=`` is about the whole.
+    if row.name != "balanced_accuracy" and undefined is not None and undefined == undefined:
         return []
     labels = [label for label, _ in undefined_classes(rule, counts)]
-    if name.endswith("_weighted"):
-        # Without weight a class is not missed.
+    if row.fixed.get("average") == "weighted":
+        # A class without weight contributes nothing to a weighted mean.
         return [label for label in labels if counts.true_count(label)]
     return labels
 
@@ -245,11 +476,11 @@ def compute(
 ) -> float:
     """A metric of states by its name.
 
-    To read one value again and again, take ``find(name).bind(...)`` once.
+    For repeated reads of one value call ``find(name).bind(...)`` once.
 
     Args:
         name: As :data:`METRICS` spells it.
-        *states: The state that the metric asks; two for ``kappa_temporal``.
+        *states: The state that the metric reads; two for ``kappa_temporal``.
         positive: The positive class, for metrics of one class.
         undefined: A number in place of an undefined value.
         average: As in :func:`find`.
@@ -267,7 +498,7 @@ def compute(
     """
     row = find(name, None, average)
     if not _takes(row, states) and name in _OF_TASK["multiclass"]:
-        # One name may ask another state in each task.
+        # A name may read a different state in each task.
         row = find(name, "multiclass", average)
     if not _takes(row, states):
         wanted = ", ".join(public_name(STATES[state].types[0]) for state in row.states)

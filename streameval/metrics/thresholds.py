@@ -1,15 +1,15 @@
-"""What every threshold of a score would count: the ground under curves and cut-points.
+"""Counts at every threshold of a score, which curves and cut-points are computed from.
 
-An event is called positive when ``score >= threshold``. Everything a curve or
-a cut-point says follows from two running counts, true and false positives as
-the threshold comes down through the distinct scores.
+An event is predicted positive when ``score >= threshold``. Curves and
+cut-points follow from two running counts: true and false positives as the
+threshold falls through the distinct scores.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,23 +26,25 @@ __all__ = [
     "ThresholdTable",
     "class_missing",
     "column_list",
+    "columns_of",
     "curve_dict",
     "number_option",
     "plain",
     "quotients",
-    "room_for",
+    "threshold_column",
     "threshold_counts",
     "threshold_table",
+    "widened",
 ]
 
 Counts = npt.NDArray[Any]
-"""int64 while the weights are whole, else float64; Python ints where int64 has no room."""
+"""int64 while the weights are whole, else float64; Python ints where int64 overflows."""
 
 _INT64_END = 2**63
 
 
 class ThresholdCounts(NamedTuple):
-    """Running counts as the threshold falls; row 0 is above every score and calls nothing positive.
+    """Running counts as the threshold falls; row 0 is above every score and counts nothing.
 
     ``threshold`` is ``+inf`` and then the distinct scores, descending.
     """
@@ -54,13 +56,13 @@ class ThresholdCounts(NamedTuple):
     negatives: Weight
 
 
-def room_for(counts: Counts, bound: Weight) -> Counts:
+def widened(counts: Counts, bound: Weight) -> Counts:
     """The counts in a type that holds results as large as ``bound`` exactly.
 
-    A product of two counts passes int64 long before the counts do; Python
-    ints in an object array are slower, and right.
+    A product of two counts overflows int64 long before the counts do; Python
+    ints in an object array are slower, and exact.
 
-    >>> room_for(np.array([3]), 2**70).dtype
+    >>> widened(np.array([3]), 2**70).dtype
     dtype('O')
     """
     if counts.dtype.kind != "i" or bound < _INT64_END:
@@ -102,7 +104,7 @@ def threshold_counts(groups: ScoreGroups) -> ThresholdCounts:
 
 
 def _running(weights: Counts) -> Counts:
-    # An index keeps each class's total below 2**62, so int64 has room for the sums.
+    # An index keeps each class's total below 2**62, so the sums fit int64.
     return np.concatenate((np.zeros(1, dtype=weights.dtype), np.cumsum(weights[::-1])))
 
 
@@ -128,10 +130,10 @@ def class_missing(positives: Weight, negatives: Weight) -> str:
 def number_option(
     name: str, value: object, expected: str, *, low: float, high: float, above: bool = False
 ) -> float:
-    """A number given as a metric's option, or a MetricError that says what was expected.
+    """A metric's numeric option; raises MetricError where it is not in its range.
 
     Args:
-        above: Whether ``low`` itself is refused.
+        above: Whether ``low`` itself is rejected.
 
     >>> number_option("beta", -1, "a number above 0", low=0, high=float("inf"), above=True)
     Traceback (most recent call last):
@@ -144,8 +146,17 @@ def number_option(
     raise MetricError(f"{name}: expected {expected}, got {shown(value)}")
 
 
+def threshold_column(thresholds: Iterable[float]) -> FloatArray:
+    """Thresholds that a caller gave, as a column; raises MetricError for nan or no number."""
+    numbers = (
+        number_option("thresholds", value, "numbers", low=-math.inf, high=math.inf)
+        for value in thresholds
+    )
+    return np.asarray(list(numbers), dtype=np.float64)
+
+
 def column_list(column: Counts) -> list[Any]:
-    """A column as JSON can hold it: nan and infinity become None.
+    """A column as a list for JSON: nan and infinity become None.
 
     >>> column_list(np.array([float("inf"), 0.5]))
     [None, 0.5]
@@ -155,10 +166,16 @@ def column_list(column: Counts) -> list[Any]:
     return [value if math.isfinite(value) else None for value in column.tolist()]
 
 
-def curve_dict(name: str, reason: str, columns: dict[str, Counts]) -> dict[str, Any]:
-    """What every curve's ``to_dict`` gives: its name, its columns, and why some are empty."""
-    record: dict[str, Any] = {"curve": name, "reason": reason or None}
-    record.update((key, column_list(column)) for key, column in columns.items())
+def columns_of(curve: Any) -> dict[str, Counts]:
+    """The columns of a curve by name: every field but ``reason``, in order."""
+    names = (field.name for field in fields(curve))
+    return {name: getattr(curve, name) for name in names if name != "reason"}
+
+
+def curve_dict(name: str, curve: Any) -> dict[str, Any]:
+    """A curve as plain data: its name, its columns, and why some are undefined."""
+    record: dict[str, Any] = {"curve": name, "reason": curve.reason or None}
+    record.update((key, column_list(column)) for key, column in columns_of(curve).items())
     return record
 
 
@@ -181,31 +198,23 @@ class ThresholdTable:
 
     def columns(self) -> dict[str, Counts]:
         """Column name to array, in the order of the fields."""
-        return {
-            "threshold": self.threshold,
-            "tp": self.tp,
-            "fp": self.fp,
-            "fn": self.fn,
-            "tn": self.tn,
-            "tpr": self.tpr,
-            "fpr": self.fpr,
-        }
+        return columns_of(self)
 
     def __iter__(self) -> Iterator[Counts]:
-        return iter(self.columns().values())
+        return iter(columns_of(self).values())
 
     def __len__(self) -> int:
         return len(self.threshold)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("thresholds", self.reason, self.columns())
+        return curve_dict("thresholds", self)
 
 
 def threshold_table(index: ScoreIndex, thresholds: Iterable[float] | None = None) -> ThresholdTable:
     """The four counts and both rates at each threshold.
 
-    An event is called positive when ``score >= threshold``.
+    An event is predicted positive when ``score >= threshold``.
 
     Args:
         index: Scores in any unit.
@@ -229,13 +238,7 @@ def threshold_table(index: ScoreIndex, thresholds: Iterable[float] | None = None
         wanted = counts.threshold[:0:-1]
         rows = np.arange(last, 0, -1)
     else:
-        wanted = np.asarray(
-            [
-                number_option("thresholds", value, "numbers", low=-math.inf, high=math.inf)
-                for value in thresholds
-            ],
-            dtype=np.float64,
-        )
+        wanted = threshold_column(thresholds)
         # Row r counts the r highest distinct scores.
         rows = last - np.searchsorted(counts.threshold[:0:-1], wanted, side="left")
     tp, fp = counts.tp[rows], counts.fp[rows]

@@ -1,8 +1,8 @@
-"""A number that does not exist, and why: ``nan`` that carries its reason.
+"""Undefined values: ``nan`` with a reason.
 
 One policy for every metric and every path. Where a denominator is 0 the
-value is an :class:`Undefined`, unless the caller gave a number to stand in
-for it (``undefined=0.0``, scikit-learn's ``zero_division``).
+value is an :class:`Undefined`, unless the caller passed a number to return in
+its place (``undefined=0.0``, scikit-learn's ``zero_division``).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Undefined(float):
         return self._text.format(*map(shown, self.labels)) if self.labels else self._text
 
     def renamed(self, names: Mapping[Label, Label]) -> Undefined:
-        """The same with other class names: for who counts under labels of their own.
+        """The same with other class names, for callers that count under substitute labels.
 
         >>> Undefined("no event was predicted {}", 1).renamed({1: "fraud"}).reason
         "no event was predicted 'fraud'"
@@ -57,7 +57,7 @@ class Undefined(float):
         return Undefined(self._text, *(names.get(label, label) for label in self.labels))
 
     def __reduce__(self) -> tuple[type[Undefined], tuple[Label, ...]]:
-        # float's own pickling would rebuild it from its digits and lose the reason.
+        # float's pickling would restore the number without the reason.
         return Undefined, (self._text, *self.labels)
 
 
@@ -66,11 +66,11 @@ NO_EVENTS = "no event has been counted yet"
 
 
 def undefined_value(reason: str, undefined: float | None = None, *labels: Label) -> float:
-    """What a metric returns where its denominator is 0.
+    """The value of a metric whose denominator is 0.
 
     Args:
         reason: Why, in words, with one ``{}`` for each of `labels`.
-        undefined: The caller's number; None and ``nan`` both mean "no number".
+        undefined: The caller's number; None and ``nan`` both mean "none".
         labels: The classes that the reason names.
 
     >>> undefined_value("no event is positive").reason

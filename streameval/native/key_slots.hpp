@@ -1,9 +1,9 @@
 // A hash table of Python texts to Python objects whose look-ups wait for memory together.
 //
-// Each look-up in a table larger than the processor's cache costs a wait for memory,
+// Each look-up in a table larger than the processor's cache waits for memory,
 // and a loop over look-ups waits for one after the other. Here a batch is looked up in steps:
-// first every slot is asked for, then every key that may be meant, and only then are they
-// compared. Nothing is ever taken out of a table.
+// first every slot is prefetched, then every key that may match, and only then are they
+// compared. Nothing is ever removed from a table.
 
 #pragma once
 
@@ -37,7 +37,7 @@ class KeySlots {
 
     std::size_t bytes() const { return slots_.capacity() * sizeof(KeySlot); }
 
-    // Room for so many more keys, with at least half of the slots free: a search is short.
+    // Reserves slots for so many more keys; at least half stay free, so that a search is short.
     void reserve(std::size_t more) {
         std::size_t wanted = slots_.empty() ? 1024 : slots_.size();
         while (wanted < 2 * (used_ + more)) wanted *= 2;
@@ -53,7 +53,7 @@ class KeySlots {
         slots_.swap(larger);
     }
 
-    // Ask for what the look-ups of some keys will need.
+    // Prefetches what the look-ups of some keys will need.
     void prefetch(const Py_hash_t* hashes, std::size_t count) const {
         if (slots_.empty()) return;
         std::size_t mask = slots_.size() - 1;
@@ -83,9 +83,8 @@ class KeySlots {
         return &slots_[place];
     }
 
-    // Takes a free slot; there has to be room.
+    // Fills a free slot; it has to be reserved.
     void take(KeySlot* slot, PyObject* key, Py_hash_t hash, PyObject* value) {
-        untrack_plain(value, kDepth);
         Py_INCREF(key);
         Py_INCREF(value);
         slot->hash = hash;
@@ -95,14 +94,13 @@ class KeySlots {
     }
 
     void replace(KeySlot* slot, PyObject* value) {
-        untrack_plain(value, kDepth);
         PyObject* before = slot->value;
         Py_INCREF(value);
         slot->value = value;
         Py_DECREF(before);
     }
 
-    // Gives every key and value back.
+    // Releases every key and value.
     void clear() {
         std::vector<KeySlot> gone;
         gone.swap(slots_);
@@ -115,24 +113,7 @@ class KeySlots {
     }
 
    private:
-    // Tuples within tuples that are looked into.
-    static constexpr int kDepth = 3;
-
-    // Takes tuples that cannot be part of a cycle out of the collector's sight, as it would
-    // do itself once it had looked at each: a table holds hundreds of thousands, and by then
-    // they are out of the cache. False where a value may be part of one.
-    static bool untrack_plain(PyObject* value, int depth) {
-        if (!PyObject_IS_GC(value)) return true;
-        if (!PyTuple_CheckExact(value)) return false;
-        if (!PyObject_GC_IsTracked(value)) return true;
-        if (depth == 0) return false;
-        for (Py_ssize_t n = 0; n < PyTuple_GET_SIZE(value); ++n)
-            if (!untrack_plain(PyTuple_GET_ITEM(value, n), depth - 1)) return false;
-        PyObject_GC_UnTrack(value);
-        return true;
-    }
-
-    // Of two texts: no code of theirs runs, and nothing is raised.
+    // Compares two texts: runs no Python code and raises nothing.
     static bool equal(PyObject* left, PyObject* right) {
         return PyUnicode_Compare(left, right) == 0;
     }

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: binding=True, embedsignature=False
-"""The compiled table of what a label join knows of each id."""
+"""The compiled table of the entries of a label join, by id."""
 
 cimport cython
 from cpython.object cimport PyObject, PyObject_Hash
@@ -29,11 +29,11 @@ cdef extern from "key_slots.hpp" namespace "streameval":
 
 
 cdef enum:
-    BATCH = 128  # Keys whose slots and texts are prefetched together.
+    BATCH = 128  # Keys whose slots and texts are prefetched at once.
 
 
 cdef list _texts(object keys):
-    """The keys as a list; each has to be a str and nothing that only is like one."""
+    """The keys as a list; each has to be a str and no subclass of it."""
     cdef list names = keys if type(keys) is list else list(keys)
     for key in names:
         if not PyUnicode_CheckExact(key):
@@ -43,9 +43,9 @@ cdef list _texts(object keys):
 
 @cython.final
 cdef class NativeKeyTable:
-    """Values by key, a batch at a time: what PortableKeyTable does, and several times as fast.
+    """Values by key, a batch at a time: PortableKeyTable, several times as fast.
 
-    Nothing is taken out again. The garbage collector does not look into it:
+    Nothing is removed. The garbage collector does not traverse it:
     values must not refer to the table.
     """
 
@@ -68,8 +68,8 @@ cdef class NativeKeyTable:
     def __reduce__(self):
         raise TypeError("a table of keys is a part of a running join and is not pickled")
 
-    cdef int _look(self, list names, Py_ssize_t start, Py_ssize_t count) except -1:
-        """Have what is needed of some keys on its way."""
+    cdef int _prefetch(self, list names, Py_ssize_t start, Py_ssize_t count) except -1:
+        """Hash some keys and prefetch their slots."""
         cdef Py_ssize_t n
         for n in range(count):
             self._hashes[n] = PyObject_Hash(names[start + n])
@@ -77,11 +77,11 @@ cdef class NativeKeyTable:
         return 0
 
     def reserve(self, count):
-        """Reserve space for so many keys at once, which is faster than growing key by key."""
+        """Reserve memory for a number of keys, which is faster than growing."""
         self._slots.reserve(count)
 
     def find(self, keys):
-        """The value of each key, None where there is none."""
+        """The value of each key, or None."""
         cdef list names = _texts(keys)
         cdef Py_ssize_t total = len(names), start, count, n
         cdef KeySlot* slot
@@ -90,7 +90,7 @@ cdef class NativeKeyTable:
             return found
         for start in range(0, total, BATCH):
             count = min(BATCH, total - start)
-            self._look(names, start, count)
+            self._prefetch(names, start, count)
             for n in range(count):
                 slot = self._slots.find(<PyObject*>names[start + n], self._hashes[n])
                 if slot.key is not NULL:
@@ -98,18 +98,18 @@ cdef class NativeKeyTable:
         return found
 
     def get(self, key):
-        """The value of one key, None where there is none."""
+        """The value of one key, or None."""
         cdef KeySlot* slot
         _texts((key,))
         slot = self._slots.find(<PyObject*>key, PyObject_Hash(key))
         return None if slot is NULL or slot.key is NULL else <object>slot.value
 
     def add(self, keys, values):
-        """Put in the values of keys that have none; the value that each key has then."""
+        """Insert the values of keys without one; returns the value of each key afterwards."""
         return self._set(keys, values, False)
 
     def put(self, keys, values):
-        """Give keys their values, whatever they had."""
+        """Set the values of keys."""
         self._set(keys, values, True)
 
     cdef list _set(self, keys, values, cbool replace):
@@ -124,7 +124,7 @@ cdef class NativeKeyTable:
         self._slots.reserve(total)
         for start in range(0, total, BATCH):
             count = min(BATCH, total - start)
-            self._look(names, start, count)
+            self._prefetch(names, start, count)
             for n in range(count):
                 key = names[start + n]
                 slot = self._slots.find(<PyObject*>key, self._hashes[n])
@@ -144,14 +144,14 @@ cdef class NativeKeyTable:
         return found
 
     def changes(self):
-        """Keys and values of what :meth:`add` and :meth:`put` have changed since the last call."""
+        """Keys and values that :meth:`add` and :meth:`put` changed since the last call."""
         cdef list names = self._changed
         cdef Py_ssize_t total = len(names), start, count, n
         cdef KeySlot* slot
         cdef list found = [None] * total
         for start in range(0, total, BATCH):
             count = min(BATCH, total - start)
-            self._look(names, start, count)
+            self._prefetch(names, start, count)
             for n in range(count):
                 slot = self._slots.find(<PyObject*>names[start + n], self._hashes[n])
                 slot.changed = False

@@ -1,4 +1,4 @@
-"""Who may ask: a bearer token, or the cookie that a browser gets for it."""
+"""Access control: a bearer token, or the cookie that a browser receives for it."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ LOGIN_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).de
 
 
 class Access:
-    """Compares what a request brings with the token.
+    """Compares the token or cookie of a request with the run's token.
 
     The cookie holds a keyed hash of the token, not the token, so that reading
     a browser's cookies does not give it away; a new token ends every session.
 
     Args:
-        token: None: everybody may ask, which only a loopback address allows.
+        token: None: requests need none, which only a loopback address allows.
         address: Where the server listens.
 
     Raises:
-        ConfigError: No token for an address that others can reach, or one too
+        ConfigError: No token for an address that other machines can reach, or one too
             short to withstand guessing.
     """
 
@@ -89,7 +89,7 @@ class Access:
         return "\n".join(claims).encode("utf-8", "replace") if any(claims) else b""
 
     def is_token(self, given: str) -> bool:
-        """Whether it is the token, in a time that does not tell how much of it is right."""
+        """Whether it is the token, in a time that does not depend on how much of it is right."""
         expected = self._token if self._token is not None else b""
         same = hmac.compare_digest(given.encode("utf-8", "replace"), expected)
         return same and self._token is not None
@@ -125,15 +125,15 @@ class WrongTokens:
     """Slows the guessing of the token, for each client separately.
 
     A client has some wrong tokens free. When they are spent, each of its requests with a
-    token waits before the token is compared, right or wrong, so that no answer tells
-    earlier than the others; when too many of them wait, further ones are refused without a
+    token waits before the token is compared, right or wrong, so that no answer
+    is given earlier than the others; when too many of them wait, further ones are refused without a
     comparison. A right token of another client never waits. The same wrong token again
     is no guess: it is neither counted nor compared, so that a program with an outdated
     token does not slow others at its address.
 
     Args:
         limits: How many are free, and the wait.
-        clock: Seconds, only ever forward.
+        clock: Seconds, monotonic.
 
     Cost:
         O(1) time; memory for at most 4,096 clients, the latest that failed.
@@ -150,7 +150,7 @@ class WrongTokens:
 
         Args:
             client: The client that makes it.
-            claim: What is claimed, to know it again.
+            claim: What is claimed, to recognise a repetition.
             is_right: Compares it.
 
         Raises:
@@ -176,7 +176,7 @@ class WrongTokens:
                 got="more than are compared at a time",
                 where="this client's address",
                 remedy="send the right token a little later",
-                headers=(("retry-after", "5"),),
+                retry_seconds=5,
             )
         known.waiting += 1
         try:
@@ -219,13 +219,13 @@ def _cookies(scope: Scope) -> list[str]:
 
 
 def login_page(problem: str = "") -> bytes:
-    """The page that asks for the token."""
-    said = f'<p role="alert">{html.escape(problem)}</p>' if problem else ""
+    """The login page."""
+    alert = f'<p role="alert">{html.escape(problem)}</p>' if problem else ""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width"><title>streameval</title>'
         '<link rel="icon" href="data:,">'
-        f"<style>{_STYLE}</style><h1>streameval</h1>{said}"
+        f"<style>{_STYLE}</style><h1>streameval</h1>{alert}"
         '<form method="post" action="/login"><label for="token">Token</label>'
         '<input id="token" name="token" type="password" autocomplete="current-password" required '
         "autofocus><button>Show the dashboard</button></form></html>"

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import importlib.util
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from streameval import __version__
 from streameval.errors import MissingExtraError, StoreError, shown
-from streameval.serve import answers
+from streameval.serve.answers import ENDPOINTS, Accepted, Alive, Endpoint, Ready, status
 from streameval.serve.asgi import JSON, App, Receive, Scope, Send, header, respond
 from streameval.serve.asking import Asking
-from streameval.serve.fault import RefusedError
+from streameval.serve.fault import RefusedError, failure
 from streameval.serve.limits import Limits
 from streameval.serve.live import Live
-from streameval.serve.posted import Room, check_lines, one_line_each, read_body
+from streameval.serve.posted import (
+    BodyMemory,
+    Postbox,
+    PostKind,
+    check_lines,
+    one_line_each,
+    read_body,
+)
 from streameval.serve.prometheus import CONTENT_TYPE, Exposition
 from streameval.serve.readiness import Readiness
-from streameval.serve.seams import Data, Postbox, PostKind, Publisher
-from streameval.serve.slice_rows import slices
-from streameval.serve.static_files import StaticFiles
-from streameval.serve.status import status
 from streameval.stream.config.settings import HttpSettings, ServeSettings
+from streameval.stream.snapshot import Publisher
 
 try:
     from starlette.applications import Starlette
@@ -35,20 +42,21 @@ try:
 except ImportError:
     raise MissingExtraError("serving", package="starlette", extra="serve") from None
 
-__all__ = ["application"]
+__all__ = ["StaticFiles", "application"]
 
-_ANSWERS: dict[str, Callable[..., answers.Answer]] = {
-    "/api/view": answers.view,
-    "/api/report": answers.report,
-    "/api/curves/{name}": answers.curve,
-    "/api/series/{metric}": answers.series,
-    "/api/confusion": answers.confusion,
-    "/api/slices": slices,
-    "/api/quarantine": answers.quarantine,
-    "/api/join": answers.join,
-    "/api/partitions": answers.partitions,
-    "/api/alerts": answers.alerts,
+_HERE = Path(__file__).parent
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".yml": "text/plain; charset=utf-8",
 }
+_BESIDE = ("grafana_dashboard.json", "prometheus_rules.yml", "openapi.json")
+_PLOTLY = "plotly.min.js"
 
 
 def application(
@@ -71,14 +79,14 @@ def application(
         publisher: Has the snapshots.
         inbox: Where posts go; None with `http` None.
         live: The stream of events.
-        threads: Where posts are stored, apart from those that answer questions, so that
-            a slow disk does not hold up the pages.
+        threads: Where posts are stored, separate from those that answer queries, so
+            that a slow disk does not delay the pages.
         clock: Seconds since 1970.
         started: When the server began, by this clock.
         limits: What clients may cost.
 
     Raises:
-        ConfigError: A setting that means nothing.
+        ConfigError: A setting is invalid.
     """
     readiness = Readiness(settings)
     files = StaticFiles()
@@ -90,23 +98,20 @@ def application(
         version=__version__,
     )
 
-    def newest() -> Data | None:
-        published = publisher.current()
-        return None if published is None else published.data
-
-    # Coroutines: they are answered while every thread is at work on other requests.
+    # Coroutines: they are answered while every thread handles other requests.
     async def healthz(request: Request) -> Response:
-        return _json({"alive": True})
+        return _json(Alive(True))
 
     async def readyz(request: Request) -> Response:
-        reasons = readiness.reasons(newest(), clock())
-        # The reasons name partitions: not for those who have not shown the token.
-        told = reasons if request.scope.get("streameval.allowed") else []
-        return _json({"ready": not reasons, "reasons": told}, 503 if reasons else 200)
+        reasons = readiness.reasons(publisher.current(), clock())
+        # The reasons name partitions: they are shown with the token only.
+        allowed = request.scope.get("streameval.allowed")
+        texts = [reason.text for reason in reasons] if allowed else []
+        return _json(Ready(not reasons, texts), 503 if reasons else 200)
 
     def about(request: Request) -> Response:
-        Asking(request.query_params.multi_items()).finish()
-        data, now = newest(), clock()
+        Asking(request.query_params.multi_items())
+        data, now = publisher.current(), clock()
         reasons = readiness.reasons(data, now)
         posts = inbox is not None and http is not None
         return _json(status(data, now=now, started=started, reasons=reasons, posts=posts))
@@ -117,7 +122,7 @@ def application(
     def file(request: Request) -> Response:
         return _file(files, request.path_params["name"], request)
 
-    routes = [Route(path, _answering(newest, answer)) for path, answer in _ANSWERS.items()]
+    routes = [Route(path, _answering(publisher, one)) for path, one in ENDPOINTS.items()]
     routes += [
         Route("/", lambda request: _file(files, "index.html", request)),
         Route("/static/{name}", file),
@@ -129,10 +134,10 @@ def application(
         Route("/api/events", _Events(live), methods=["GET"]),
     ]
     if inbox is not None and http is not None:
-        room = Room(max(limits.body_bytes, http.max_body_bytes))
+        memory = BodyMemory(max(limits.body_bytes, http.max_body_bytes))
         kinds: tuple[PostKind, ...] = ("predictions", "labels")
         for kind in kinds:
-            take = _taking(kind, http, inbox, room, threads, limits.body_seconds)
+            take = _taking(kind, http, inbox, memory, threads, limits.body_seconds)
             routes.append(Route(f"/v1/{kind}", take, methods=["POST"]))
     else:
         routes.append(Route("/v1/{kind}", _no_posts, methods=["POST"]))
@@ -154,24 +159,22 @@ def _json(content: object, code: int = 200, headers: dict[str, str] | None = Non
     )
 
 
-def _answering(
-    newest: Callable[[], Data | None], answer: Callable[..., answers.Answer]
-) -> Callable[[Request], Response]:
+def _answering(publisher: Publisher, described: Endpoint) -> Callable[[Request], Response]:
     # Not a coroutine: Starlette runs it in a thread, so that sorting ten thousand
-    # slices does not hold up the posts.
+    # slices does not delay the posts.
     def endpoint(request: Request) -> Response:
-        data = newest()
+        data = publisher.current()
         if data is None:
             raise RefusedError(
                 503,
                 expected="a snapshot",
                 got="none yet",
                 where="the run",
-                remedy="ask again in a second",
-                headers=(("retry-after", "1"),),
+                remedy="repeat the request in a second",
+                retry_seconds=1,
             )
-        asking = Asking(request.query_params.multi_items())
-        return _json(answer(data, asking, *request.path_params.values()))
+        query = request.query_params.multi_items()
+        return _json(described.answer(data, query, *request.path_params.values()))
 
     return endpoint
 
@@ -180,18 +183,18 @@ def _taking(
     kind: PostKind,
     http: HttpSettings,
     inbox: Postbox,
-    room: Room,
+    memory: BodyMemory,
     threads: ThreadPoolExecutor,
     seconds: float,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def take(request: Request) -> Response:
-        with room.share() as share:
+        with memory.reserve() as reserved:
             body = await read_body(
                 request.scope,
                 request.receive,
                 most=http.max_body_bytes,
                 seconds=seconds,
-                share=share,
+                reserved=reserved,
             )
             body = one_line_each(body, header(request.scope, "content-type"))
             check_lines(body, http.max_line_bytes)
@@ -201,13 +204,13 @@ def _taking(
             except (StoreError, OSError) as error:
                 raise RefusedError(
                     503,
-                    expected="room in the inbox",
+                    expected="free space in the inbox",
                     got=str(error) if isinstance(error, StoreError) else "an error of the disk",
                     where="the inbox",
                     remedy="nothing of this body was taken; send it again later",
-                    headers=(("retry-after", "5"),),
+                    retry_seconds=5,
                 ) from None
-        return _json({"accepted": accepted}, 202)
+        return _json(Accepted(accepted), 202)
 
     return take
 
@@ -223,7 +226,7 @@ async def _no_posts(request: Request) -> Response:
 
 
 class _Events:
-    """The stream of events as an ASGI application: Starlette's responses know no bounds."""
+    """The stream of events as an ASGI application: Starlette does not bound its waits."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
@@ -270,12 +273,68 @@ def _refuse_route(request: Request, error: Exception) -> Response:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    # The guard writes it to the log.
-    fault = RefusedError(
-        500,
-        expected="an answer",
-        got="a failure of streameval's own",
-        where="the server",
-        remedy="its log tells more",
-    )
-    return _refuse(request, fault)
+    return _refuse(request, failure())
+
+
+class StaticFile(NamedTuple):
+    """A file to send."""
+
+    body: bytes
+    content_type: str
+    etag: str
+    cache_control: str
+
+
+class StaticFiles:
+    """Files by name: those of ``static/``, plotly's script, the shipped rules and dashboard.
+
+    Names are looked up in a table made at the start, so nothing outside it
+    is served. A file that changes is read again.
+
+    Raises:
+        MissingExtraError: plotly is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._paths = {path.name: path for path in sorted((_HERE / "static").iterdir())}
+        self._paths.update({name: _HERE / name for name in _BESIDE})
+        self._paths[_PLOTLY] = _plotly_script()
+        self._read: dict[str, tuple[tuple[int, int], StaticFile]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files."""
+        return list(self._paths)
+
+    def get(self, name: str) -> StaticFile:
+        """A file by its name.
+
+        Raises:
+            RefusedError: 404.
+        """
+        path = self._paths.get(name)
+        if path is None or path.suffix not in _TYPES:
+            raise RefusedError(
+                404, expected="a file that is served", got="another name", where="/static/"
+            )
+        stat = path.stat()
+        version = stat.st_mtime_ns, stat.st_size
+        known = self._read.get(name)
+        if known is not None and known[0] == version:
+            return known[1]
+        body = path.read_bytes()
+        # The script changes with plotly's version only, and is large. The pages' own
+        # files are requested again each time, at no cost where they did not change.
+        cache = "private, max-age=2592000" if name == _PLOTLY else "no-cache"
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        file = StaticFile(body, _TYPES[path.suffix], etag, cache)
+        self._read[name] = version, file
+        return file
+
+
+def _plotly_script() -> Path:
+    # Found, not imported: importing plotly takes a second and brings nothing here.
+    found = importlib.util.find_spec("plotly")
+    if found is None or found.origin is None:
+        raise MissingExtraError("the dashboard", package="plotly", extra="serve")
+    return Path(found.origin).parent / "package_data" / _PLOTLY

@@ -1,4 +1,4 @@
-"""The few words of ASGI that the server speaks by itself."""
+"""ASGI: its types, a request's header, a whole response."""
 
 from __future__ import annotations
 

@@ -1,56 +1,84 @@
-"""A query's parameters, taken one by one; what nobody took is refused."""
+"""Query parameters: declared once for each endpoint; unknown ones are rejected."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from streameval.errors import shown
 from streameval.serve.fault import RefusedError
-from streameval.serve.seams import Data
+from streameval.stream.snapshot import Snapshot, Window
 
-__all__ = ["Asking"]
+__all__ = ["LONGEST_TEXT", "Asking", "Parameter", "unknown"]
 
-_LONGEST_TEXT = 200
+LONGEST_TEXT = 200
 _LARGEST_NUMBER = 1_000_000_000
+
+
+class Parameter(NamedTuple):
+    """A query parameter of an endpoint, as it is parsed and as ``openapi.json`` describes it."""
+
+    name: str
+    about: str
+    default: str | int = ""
+    """Of a number an int."""
+    most: int = _LARGEST_NUMBER
+    """The largest number."""
+    choices: tuple[str, ...] = ()
+    """The texts that are accepted, where they do not depend on the snapshot."""
+
+
+def unknown(
+    where: str, given: str, names: Iterable[str], *, none: str = "nothing here", status: int = 400
+) -> RefusedError:
+    """The error of a name that is none of some."""
+    expected = ", ".join(names)
+    expected = f"one of {expected}" if expected else none
+    return RefusedError(status, expected=expected, got=shown(given), where=where)
 
 
 class Asking:
     """The parameters of one request.
 
-    >>> asking = Asking([("limit", "5"), ("colour", "red")])
-    >>> asking.number("limit", 100, most=1000)
+    Args:
+        pairs: As given.
+        parameters: Those of the endpoint.
+
+    Raises:
+        RefusedError: 400; a parameter that the endpoint does not have.
+
+    >>> limit = Parameter("limit", "Rows at most.", 100, most=1000)
+    >>> Asking([("limit", "5")], [limit]).number("limit")
     5
-    >>> asking.finish()
+    >>> Asking([("colour", "red")], [limit])
     Traceback (most recent call last):
     streameval.serve.fault.RefusedError: colour: expected one of limit, got 'colour'
     """
 
-    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+    def __init__(
+        self, pairs: Iterable[tuple[str, str]], parameters: Sequence[Parameter] = ()
+    ) -> None:
         self._given = dict(pairs)
-        self._known: list[str] = []
+        self._known = {parameter.name: parameter for parameter in parameters}
+        for name in self._given.keys() - self._known.keys():
+            where = name if name.isidentifier() and len(name) < 40 else "the query"
+            raise unknown(where, name, self._known, none="no parameter")
 
-    def text(self, name: str, default: str = "") -> str:
+    def text(self, name: str, default: str | None = None) -> str:
         """A text of at most 200 characters."""
-        self._known.append(name)
-        value = self._given.get(name, default)
-        if len(value) > _LONGEST_TEXT:
-            raise RefusedError(
-                400,
-                expected=f"at most {_LONGEST_TEXT} characters",
-                got=f"{len(value):,}",
-                where=name,
-            )
+        usual = str(self._known[name].default) if default is None else default
+        value = self._given.get(name, usual)
+        if len(value) > LONGEST_TEXT:
+            expected = f"at most {LONGEST_TEXT} characters"
+            raise RefusedError(400, expected=expected, got=f"{len(value):,}", where=name)
         return value
 
-    def number(self, name: str, default: int, *, most: int = _LARGEST_NUMBER) -> int:
-        """A whole number from 0 to `most`."""
-        text = self.text(name, str(default))
+    def number(self, name: str) -> int:
+        """A whole number from 0 to the parameter's largest."""
+        text, most = self.text(name), self._known[name].most
         if not (text.isascii() and text.isdigit() and int(text) <= most):
             raise RefusedError(
-                400,
-                expected=f"a whole number from 0 to {most}",
-                got=shown(text),
-                where=name,
+                400, expected=f"a whole number from 0 to {most}", got=shown(text), where=name
             )
         return int(text)
 
@@ -58,26 +86,11 @@ class Asking:
         """One of some words."""
         text = self.text(name, default)
         if text not in options:
-            raise RefusedError(
-                400,
-                expected="one of " + ", ".join(options) if options else "nothing here",
-                got=shown(text),
-                where=name,
-            )
+            raise unknown(name, text, options)
         return text
 
-    def window(self, data: Data) -> str:
-        """The name of a window; the first where none is asked for."""
-        names = [window["name"] for window in data["windows"]]
-        return self.choice("window", names, names[0] if names else "")
-
-    def finish(self) -> None:
-        """Refuse parameters that mean nothing here: a misspelt one would be ignored."""
-        for name in self._given:
-            if name not in self._known:
-                raise RefusedError(
-                    400,
-                    expected="one of " + ", ".join(self._known) if self._known else "no parameter",
-                    got=shown(name),
-                    where=name if name.isidentifier() and len(name) < 40 else "the query",
-                )
+    def window(self, snapshot: Snapshot) -> Window:
+        """A window; the first by default."""
+        windows = {window.name: window for window in snapshot.windows}
+        names = list(windows)
+        return windows[self.choice("window", names, names[0] if names else "")]

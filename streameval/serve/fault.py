@@ -1,4 +1,4 @@
-"""A request that is refused: its status, and what the asker should do about it."""
+"""An HTTP error response: status, cause, and remedy for the client."""
 
 from __future__ import annotations
 
@@ -6,19 +6,35 @@ import msgspec
 
 from streameval.errors import StreamevalError
 
-__all__ = ["RefusedError"]
+__all__ = ["Error", "RefusedError", "failure"]
+
+
+class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was expected, what was received, where, and what to do about it."""
+
+    expected: str
+    got: str
+    where: str
+    remedy: str
+
+
+class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of every answer that is an error."""
+
+    error: Fault
 
 
 class RefusedError(StreamevalError):
-    """A request that is not answered as asked.
+    """A request that is rejected.
 
     Args:
         status: The HTTP status, 4xx or 503.
-        expected: What would have been taken, in words.
-        got: What came; never a secret, and cut to a length.
+        expected: What is accepted, in words.
+        got: What was received; never a secret, and cut to a length.
         where: The parameter, header or line.
         remedy: What to do, a full clause; may be empty.
         headers: Further headers of the answer.
+        retry_seconds: For the header Retry-After; None: without it.
 
     >>> RefusedError(400, expected="a whole number", got="'x'", where="limit").body()
     b'{"error":{"expected":"a whole number","got":"\\'x\\'","where":"limit","remedy":""}}'
@@ -33,21 +49,29 @@ class RefusedError(StreamevalError):
         where: str,
         remedy: str = "",
         headers: tuple[tuple[str, str], ...] = (),
+        retry_seconds: int | None = None,
     ) -> None:
         self.status = status
         self.expected = expected
         self.got = got
         self.where = where
         self.remedy = remedy
-        self.headers = headers
+        retry = () if retry_seconds is None else (("retry-after", str(retry_seconds)),)
+        self.headers = retry + headers
         super().__init__(f"{where}: expected {expected}, got {got}")
 
     def body(self) -> bytes:
         """The answer's JSON."""
-        error = {
-            "expected": self.expected,
-            "got": self.got,
-            "where": self.where,
-            "remedy": self.remedy,
-        }
-        return msgspec.json.encode({"error": error})
+        fault = Fault(self.expected, self.got, self.where, self.remedy)
+        return msgspec.json.encode(Error(fault))
+
+
+def failure() -> RefusedError:
+    """The error of an exception that was not expected; the guard logs it."""
+    return RefusedError(
+        500,
+        expected="an answer",
+        got="a failure of streameval's own",
+        where="the server",
+        remedy="see its log",
+    )

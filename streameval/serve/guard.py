@@ -1,4 +1,4 @@
-"""What every request passes first, and the headers that every answer carries."""
+"""Checks of every request, and the security headers of every response."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 from streameval.errors import shown
 from streameval.serve.access import LOGIN_STYLE_HASH, Access, WrongTokens, login_page
 from streameval.serve.asgi import App, Message, Receive, Scope, Send, header, respond
-from streameval.serve.fault import RefusedError
+from streameval.serve.fault import RefusedError, failure
 from streameval.serve.limits import Limits
-from streameval.serve.posted import Room, read_body
+from streameval.serve.posted import BodyMemory, read_body
 from streameval.stream.config.address import client_of, is_loopback
 
 __all__ = ["SECURITY_HEADERS", "Guard"]
@@ -24,16 +24,16 @@ _MOST_SECONDS = 300
 _MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 _DISCARDED_SILENCE_SECONDS = 0.5
 _OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login"})
-"""Asked by probes and by those who have not yet logged in; they tell no more than yes or no."""
+"""Answered without the token, to probes and the login page: no more than yes or no."""
 _HTML = "text/html; charset=utf-8"
 
-# Plotly would like inline styles too; static/charts.js has it do without.
+# Plotly also uses inline styles; static/charts.js prevents that.
 _POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
         f"style-src 'self' 'sha256-{LOGIN_STYLE_HASH}'",
-        # Plotly draws heat maps into pictures of its own making.
+        # Plotly draws heat maps as generated images.
         "img-src 'self' data:",
         "connect-src 'self'",
         "font-src 'self'",
@@ -54,12 +54,12 @@ _ENCODED = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS]
 
 
 class Guard:
-    """Lets a request through to the application, or answers it itself.
+    """Passes a request to the application, or rejects it.
 
     Args:
         app: The application.
-        access: Who may ask. Where nobody needs a token, only names of this machine
-            are taken as Host, so that a page of another site, whose name was
+        access: The token. Without one, only names of this machine are accepted
+            as Host, so that a page of another site, whose name was
             made to point here (DNS rebinding), reaches nothing.
         limits: How many wrong tokens a client may send before it has to wait.
     """
@@ -68,7 +68,7 @@ class Guard:
         self._app = app
         self._access = access
         self._wrong = WrongTokens(limits)
-        self._room = Room(64 * 1024)
+        self._memory = BodyMemory(64 * 1024)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""
@@ -100,17 +100,10 @@ class Guard:
             if started:
                 # uvicorn closes the connection if the answer is not whole.
                 return
-            fault = RefusedError(
-                500,
-                expected="an answer",
-                got="a failure of streameval's own",
-                where="the server",
-                remedy="its log tells more",
-            )
-            await respond(with_headers, 500, fault.body())
+            await respond(with_headers, 500, failure().body())
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> bool:
-        """Check the request; True where it is answered with that."""
+        """Check the request; whether that has answered it."""
         _check_size(scope)
         self._check_host(scope)
         path, method = scope["path"], scope["method"]
@@ -123,7 +116,8 @@ class Guard:
                 got="as many as may be, each with a request that is being answered",
                 where="the server",
                 remedy="send it again a little later",
-                headers=(("retry-after", "1"), ("connection", "close")),
+                retry_seconds=1,
+                headers=(("connection", "close"),),
             )
         if path == "/login":
             await self._login(scope, receive, send)
@@ -154,8 +148,8 @@ class Guard:
         if self._access.open:
             await respond(send, 303, b"", headers=(("location", "/"),))
         elif scope["method"] == "POST":
-            with self._room.share() as share:
-                body = await read_body(scope, receive, most=4096, seconds=10, share=share)
+            with self._memory.reserve() as reserved:
+                body = await read_body(scope, receive, most=4096, seconds=10, reserved=reserved)
             await self._exchange(self._access.from_form(body), scope, send)
         elif scope["method"] in ("GET", "HEAD"):
             await respond(send, 200, login_page(), _HTML)
@@ -205,21 +199,21 @@ def _client(scope: Scope) -> str:
 
 
 class _Body:
-    """Reads a request's body, and knows how much of it is left.
+    """Reads a request's body, and tracks whether some of it is left.
 
     Where the connection is kept, uvicorn reads the rest of a refused body. Where the
     client wants it closed (as Python's urllib does), it is closed with the answer, and a
-    client that is still sending is told "connection reset", and not why it was refused;
-    so what is left is taken and thrown away before, within bounds.
+    client that is still sending receives "connection reset" instead of the error; so the
+    rest is read and discarded first, within bounds.
     """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self._receive = receive
-        comes = header(scope, "content-length") or header(scope, "transfer-encoding")
+        has_body = header(scope, "content-length") or header(scope, "transfer-encoding")
         closes = (header(scope, "connection") or "").lower() == "close"
-        # Who waits for "100 Continue" has not sent anything, and need not.
+        # A client that waits for "100 Continue" has not sent anything.
         waits = header(scope, "expect") is not None
-        self._more = bool(comes) and (closes or scope["http_version"] == "1.0") and not waits
+        self._more = bool(has_body) and (closes or scope["http_version"] == "1.0") and not waits
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -228,7 +222,7 @@ class _Body:
         return message
 
     async def discard(self) -> None:
-        """Take what is left, as long as it flows."""
+        """Read the rest, for as long as it arrives."""
         size = 0
         try:
             while self._more and size < _MOST_DISCARDED_BYTES:
@@ -261,12 +255,12 @@ def _check_size(scope: Scope) -> None:
             414,
             expected=f"at most {_MOST_TARGET_BYTES:,} bytes",
             got=f"{target:,}",
-            where="the address asked for",
+            where="the requested address",
         )
 
 
 def _check_origin(scope: Scope) -> None:
-    """Refuse what a page of another site has a browser send: it needs no answer to do harm."""
+    """Reject requests that another site's page makes a browser send (CSRF)."""
     site = header(scope, "sec-fetch-site")
     origin = header(scope, "origin")
     if site is not None:

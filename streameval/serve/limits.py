@@ -1,4 +1,4 @@
-"""Bounds on what clients may cost."""
+"""Limits of what clients can consume."""
 
 from __future__ import annotations
 
@@ -37,4 +37,4 @@ class Limits(NamedTuple):
 
 
 LIMITS = Limits()
-"""Those of a run."""
+"""The limits of a run."""

@@ -1,4 +1,4 @@
-"""Server-sent events: every open page hears of each snapshot."""
+"""Server-sent events: each snapshot is sent to every listener."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import msgspec
 from streameval.serve.answers import compact
 from streameval.serve.asgi import Receive, Send
 from streameval.serve.fault import RefusedError
-from streameval.serve.seams import Publisher
+from streameval.stream.snapshot import Publisher
 
 __all__ = ["Live"]
 
 _LOOK_SECONDS = 0.2
-"""How soon the thread notices that it should end."""
+"""How often the thread checks whether it should end."""
 _SEND_SECONDS = 30
-"""A reader that takes nothing for so long is let go."""
+"""A listener that reads nothing for so long is disconnected."""
 
 
 class Live:
-    """Hands the newest snapshot, in short, to everyone who listens.
+    """Sends the newest snapshot, shortened, to all listeners.
 
-    One thread waits for the publisher; a snapshot is encoded once, whoever
-    listens. A slow reader skips snapshots: it always gets the newest, so what is
-    kept for it is bounded.
+    One thread waits for the publisher; a snapshot is encoded once for
+    all listeners. A slow one skips snapshots: it always receives the newest, so the
+    memory for it is bounded.
 
     Args:
         publisher: Has the snapshots.
@@ -46,20 +46,20 @@ class Live:
         self.listeners = 0
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wait for snapshots from now on; call it in the loop."""
+        """Start waiting for snapshots; call it in the loop."""
         self._thread = threading.Thread(
             target=self._watch, args=(loop,), name="streameval-live", daemon=True
         )
         self._thread.start()
 
     def close(self) -> None:
-        """Let every listener go; call it in the loop."""
+        """Disconnect all listeners; call it in the loop."""
         self._closed = True
         self._ending.set()
         self._wake()
 
     def join(self) -> None:
-        """Wait for the thread's end; call it anywhere else."""
+        """Wait for the thread's end; call it in another thread."""
         if self._thread is not None:
             self._thread.join()
 
@@ -67,12 +67,12 @@ class Live:
         seen: int | None = None
         while not self._ending.is_set():
             newest = self._publisher.current()
-            if newest is None or newest.data["sequence"] == seen:
+            if newest is None or newest.sequence == seen:
                 # No snapshot has a number below 0.
                 self._publisher.wait(-1 if seen is None else seen, _LOOK_SECONDS)
                 continue
-            seen = sequence = int(newest.data["sequence"])
-            body = msgspec.json.encode(compact(newest.data))
+            seen = sequence = newest.sequence
+            body = msgspec.json.encode(compact(newest))
             # JSON has no line break outside its texts, and escapes those inside.
             event = b"event: snapshot\nid: %d\ndata: %s\n\n" % (sequence, body)
             try:
@@ -90,10 +90,10 @@ class Live:
         changed.set()
 
     async def stream(self, receive: Receive, send: Send) -> None:
-        """Answer one listener until it goes or the server ends.
+        """Serve one listener until it disconnects or the server ends.
 
         Raises:
-            RefusedError: 503; there are as many listeners as may be.
+            RefusedError: 503; the limit of listeners is reached.
         """
         if self.listeners >= self._most:
             raise RefusedError(
@@ -101,8 +101,8 @@ class Live:
                 expected=f"at most {self._most} listeners",
                 got="one more",
                 where="/api/events",
-                remedy="close a page, or ask /api/report now and then",
-                headers=(("retry-after", "30"),),
+                remedy="close a page, or poll /api/report",
+                retry_seconds=30,
             )
         self.listeners += 1
         gone = asyncio.create_task(_disconnected(receive))

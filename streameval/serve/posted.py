@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -10,74 +11,91 @@ from streameval.errors import shown
 from streameval.serve.asgi import JSON, Receive, Scope, header
 from streameval.serve.fault import RefusedError
 
-__all__ = ["Room", "Share", "check_lines", "one_line_each", "read_body"]
+__all__ = [
+    "BodyMemory",
+    "PostKind",
+    "Postbox",
+    "Reservation",
+    "check_lines",
+    "one_line_each",
+    "read_body",
+]
+
+PostKind: TypeAlias = Literal["predictions", "labels"]
 
 
-class Room:
+class Postbox(Protocol):
+    """Stores posted events."""
+
+    def append(self, kind: PostKind, body: bytes) -> int:
+        """Store JSON lines durably and return their number; StoreError when it cannot, for now."""
+
+
+class BodyMemory:
     """Bytes of bodies that may be in memory at once, all requests together.
 
-    >>> room = Room(10)
-    >>> with room.share() as share:
-    ...     share.take(8); room.free
+    >>> memory = BodyMemory(10)
+    >>> with memory.reserve() as reserved:
+    ...     reserved.take(8); memory.free
     2
-    >>> room.free
+    >>> memory.free
     10
     """
 
     def __init__(self, most: int) -> None:
         self.free = most
 
-    def share(self) -> Share:
-        """What one request takes of it; given back at the end of a ``with``."""
-        return Share(self)
+    def reserve(self) -> Reservation:
+        """One request's part of it; released at the end of a ``with``."""
+        return Reservation(self)
 
 
-class Share:
-    """One request's part of a :class:`Room`."""
+class Reservation:
+    """One request's part of a :class:`BodyMemory`."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, memory: BodyMemory) -> None:
+        self._memory = memory
         self.taken = 0
 
     def take(self, size: int) -> None:
-        """Set some more aside.
+        """Reserve some more.
 
         Raises:
-            RefusedError: 503; there is not as much left.
+            RefusedError: 503; not enough is left.
         """
-        if size > self._room.free:
+        if size > self._memory.free:
             raise RefusedError(
                 503,
                 expected="fewer posts at a time",
                 got="more bodies than memory is set aside for",
                 where="the server",
                 remedy="send it again a little later",
-                headers=(("retry-after", "1"),),
+                retry_seconds=1,
             )
-        self._room.free -= size
+        self._memory.free -= size
         self.taken += size
 
-    def __enter__(self) -> Share:
+    def __enter__(self) -> Reservation:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._room.free += self.taken
+        self._memory.free += self.taken
         self.taken = 0
 
 
 async def read_body(
-    scope: Scope, receive: Receive, *, most: int, seconds: float, share: Share
+    scope: Scope, receive: Receive, *, most: int, seconds: float, reserved: Reservation
 ) -> bytes:
     """The whole body.
 
     Args:
         most: Bytes that it may have.
         seconds: For how long it may take to arrive.
-        share: Takes room for what arrives, for as long as the caller keeps it.
+        reserved: Memory for what arrives, held for as long as the caller keeps it.
 
     Raises:
         RefusedError: 413 too large, 408 too slow, 415 compressed, 400 broken
-            off, 503 no room.
+            off, 503 too many bodies in memory.
     """
     coding = header(scope, "content-encoding")
     if coding is not None and coding.lower() != "identity":
@@ -105,7 +123,7 @@ async def read_body(
                 chunk: bytes = message.get("body", b"")
                 if size + len(chunk) > most:
                     raise _too_large(most, "more")
-                share.take(len(chunk))
+                reserved.take(len(chunk))
                 size += len(chunk)
                 chunks.append(chunk)
                 if not message.get("more_body", False):
@@ -143,12 +161,7 @@ def check_lines(body: bytes, most: int) -> None:
     streameval.serve.fault.RefusedError: line 2: expected at most 20 bytes, got 21
     """
     if not body or body.isspace():
-        raise RefusedError(
-            400,
-            expected="one JSON object a line",
-            got="nothing",
-            where="the body",
-        )
+        raise RefusedError(400, expected="one JSON object a line", got="nothing", where="the body")
     # Nearly always the whole is shorter than a line may be.
     if len(body) > most:
         for number, line in enumerate(body.split(b"\n"), 1):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import Any, cast, get_args
 
 from streameval.errors import MissingExtraError
-from streameval.serve.label_text import label_text
 from streameval.serve.readiness import Readiness, seconds_of
-from streameval.serve.seams import Data, Publisher
+from streameval.stream.alerts import AlertState, State
+from streameval.stream.snapshot import Join, Partition, Publisher, Quarantine, Snapshot
 
 try:
     from prometheus_client import CollectorRegistry, generate_latest
@@ -18,21 +20,23 @@ try:
 except ImportError:
     raise MissingExtraError("serving metrics", package="prometheus-client", extra="serve") from None
 
-__all__ = ["CONTENT_TYPE", "TOTAL", "Exposition"]
+__all__ = ["CONTENT_TYPE", "TOTAL", "Exposition", "label_text"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 TOTAL = "total"
 """The ``slice`` of a value over all events; a slice's own name has a ``=`` in it."""
 _MOST_REASONS = 50
 _MOST_PARTITIONS = 1000
-_STATES = ("ok", "pending", "firing", "undefined")
+_LONGEST = 120
+_NOT_SHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_STATES: tuple[str, ...] = get_args(State)
 
 _JOIN_COUNTERS = {
     "predictions": ("join_predictions", "Predictions that were read"),
     "labels": ("join_labels", "Labels that were read"),
-    "joined": ("joined", "Predictions that met their label and were counted"),
-    "expired": ("join_expired", "Predictions that waited in vain for a label"),
-    "orphans": ("join_orphans", "Labels that waited in vain for a prediction"),
+    "joined": ("joined", "Predictions that were joined with their label and counted"),
+    "expired": ("join_expired", "Predictions that expired without a label"),
+    "orphans": ("join_orphans", "Labels that expired without a prediction"),
     "duplicate_predictions": (
         "join_duplicate_predictions",
         "Predictions of an id that already had one; not counted",
@@ -51,8 +55,8 @@ class Exposition:
 
     Args:
         publisher: Has the snapshots.
-        most_slices: Slices of each window that are exposed, those of the most support.
-        readiness: What ``streameval_ready`` says.
+        most_slices: Slices of each window that are exposed, those of the largest support.
+        readiness: For ``streameval_ready``.
         clock: Seconds since 1970.
         version: streameval's.
     """
@@ -93,9 +97,8 @@ class Exposition:
             return text
 
     def collect(self) -> Iterator[Metric]:
-        """The registry's side of it."""
-        newest = self._publisher.current()
-        data = None if newest is None else newest.data
+        """The families of a scrape, for the registry."""
+        data = self._publisher.current()
         now = self._clock()
         yield _one("build_info", "Which streameval this is", 1, version=self._version)
         ready = not self._readiness.reasons(data, now)
@@ -104,11 +107,11 @@ class Exposition:
             return
         yield from _checkpoint(data, now)
         yield from _values(data, self._most_slices)
-        yield from _partitions(data["partitions"])
-        yield from _quarantine(data["quarantine"])
-        if data["join"] is not None:
-            yield from _join(data["join"])
-        yield from _alerts(data["alerts"])
+        yield from _partitions(data.partitions)
+        yield from _quarantine(data.quarantine)
+        if data.join is not None:
+            yield from _join(data.join)
+        yield from _alerts(data.alerts)
 
 
 class _Family:
@@ -149,26 +152,26 @@ def _count(name: str, text: str, value: float) -> Metric:
     return cast(Metric, family.metric)
 
 
-def _checkpoint(data: Data, now: float) -> Iterator[Metric]:
-    point = data["checkpoint"]
-    at = seconds_of(point["at"])
-    yield _count("events", "Events that were counted", point["events"])
-    yield _one("checkpoint_sequence", "Number of the last checkpoint", point["sequence"])
+def _checkpoint(data: Snapshot, now: float) -> Iterator[Metric]:
+    point = data.checkpoint
+    at = seconds_of(point.at)
+    yield _count("events", "Events that were counted", point.events)
+    yield _one("checkpoint_sequence", "Number of the last checkpoint", point.sequence)
     yield _one("checkpoint_timestamp_seconds", "When the last checkpoint was made", at)
     yield _one("checkpoint_age_seconds", "Time since the last checkpoint", max(0.0, now - at))
-    yield _one("checkpoint_duration_seconds", "What the last checkpoint took", point["seconds"])
-    yield _one("published_sequence", "Number of the snapshot shown here", data["sequence"])
+    yield _one("checkpoint_duration_seconds", "What the last checkpoint took", point.seconds)
+    yield _one("published_sequence", "Number of the snapshot shown here", data.sequence)
 
 
-def _values(data: Data, most_slices: int) -> Iterator[Metric]:
+def _values(data: Snapshot, most_slices: int) -> Iterator[Metric]:
     labels = ("window", "slice")
     values = _gauge(
         "metric", "A metric's value, in its own unit; absent where undefined", "metric", *labels
     )
     undefined = _gauge("undefined", "1 where a metric has no value", "metric", *labels)
     support = _gauge("support", "Weight of the events that the metrics are about", *labels)
-    immature = _gauge("window_immature", "1 while labels of the window come in", "window")
-    late = _gauge("window_late_ratio", "Part of the recent events that came too late", "window")
+    immature = _gauge("window_immature", "1 while labels of the window still arrive", "window")
+    late = _gauge("window_late_ratio", "Share of the recent events that were too late", "window")
     left_out = _gauge("slices_left_out", "Slices beyond serve.max_slices_exposed", "window")
 
     def add(name: str, value: float | None, window: str, part: str) -> None:
@@ -177,26 +180,26 @@ def _values(data: Data, most_slices: int) -> Iterator[Metric]:
         else:
             values.add(value, name, window, part)
 
-    for described in data["windows"]:
-        window = described["name"]
-        immature.add(described["immature"], window)
-        late.add(described["late"], window)
-        metrics = data["reports"][window]["metrics"]
+    for described in data.windows:
+        window = described.name
+        immature.add(described.immature, window)
+        late.add(described.late, window)
+        metrics = data.reports[window].metrics
         for name, row in metrics.items():
-            add(name, row["value"], window, TOTAL)
-        support.add(max((row["support"] for row in metrics.values()), default=0), window, TOTAL)
-        rows = data["slices"].get(window, [])
-        kept = sorted(rows, key=lambda row: (-row["support"], row["name"]))[:most_slices]
+            add(name, row.value, window, TOTAL)
+        support.add(max((row.support for row in metrics.values()), default=0), window, TOTAL)
+        rows = data.slices.get(window, [])
+        kept = sorted(rows, key=lambda row: (-row.support, row.name))[:most_slices]
         left_out.add(len(rows) - len(kept), window)
-        for row in kept:
-            support.add(row["support"], window, row["name"])
-            for name, value in row["metrics"].items():
-                add(name, value, window, row["name"])
+        for part in kept:
+            support.add(part.support, window, part.name)
+            for name, value in part.metrics.items():
+                add(name, value, window, part.name)
     for family in (values, undefined, support, immature, late, left_out):
         yield cast(Metric, family.metric)
 
 
-def _partitions(partitions: list[Mapping[str, Any]]) -> Iterator[Metric]:
+def _partitions(partitions: list[Partition]) -> Iterator[Metric]:
     records = _counter("records", "Records that were read", "partition")
     lag = _gauge("partition_lag", "Records, or bytes of files, left to read", "partition")
     problem = _gauge("partition_problem", "1 while it cannot be read", "partition")
@@ -205,65 +208,85 @@ def _partitions(partitions: list[Mapping[str, Any]]) -> Iterator[Metric]:
         "partition_position", "Next to read; one series for each part", "partition", "part"
     )
     for row in partitions[:_MOST_PARTITIONS]:
-        name = row["partition"]
-        records.add(row["records"], name)
-        problem.add(bool(row["problem"]), name)
-        if row["lag"] is not None:
-            lag.add(row["lag"], name)
-        if row["newest"] is not None:
-            newest.add(seconds_of(row["newest"]), name)
-        for part, value in (row["position"] or {}).items():
+        name = row.partition
+        records.add(row.records, name)
+        problem.add(bool(row.problem), name)
+        if row.lag is not None:
+            lag.add(row.lag, name)
+        if row.newest is not None:
+            newest.add(seconds_of(row.newest), name)
+        for part, value in (row.position or {}).items():
             if isinstance(value, int):
                 position.add(value, name, part)
     for family in (records, lag, problem, newest, position):
         yield cast(Metric, family.metric)
 
 
-def _quarantine(quarantine: Mapping[str, Any]) -> Iterator[Metric]:
+def _quarantine(quarantine: Quarantine) -> Iterator[Metric]:
     counted = _counter("quarantined", "Records that could not be counted", "reason")
-    # In the order of their coming up, so that a count never moves to "other" and back.
-    reasons = list(quarantine["reasons"].items())
+    # In the order of their first occurrence, so that a count never moves to "other" and back.
+    reasons = list(quarantine.reasons.items())
     for reason, count in reasons[:_MOST_REASONS]:
         counted.add(count, reason)
     if len(reasons) > _MOST_REASONS:
         counted.add(sum(count for _, count in reasons[_MOST_REASONS:]), "(other)")
     yield cast(Metric, counted.metric)
-    yield _one("quarantine_kept", "Records in quarantine that can be looked at", quarantine["kept"])
+    yield _one("quarantine_kept", "Records in quarantine that can be looked at", quarantine.kept)
 
 
-def _join(join: Mapping[str, Any]) -> Iterator[Metric]:
+def _join(join: Join) -> Iterator[Metric]:
     for key, (name, text) in _JOIN_COUNTERS.items():
-        yield _count(name, text, join[key])
-    yield _one("join_waiting", "Predictions that wait for their label", join["waiting"])
-    yield _one(
-        "join_labels_waiting", "Labels that wait for their prediction", join["labels_waiting"]
-    )
-    if join["coverage"] is not None:
+        yield _count(name, text, getattr(join, key))
+    yield _one("join_waiting", "Predictions that wait for their label", join.waiting)
+    yield _one("join_labels_waiting", "Labels that wait for their prediction", join.labels_waiting)
+    if join.coverage is not None:
         yield _one(
             "label_coverage_ratio",
-            "Part of the newest mature predictions with a label; absent where there are none",
-            join["coverage"],
+            "Share of the newest mature predictions with a label; absent without any",
+            join.coverage,
         )
-    mature = join["mature"]["predictions"]
+    mature = join.mature.predictions
     yield _one("label_coverage_support", "Predictions that label_coverage_ratio is about", mature)
-    yield _one("join_late_ratio", "Part of the recent records that came too late", join["late"])
+    yield _one("join_late_ratio", "Share of the recent records that were too late", join.late)
     delay = _gauge("label_delay_seconds", "Percentiles of the labels' delay", "percentile")
     for percentile in ("p50", "p95", "p99"):
-        value = join["delay"][percentile]
+        value = getattr(join.delay, percentile)
         if value is not None:
             delay.add(value, percentile)
     yield cast(Metric, delay.metric)
 
 
-def _alerts(alerts: list[Mapping[str, Any]]) -> Iterator[Metric]:
+def _alerts(alerts: list[AlertState]) -> Iterator[Metric]:
     states = _gauge("alert_state", "1 for the state that an alert is in", "alert", "state")
     firing = _gauge("alert_firing", "1 while an alert fires", "alert", "metric", "window", "slice")
     for alert in alerts:
         for state in _STATES:
-            states.add(alert["state"] == state, alert["name"], state)
-        part = alert["slice"] or TOTAL
-        firing.add(
-            alert["state"] == "firing", alert["name"], alert["metric"], alert["window"], part
-        )
+            states.add(alert.state == state, alert.name, state)
+        part = alert.slice or TOTAL
+        firing.add(alert.state == "firing", alert.name, alert.metric, alert.window, part)
     yield cast(Metric, states.metric)
     yield cast(Metric, firing.metric)
+
+
+def label_text(text: str) -> str:
+    """A text cut to 120 characters, without characters that control a terminal or a page.
+
+    Control characters, line ends, marks of writing direction and half surrogates
+    become ``\\ufffd``. A text that was changed ends with eight digits of its hash:
+    two texts never become equal, for which Prometheus would reject the whole scrape.
+
+    >>> label_text("country=PT")
+    'country=PT'
+    >>> label_text("a\\nb")
+    'a\ufffdb #7e18f737'
+    >>> len(label_text("x" * 5000)), label_text("x" * 5000) == label_text("x" * 5001)
+    (130, False)
+    """
+    safe = "".join(
+        "\ufffd" if unicodedata.category(letter) in _NOT_SHOWN else letter
+        for letter in text[:_LONGEST]
+    )
+    if safe == text:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{safe} #{digest}"

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.errors import ConfigError, InputError
 from streameval.event_time import duration
-from streameval.serve.seams import Data
 from streameval.stream.config.settings import ServeSettings
 from streameval.stream.lateness import MOST_LATE
+from streameval.stream.snapshot import Partition, Snapshot
 
-__all__ = ["Readiness", "seconds_of"]
+__all__ = ["Code", "Readiness", "Reason", "seconds_of"]
 
 _MOST_REASONS = 20
+
+Code: TypeAlias = Literal["unpublished", "checkpoint_age", "late", "problem", "lag", "more"]
+
+
+class Reason(NamedTuple):
+    """Why a run is not ready: a code for programs and a text for people."""
+
+    code: Code
+    text: str
 
 
 class Readiness:
@@ -31,7 +41,7 @@ class Readiness:
             raise ConfigError(str(error)) from None
         self._age = microseconds / 1e6
 
-    def reasons(self, data: Data | None, now: float) -> list[str]:
+    def reasons(self, data: Snapshot | None, now: float) -> list[Reason]:
         """Why not; empty when ready.
 
         Args:
@@ -39,37 +49,41 @@ class Readiness:
             now: Seconds since 1970.
         """
         if data is None:
-            return ["nothing has been published yet"]
+            return [Reason("unpublished", "nothing has been published yet")]
         reasons = []
-        age = now - seconds_of(data["checkpoint"]["at"])
+        age = now - seconds_of(data.checkpoint.at)
         if age > self._age:
-            reasons.append(
-                f"the last checkpoint is {age:.0f} s old; expected at most {self._age:g} s"
-            )
-        late = {f"window {window['name']}": window["late"] for window in data["windows"]}
-        if data["join"] is not None:
-            late["the join"] = data["join"]["late"]
+            text = f"the last checkpoint is {age:.0f} s old; expected at most {self._age:g} s"
+            reasons.append(Reason("checkpoint_age", text))
+        late = {f"window {window.name}": window.late for window in data.windows}
+        if data.join is not None:
+            late["the join"] = data.join.late
         reasons += [
-            f"{where}: {share:.0%} of the recent records are behind the watermark, too late to "
-            "be counted; a clock was ahead, or a source is far behind"
+            Reason(
+                "late",
+                f"{where}: {share:.0%} of the recent records are behind the watermark, too late to "
+                "be counted; a clock was ahead, or a source is far behind",
+            )
             for where, share in late.items()
             if share > MOST_LATE
         ]
-        for partition in data["partitions"]:
-            if reason := self._behind(partition["lag"], partition["problem"]):
-                reasons.append(f"{partition['partition']}: {reason}")
+        for partition in data.partitions:
+            reasons += self._behind(partition)
         if len(reasons) > _MOST_REASONS:
-            reasons[_MOST_REASONS:] = [f"and {len(reasons) - _MOST_REASONS} more"]
+            more = Reason("more", f"and {len(reasons) - _MOST_REASONS} more")
+            reasons[_MOST_REASONS:] = [more]
         return reasons
 
-    def _behind(self, lag: int | None, problem: str) -> str:
-        if problem:
-            return problem
+    def _behind(self, partition: Partition) -> list[Reason]:
+        name, lag = partition.partition, partition.lag
+        if partition.problem:
+            return [Reason("problem", f"{name}: {partition.problem}")]
         if lag is None:
-            return "how much is left to read is not known yet"
+            return [Reason("lag", f"{name}: how much is left to read is not known yet")]
         if lag > self._lag:
-            return f"{lag:,} are left to read; expected at most {self._lag:,}"
-        return ""
+            text = f"{name}: {lag:,} are left to read; expected at most {self._lag:,}"
+            return [Reason("lag", text)]
+        return []
 
 
 def seconds_of(text: str) -> float:

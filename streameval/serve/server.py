@@ -26,9 +26,10 @@ from streameval.serve.asgi import App, Receive, Scope, Send
 from streameval.serve.guard import Guard
 from streameval.serve.limits import LIMITS, Limits
 from streameval.serve.live import Live
-from streameval.serve.seams import Postbox, Publisher
+from streameval.serve.posted import Postbox
 from streameval.stream.config.address import Address, client_of, parse_address
 from streameval.stream.config.settings import HttpSettings, ServeSettings
+from streameval.stream.snapshot import Publisher
 
 try:
     import uvicorn
@@ -61,11 +62,11 @@ def start(
     Args:
         serve: Where to listen, and the bounds of what is shown.
         http: None: events cannot be posted.
-        publisher: Has the snapshots; asked by several threads.
+        publisher: Holds the snapshots; read by several threads.
         inbox: Keeps posts; called by several threads. None with `http` None.
         clock: Seconds since 1970.
         token: The secret itself, not where it is kept. Needed for any address
-            but loopback; where it is given, it is asked for everywhere.
+            but loopback; where it is given, every address requires it.
         limits: What clients may cost.
 
     Raises:
@@ -110,7 +111,7 @@ class _Replaceable:
 
 
 class Server:
-    """A server that runs; made by :func:`start`.
+    """A running server; created by :func:`start`.
 
     Attributes:
         address: Where it listens, with the port that the system chose.
@@ -158,13 +159,13 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where a browser finds it."""
+        """The URL for a browser."""
         return f"http://{self.address}/"
 
     def stop(self) -> None:
-        """Answer what has been asked, for some seconds at most, and end; more than once is fine."""
+        """Finish the current requests, for some seconds at most, and end; can be repeated."""
         if self._thread.is_alive() and self._loop is not None:
-            # An error says that it has just ended by itself.
+            # An error means that the loop has just ended.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._end)
             self._thread.join()
@@ -205,7 +206,7 @@ class _Connection:
     """An accepted connection.
 
     Attributes:
-        client: The network that it comes from.
+        client: The network of its client.
         full: It was accepted beyond the limits: only ``/healthz`` is answered.
         since: When it was accepted, or its last request began or ended.
         unsent: Bytes of responses that the client had not read at the last look.
@@ -382,7 +383,7 @@ class _Connections:
             return False
         longest = min(waiting, key=lambda one: one.since)
         _LOG.warning(
-            "no room for a further connection: closed one of %s, which sent or read nothing",
+            "connection limit reached: closed one of %s, which sent or read nothing",
             longest.client,
         )
         longest.protocol.transport.abort()
@@ -422,10 +423,10 @@ def _listen(wanted: Address, token: str | None) -> socket.socket:
             wanted.host, wanted.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         family, _, _, _, where = found[0]
-        # What the name stands for, not the name, tells who can reach it.
+        # The resolved address, not the name, decides which machines can reach it.
         Access(token, Address(str(where[0]), wanted.port))
         # The protocol is named because asyncio turns off Nagle's delay (40 ms an answer)
-        # only on sockets that say so.
+        # only on sockets of that protocol.
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             if os.name == "posix":

@@ -1,8 +1,8 @@
-"""Alerts: bounds on published metrics, and what becomes of them over time.
+"""Alerts: bounds on published metrics, and their states over time.
 
 Nothing here reads a clock or sends anything: values and the moment go in,
-states and transitions come out, and what is remembered is plain data that is
-kept with the checkpoint, so that a restart neither forgets an alert nor tells
+states and transitions are returned, and the memory is plain data that is
+kept with the checkpoint, so that a restart neither loses an alert nor sends
 it twice.
 """
 
@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from streameval.errors import StateError, StoreError, shown
 from streameval.event_time import duration, iso_time
-from streameval.slices import slice_value
+from streameval.slices import slice_name
 from streameval.stream.config.settings import LABEL_COVERAGE, AlertSettings
-from streameval.stream.lateness import MOST_LATE
 
 __all__ = [
     "AlertBook",
@@ -47,21 +47,22 @@ class Observed(NamedTuple):
     """Why there is no value."""
 
 
-class AlertState(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert as readers see it."""
+class AlertState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An alert as snapshots have it."""
 
     name: str
     metric: str
     window: str
     """Empty where the metric is of the join and not of a window."""
-    slice: dict[str, str | int]
+    slice: str
+    """Its name; empty where it is all events."""
     state: State
     value: float | None
     bound: str
-    support: float
-    since: str | None
+    support: int | float
+    since: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] | None
     """ISO 8601; None before the first value."""
-    reason: str = ""
+    reason: str
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +101,7 @@ class Judgement(NamedTuple):
 
 
 class _Memory(msgspec.Struct, forbid_unknown_fields=True):
-    """What is remembered of an alert."""
+    """The stored state of an alert."""
 
     watched: str
     """What it is about: under a changed bound, metric or slice it starts anew."""
@@ -122,8 +123,8 @@ class AlertBook:
 
     An alert is ``ok``; ``pending`` while its bound is crossed for less than its
     for-duration; ``firing`` after that; ``undefined`` while its metric has no value
-    or too little support. What fires goes on firing until a value within the
-    bound is seen, because no value is no good news.
+    or too little support. A firing alert fires until a value within the
+    bound is seen: a missing value does not resolve it.
 
     Transitions stay in :attr:`unsent`, and in the saved state, until they are
     settled; a run that posts them nowhere settles them at once.
@@ -180,38 +181,9 @@ class AlertBook:
             del self._unsent[next(iter(self._unsent))]
         return judgement
 
-    def observe(self, published: Mapping[str, Any]) -> dict[str, Observed]:
-        """The values that the alerts are about, out of what a run publishes."""
-        return {alert.name: self._observed(alert, published) for alert, _ in self._alerts}
-
-    def _observed(self, alert: AlertSettings, published: Mapping[str, Any]) -> Observed:
-        window, join = self._window(alert), published.get("join")
-        late = {row["name"]: row["late"] for row in published.get("windows", ())}.get(window, 0.0)
-        if join is not None:
-            late = max(late, join["late"])
-        if late > MOST_LATE:
-            return Observed(None, 0, f"{late:.0%} of the recent records are too late to be counted")
-        if alert.metric == LABEL_COVERAGE:
-            if join is None:
-                return Observed(None, 0, "not published")
-            support = join["mature"]["predictions"]
-            return Observed(join["coverage"], support, join["coverage_reason"])
-        if alert.slice:
-            wanted = {key: slice_value(value) for key, value in alert.slice.items()}
-            for row in published.get("slices", {}).get(window, ()):
-                if row["slice"] == wanted:
-                    reason = row.get("reasons", {}).get(alert.metric, "")
-                    return Observed(row["metrics"].get(alert.metric), row["support"], reason)
-            return Observed(None, 0, "no event of this slice yet")
-        report = published.get("reports", {}).get(window, {"metrics": {}})
-        row = report["metrics"].get(alert.metric)
-        if row is None:
-            return Observed(None, 0, "not published")
-        return Observed(row["value"], row["support"], row.get("reason", ""))
-
     @property
     def unsent(self) -> list[Transition]:
-        """Transitions that nobody has been told of for certain, the oldest first."""
+        """Transitions that were neither delivered nor given up, the oldest first."""
         return list(self._unsent.values())
 
     def settle(self, numbers: Iterable[int]) -> None:
@@ -226,9 +198,9 @@ class AlertBook:
         return state
 
     def restore(self, state: object) -> None:
-        """Go on from a state that :meth:`to_state` gave.
+        """Restore a state that :meth:`to_state` returned.
 
-        Alerts that are new, or that watch something else than they did, start anew.
+        Alerts that are new, or whose metric, window, slice or bound changed, start anew.
 
         Raises:
             StateError: It is no such state.
@@ -259,14 +231,9 @@ class AlertBook:
         self, alert: AlertSettings, memory: _Memory, seen: Observed, reason: str
     ) -> AlertState:
         return AlertState(
-            name=alert.name,
-            metric=alert.metric,
-            window=self._window(alert),
-            slice=alert.slice,
+            **self._about(alert, seen),
+            slice=slice_name(tuple(alert.slice.items())) if alert.slice else "",
             state=memory.state,
-            value=_number(seen.value),
-            bound=_bound(alert),
-            support=seen.support,
             since=None if memory.since is None else iso_time(memory.since),
             reason=reason,
         )
@@ -278,19 +245,24 @@ class AlertBook:
         return Transition(
             number=number,
             event="firing" if memory.state == "firing" else "resolved",
-            name=alert.name,
-            metric=alert.metric,
-            window=self._window(alert),
+            **self._about(alert, seen),
             slice=alert.slice,
-            value=_number(seen.value),
-            bound=_bound(alert),
-            support=seen.support,
             at=iso_time(now),
         )
 
+    def _about(self, alert: AlertSettings, seen: Observed) -> dict[str, Any]:
+        return {
+            "name": alert.name,
+            "metric": alert.metric,
+            "window": self._window(alert),
+            "value": _number(seen.value),
+            "bound": _bound(alert),
+            "support": seen.support,
+        }
+
 
 def _reason(alert: AlertSettings, seen: Observed) -> str:
-    """Why the value says nothing; empty where it does."""
+    """Why the value is not judged; empty where it is."""
     if seen.value is None or math.isnan(seen.value):
         return seen.reason or "undefined"
     if seen.support < alert.min_support:
@@ -327,7 +299,7 @@ def _next_state(memory: _Memory, crossed: bool, wait: int, now: int) -> State:
 
 
 def restore_alerts(book: AlertBook, connection: sqlite3.Connection) -> str | None:
-    """Let a book go on from what a store holds.
+    """Restore a book from a store.
 
     Returns:
         The text in the store; None where there is none.

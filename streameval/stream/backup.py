@@ -1,7 +1,7 @@
-"""Backups of a store and its inbox, taken while a run writes, and put back.
+"""Backups of a store and its inbox, also while a run writes to them, and their restore.
 
 A backup is a directory with ``store.db``, which is a store like any other, and
-``store.db.inbox`` where there are posts. It shows one moment: a commit of the store, and every
+``store.db.inbox`` where there are posts. It is consistent: one commit of the store, and every
 post that was answered before the backup began and that this commit has not counted.
 """
 
@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 from streameval.errors import StoreError
-from streameval.stream.lock import StoreLock, commits_noted
+from streameval.stream.positions import Positions
 from streameval.stream.private_files import private_directory, private_file
-from streameval.stream.progress import Progress
 from streameval.stream.store import (
     RESTORED,
+    StoreLock,
+    commits_noted,
     finish_restore,
     inbox_of,
     read_store,
@@ -45,7 +46,7 @@ def back_up(store: str, destination: str, *, overwrite: bool = False) -> Checked
         overwrite: Replace an existing backup.
 
     Returns:
-        What the backup holds.
+        The content of the backup.
 
     Raises:
         StoreError: The store is damaged, the destination exists, or it cannot be written.
@@ -69,10 +70,10 @@ def back_up(store: str, destination: str, *, overwrite: bool = False) -> Checked
 
 
 def restore(backup: str, store: str, *, overwrite: bool = False) -> Checked:
-    """Put a backup in the place of a store and its inbox.
+    """Replace a store and its inbox by a backup.
 
-    The backup is copied and verified first. A crash leaves the old store or the new one: what
-    was begun is finished when the store is opened the next time.
+    The backup is copied and verified first. A crash leaves the old store or the new one: a
+    restore that was begun is finished when the store is opened the next time.
 
     Args:
         backup: A directory that :func:`back_up` made.
@@ -80,7 +81,7 @@ def restore(backup: str, store: str, *, overwrite: bool = False) -> Checked:
         overwrite: Replace an existing store.
 
     Returns:
-        What the store holds now.
+        The content of the store.
 
     Raises:
         StoreError: The backup is damaged, or the store exists, is in use, or cannot be written.
@@ -95,7 +96,7 @@ def restore(backup: str, store: str, *, overwrite: bool = False) -> Checked:
                 raise StoreError(f"{path}: exists already; --overwrite replaces the store")
         checked = _copied(source, made)
         shutil.rmtree(restoring(store), ignore_errors=True)
-        # From here on the new store is the one that counts.
+        # From here on the new store is valid.
         os.rename(made, restoring(store))
         sync(os.path.dirname(target))
         finish_restore(store, lock)
@@ -104,7 +105,7 @@ def restore(backup: str, store: str, *, overwrite: bool = False) -> Checked:
 
 @contextmanager
 def _made_beside(target: str) -> Iterator[str]:
-    """A new directory on the same file system, which is gone afterwards unless it was renamed."""
+    """A new directory on the same file system, deleted afterwards unless it was renamed."""
     try:
         name = os.path.basename(target)
         made = tempfile.mkdtemp(prefix=f"{name}.", suffix=".tmp", dir=os.path.dirname(target))
@@ -117,7 +118,7 @@ def _made_beside(target: str) -> Iterator[str]:
 
 
 def _copied(store: str, directory: str) -> Checked:
-    """Copy a store and its inbox into an empty directory, bring them to the disk, verify them."""
+    """Copy a store and its inbox into an empty directory, flush them to the disk, verify them."""
     target = os.path.join(directory, RESTORED)
     for tries in range(_TRIES, 0, -1):
         commits = commits_noted(store)
@@ -125,7 +126,7 @@ def _copied(store: str, directory: str) -> Checked:
             _copy(store, target)
             return check_store(target)
         except (StoreError, FileNotFoundError) as error:
-            # A run may have counted more in the meantime, and deleted posts that were counted.
+            # A run may have counted posts in the meantime, and deleted them.
             if tries > 1 and commits_noted(store) > commits:
                 os.unlink(target)
                 shutil.rmtree(inbox_of(target), ignore_errors=True)
@@ -139,7 +140,7 @@ def _copy(store: str, target: str) -> None:
     inbox, copied = inbox_of(store), inbox_of(target)
     private_directory(copied)
     with ExitStack() as stack:
-        # An open segment can be read to its end, though the run deletes it in the meantime.
+        # An open segment can be read to its end even if the run deletes it in the meantime.
         held: dict[str, BinaryIO] = {}
 
         def hold() -> None:
@@ -154,8 +155,8 @@ def _copy(store: str, target: str) -> None:
         with worded(store, "cannot be copied"), closing(sqlite3.connect(target)) as connection:
             opened.connection.backup(connection)
             connection.execute("PRAGMA journal_mode = DELETE")
-        # Posts after the store: none that it has counted may be missing. Those that were
-        # counted whole are not looked at again.
+        # Posts after the store: no segment that it has counted in part may be missing. Those
+        # that it has counted completely are not copied.
         hold()
         first = _first_segments(target)
         for name, file in held.items():
@@ -169,12 +170,8 @@ def _copy(store: str, target: str) -> None:
 
 
 def _first_segments(store: str) -> dict[str, int]:
-    opened = read_store(store)
-    try:
-        with opened.reading() as connection:
-            positions = Progress(connection).positions
-    finally:
-        opened.close()
+    with closing(read_store(store)) as opened, opened.reading() as connection:
+        positions = Positions(connection).next_to_read
     return {
         name.removeprefix("http:"): int(position["segment"])
         for name, position in positions.items()

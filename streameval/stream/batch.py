@@ -1,4 +1,4 @@
-"""What passes between a source, the decoder and the join."""
+"""Batches of records, and what a source is: how it is configured, opened and read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
 
 from streameval.events import IntArray
-from streameval.files.chunk import Column
+from streameval.files.event_columns import EventColumns
 from streameval.stream.config.errors import ConfigErrors
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Batch",
     "Decoded",
     "Kind",
+    "LagUnit",
     "Opening",
     "PartitionStatus",
     "Position",
@@ -26,9 +27,13 @@ __all__ = [
 ]
 
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
-"""What a batch holds; in ``records`` each record's fields tell what it is."""
+"""What a batch holds; in ``records`` each record may be a prediction, a label or both."""
+
+LagUnit: TypeAlias = Literal["records", "bytes"]
 
 KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
+
+Records: TypeAlias = EventColumns
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
@@ -44,7 +49,7 @@ class BadEvent(NamedTuple):
     detail: str
     """Expected, got, and what to do."""
     raw: bytes
-    """As it came; cut by whoever keeps it."""
+    """The record itself; the quarantine truncates it."""
 
 
 @dataclass(slots=True)
@@ -54,14 +59,14 @@ class Batch:
     Attributes:
         partition: Unique in the run: ``"kafka:clicks/3"``, ``"files:/data/a.jsonl"``,
             ``"http:labels"``. One that ends with a colon is no partition: its position holds
-            what the source remembers besides.
+            other data of the source.
         kind: What the records are.
         messages: One JSON object each, undecoded.
         places: Where each stands; as many as messages, ascending.
         times: Microseconds since 1970 when each was written, by the clock of
-            the broker or inbox; None where nobody knows.
+            the broker or inbox; None where it is unknown.
         next: The position after the last one.
-        bad: What the source itself could not take, such as a line too long.
+        bad: Records that the source itself refuses, such as a line that is too long.
     """
 
     partition: str
@@ -79,43 +84,43 @@ class PartitionStatus(NamedTuple):
     partition: str
     position: Position | None
     lag: int | None
-    """Records (Kafka) or bytes (files, inbox) that are there and not yet read; None: unknown."""
+    """What is there and not yet read, in the source's ``lag_unit``; None: unknown."""
     problem: str = ""
     """In words, while something keeps it from being read."""
     missed: str = ""
-    """In words, what was left out because it could not be read; as long as the run goes on."""
+    """In words, what was skipped because it could not be read; kept until the run ends."""
 
 
 class Source(Protocol):
-    """Where records come from. One thread reads; nothing is lost or repeated by a restart
-    from the positions of the last checkpoint."""
+    """Reads records. One thread calls it; a restart from the positions of the last checkpoint
+    loses and repeats nothing."""
 
     @property
-    def lag_unit(self) -> Literal["records", "bytes"]:
+    def lag_unit(self) -> LagUnit:
         """What the lag of its partitions is counted in."""
 
     def read(self, most: int, timeout: float) -> list[Batch]:
         """Up to about ``most`` records; waits ``timeout`` seconds at most; may be empty."""
 
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
-        """These positions are durable now: what lies before them is needed no more."""
+        """These positions are durable: records before them are not read again."""
 
     def status(self) -> list[PartitionStatus]:
         """Every partition."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
     @property
     def finished(self) -> bool:
-        """Whether nothing more will come: all was read of what is not followed."""
+        """Whether the source has ended: it does not follow, and all was read."""
 
 
 class Opening(NamedTuple):
     """What a source is opened with."""
 
     positions: Mapping[str, Position]
-    """Where to go on, by partition."""
+    """The positions to read from, by partition."""
     resolve: Callable[[str, str], str]
     """From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret."""
     stamps: bool
@@ -155,30 +160,21 @@ class SourceSettings(Protocol):
 
 
 @dataclass(slots=True)
-class Records:
-    """Decoded records of one kind, as columns.
+class Decoded:
+    """A batch after decoding: predictions, labels, records that are both, and bad ones.
 
-    ``columns`` has those of ``id`` (list of str), ``y_true``, ``y_pred``,
+    They have the columns that the settings name of ``id`` (list of str), ``y_true``, ``y_pred``,
     ``score``, ``proba`` (list of dicts), ``weight``, ``time`` (int64 microseconds) and, for each
-    slice key, ``slice:KEY``, that the settings name. Numbers are numpy
-    arrays; labels are a list, or an array of 0 and 1.
+    slice key, ``slice:KEY``. Numbers are numpy arrays; labels are a list, or an array of 0 and 1.
     """
 
-    columns: dict[str, Column]
-    places: IntArray
-
-    @property
-    def rows(self) -> int:
-        """How many."""
-        return len(self.places)
-
-
-@dataclass(slots=True)
-class Decoded:
-    """A batch after decoding: predictions, labels, records that are both, and bad ones."""
-
     partition: str
-    predictions: Records | None = None
-    labels: Records | None = None
-    complete: Records | None = None
+    predictions: EventColumns | None = None
+    labels: EventColumns | None = None
+    complete: EventColumns | None = None
     bad: list[BadEvent] = field(default_factory=list)
+
+    def parts(self) -> list[Records]:
+        """Predictions, complete records and labels, without empty ones."""
+        found = (self.predictions, self.complete, self.labels)
+        return [records for records in found if records is not None and records.rows]

@@ -1,9 +1,9 @@
 """Checksums of a store's rows: one for each row of each table, over all of its columns.
 
-Table ``checksums`` holds (table, key of the row, CRC-32). Triggers that belong to the
-connection of the writer keep it, in the transaction that changes the row, so no statement
-elsewhere has to know of it. A row that was changed without them does not match its checksum;
-a row that was deleted without them leaves its checksum behind.
+Table ``checksums`` holds (table, key of the row, CRC-32). Temporary triggers of the writer's
+connection update it in the transaction that changes the row, so no other statement has to.
+A row that was changed without them does not match its checksum; a row that was deleted
+without them leaves its checksum behind.
 
 A trigger never replaces the checksum of a row that did not match it before: an update of a
 damaged row leaves it a damaged row.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 from zlib import crc32
 
@@ -23,6 +24,7 @@ from streameval.errors import StoreError, shown
 __all__ = [
     "check_rows",
     "check_types",
+    "has_table",
     "keep_checksums",
     "note_unwatched",
     "row_sum",
@@ -52,7 +54,7 @@ class _Table(NamedTuple):
 def row_sum(*values: object) -> int:
     """CRC-32 of the values of a row.
 
-    Every single bit that differs in one of them gives another sum, and so does another type
+    A single bit that differs in one of them changes the sum, and so does another type
     of the same bytes.
 
     >>> row_sum("a", 1), row_sum("a", "1"), row_sum(b"a", 1)
@@ -61,7 +63,7 @@ def row_sum(*values: object) -> int:
     blobs = [value for value in values if type(value) is bytes]
     if not blobs:
         return crc32(_encode(values))
-    # Large values are not copied: an array of one number stands for a blob's length.
+    # Large values are not copied: an array of one number represents a blob's length.
     head = [(len(value),) if type(value) is bytes else value for value in values]
     total = crc32(_encode(head))
     for blob in blobs:
@@ -70,13 +72,13 @@ def row_sum(*values: object) -> int:
 
 
 def keep_checksums(connection: sqlite3.Connection) -> None:
-    """Keep the checksums of all tables from now on; a store without them gets them.
+    """Keep the checksums of all tables from now on; add them to a store without them.
 
-    To be called inside a transaction by each writer, after :func:`check_rows`, and again
+    Each writer calls it inside a transaction after :func:`check_rows`, and again
     after it has created a table.
     """
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
-    begins = not _has_checksums(connection)
+    begins = not has_table(connection, "checksums")
     if begins:
         connection.execute(_SCHEMA)
     for table in _tables(connection):
@@ -108,20 +110,21 @@ def keep_checksums(connection: sqlite3.Connection) -> None:
 
 
 def note_unwatched(connection: sqlite3.Connection) -> None:
-    """Renew the checksum of what SQLite itself writes, which no trigger sees."""
+    """Update the checksums of what SQLite itself writes, where triggers do not run."""
     connection.execute(
         "INSERT OR REPLACE INTO checksums SELECT 'sqlite_sequence', rowid, "
         "row_sum(rowid, name, seq) FROM sqlite_sequence"
     )
 
 
-def _has_checksums(connection: sqlite3.Connection) -> bool:
-    query = "SELECT count(*) FROM sqlite_master WHERE name = 'checksums'"
-    return bool(connection.execute(query).fetchone()[0])
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether a store has a table of this name."""
+    query = "SELECT count(*) FROM sqlite_master WHERE name = ?"
+    return bool(connection.execute(query, (name,)).fetchone()[0])
 
 
 def _tables(connection: sqlite3.Connection) -> Iterator[_Table]:
-    """Every table that triggers can watch, by name."""
+    """Every table on which triggers can be defined, by name."""
     query = (
         "SELECT name, sql FROM sqlite_master WHERE type = 'table' "
         "AND name <> 'checksums' AND name NOT LIKE 'sqlite%' ORDER BY name"
@@ -147,7 +150,7 @@ def check_rows(connection: sqlite3.Connection, *names: str) -> bool:
         names: Of the tables; all of them unless given.
 
     Returns:
-        False where the store is an older one, which has no checksums.
+        False for a store of version 1, which has no checksums.
 
     Raises:
         StoreError: A row is damaged, or missing, or was added by another program.
@@ -155,16 +158,12 @@ def check_rows(connection: sqlite3.Connection, *names: str) -> bool:
     Cost:
         One read of the tables; 1 µs a row and 1 ns a byte.
     """
-    if not _has_checksums(connection):
+    if not has_table(connection, "checksums"):
         return False
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
     known = []
-    # The schema first: the other queries rest on it.
-    for table in _UNWATCHED:
-        known.append(table.name)
-        if not names or table.name in names:
-            _check_table(connection, table)
-    for table in _tables(connection):
+    # The schema first: the other queries, that of _tables included, depend on it.
+    for table in chain(_UNWATCHED, _tables(connection)):
         known.append(table.name)
         if not names or table.name in names:
             _check_table(connection, table)
@@ -203,10 +202,10 @@ def _damaged(what: str) -> StoreError:
 
 
 def check_types(connection: sqlite3.Connection) -> None:
-    """Refuse values of another type than their column's: all that an older store can tell.
+    """Compare the type of each value with its column's, in a store without checksums.
 
     Raises:
-        StoreError: There is one.
+        StoreError: One differs.
     """
     for table in _tables(connection):
         for column, kind in zip(table.columns, table.types, strict=True):
@@ -225,9 +224,9 @@ def check_types(connection: sqlite3.Connection) -> None:
 def soundness(connection: sqlite3.Connection, name: str) -> str:
     """SQL that is true for a row of a table that matches its checksum.
 
-    For readers of a few rows, while a run goes on. True for every row of an older store.
+    For readers of a few rows beside a run. True for every row of a store without checksums.
     """
-    if not _has_checksums(connection):
+    if not has_table(connection, "checksums"):
         return "1"
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
     (table,) = (one for one in _tables(connection) if one.name == name)

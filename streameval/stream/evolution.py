@@ -1,209 +1,57 @@
-"""An old store under changed settings: what begins, what is dropped, what is refused.
-
-A part that begins later (a window, a slice, the counts of labels, the sums of scores)
-holds the events from one moment on, and nothing of an earlier event ever enters it. With
-a join that moment is an *event time*, later than that of every record read before: so
-the event alone decides, also when its label is corrected a day later. Without a join no
-event is ever taken back, and what is read after the change counts.
-"""
+"""An old store under changed settings: parts that begin or are dropped, and refused changes."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import msgspec
-import numpy as np
 
-from streameval.errors import ConfigError, StoreError, shown
+from streameval.errors import ConfigError, shown
 from streameval.evaluator import Evaluator
 from streameval.event_time import duration, duration_text, iso_time
-from streameval.events import IntArray
 from streameval.metrics.registry import find
 from streameval.slices import OTHER, slice_order
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
+from streameval.stream.begins import BEGINS, Begins, Dimensions, read_begins
 from streameval.stream.config.evaluators import evaluator_of, fingerprint, slice_fields
 from streameval.stream.config.settings import RunSettings, WindowSettings
-from streameval.stream.join.join_report import JOIN_SPANS, read_join, read_spans
-from streameval.stream.join.open_join import JOIN_LAYOUT, join_layout
-from streameval.stream.progress import read_progress
+from streameval.stream.join.counts import JOIN_SPANS, read_join, read_spans
+from streameval.stream.join.label_join import JOIN_LAYOUT, join_layout
+from streameval.stream.positions import read_positions
 from streameval.stream.state_rows import StateRows, merged_windows
-from streameval.stream.store import Store, refused_change
+from streameval.stream.store import Store, changed_settings, decoded, refused_change
 from streameval.tally import Plan, Tally
 from streameval.windows import Panes, window_spec
 
-__all__ = [
-    "Begins",
-    "Evolution",
-    "Part",
-    "differences",
-    "evolution_of",
-    "note_begins",
-    "read_begins",
-    "since_text",
-    "while_running",
-]
-
-_BEGINS = "run.begins"
-
-Dimensions: TypeAlias = tuple[tuple[str, ...], ...]
-
-
-class Part(NamedTuple):
-    """What of an evaluator an event belongs to, where that is not all of it."""
-
-    dimensions: Dimensions
-    labels: bool
-    scores: bool
-
-
-class Begins(msgspec.Struct):
-    """Microseconds since 1970 from which on parts of a store hold events.
-
-    A part that is missing holds every event that the run has read.
-    """
-
-    joined: bool = False
-    """The moments are event times; otherwise times of reading (but for ``panes``)."""
-    windows: dict[str, int] = {}
-    slices: dict[str, int] = {}
-    labels: int | None = None
-    scores: int | None = None
-    panes: dict[str, int] = {}
-    """Windows whose panes before this event time had been dropped when ``retain`` grew."""
-
-    def parts(
-        self, window: str, dimensions: Dimensions, times: IntArray | None
-    ) -> list[tuple[IntArray | None, Part | None]]:
-        """Rows of a batch by the part of a window that they belong to.
-
-        Args:
-            window: The window's name.
-            dimensions: Of all its slices.
-            times: Event times; None where records have none.
-
-        Returns:
-            Ascending rows (None: all) and the part (None: the whole window). Rows
-            that the window holds nothing of are in none.
-        """
-        cuts = self._cuts(window)
-        if not cuts or times is None or not len(times) or int(times.min()) >= cuts[-1]:
-            return [(None, None)]
-        found: list[tuple[IntArray | None, Part | None]] = []
-        codes = np.searchsorted(np.array(cuts), times, side="right")
-        for code in np.unique(codes).tolist():
-            rows = np.flatnonzero(codes == code)
-            part = self.part(window, dimensions, int(times[rows[0]]))
-            if part is None or part.labels or part.scores:
-                found.append((rows, part))
-        return found
-
-    def _cuts(self, window: str) -> list[int]:
-        cuts = {self.panes.get(window)}
-        if self.joined:
-            cuts |= {self.windows.get(window), self.labels, self.scores, *self.slices.values()}
-        return sorted(cut for cut in cuts if cut is not None)
-
-    def part(self, window: str, dimensions: Dimensions, time: int) -> Part | None:
-        """The part of a window that an event of this time belongs to; None: all of it."""
-
-        def holds(begin: int | None) -> bool:
-            return begin is None or time >= begin
-
-        there = holds(self.panes.get(window))
-        if self.joined:
-            there = there and holds(self.windows.get(window))
-            part = Part(
-                tuple(d for d in dimensions if holds(self.slices.get("+".join(d)))),
-                there and holds(self.labels),
-                there and holds(self.scores),
-            )
-            return None if part == (dimensions, True, True) else part
-        return None if there else Part((), False, False)
-
-
-def read_begins(connection: sqlite3.Connection) -> Begins:
-    """What a store notes of them."""
-    row = connection.execute("SELECT value FROM meta WHERE key = ?", (_BEGINS,)).fetchone()
-    return Begins() if row is None else _decoded(row[0], Begins, "since when parts hold events")
-
-
-def _decoded(text: str, kind: Any, what: str) -> Any:
-    """A value out of a store; raises StoreError for a damaged one."""
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.MsgspecError as error:
-        raise StoreError(
-            f"{what} is damaged in the store: {error}; restore a copy of it, or begin a new one"
-        ) from None
-
-
-def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> str:
-    """Have the reports of a window say since when its parts hold events; the same in words."""
-    spec = window_spec(evaluator.options["window"])
-    since = begins.windows.get(window)
-    cut = begins.panes.get(window)
-    newest = evaluator.newest
-    if cut is not None and isinstance(spec, Panes) and newest is not None:
-        first = (newest // spec.pane_us - spec.panes + 1) * spec.pane_us
-        if first < cut:
-            since = cut if since is None else max(since, cut)
-    slices = {
-        name: iso_time(begin)
-        for name, begin in sorted(begins.slices.items())
-        if since is None or begin > since
-    }
-    notes: dict[str, Any] = {
-        "since": None if since is None else iso_time(since),
-        "slices_since": slices or None,
-    }
-    for name, begin in (("labels_since", begins.labels), ("scores_since", begins.scores)):
-        later = begin is not None and (since is None or begin > since)
-        notes[name] = iso_time(begin) if begin is not None and later else None
-    evaluator.note(notes, later=begins.labels is not None or begins.scores is not None)
-    return since_text(notes)
-
-
-def since_text(notes: Mapping[str, Any]) -> str:
-    """What the notes of a report say of when its parts begin; empty where they hold all events.
-
-    >>> since_text({"since": "2026-01-02T00:00:00Z", "slices_since": {"device": "2026-02-01"}})
-    ', since 2026-01-02T00:00:00Z, slice device since 2026-02-01'
-    """
-    told = [
-        ("since", notes.get("since")),
-        ("labels since", notes.get("labels_since")),
-        ("scores since", notes.get("scores_since")),
-        *((f"slice {name} since", at) for name, at in (notes.get("slices_since") or {}).items()),
-    ]
-    return "".join(f", {what} {moment}" for what, moment in told if moment is not None)
+__all__ = ["Evolution", "differences", "evolution_of", "while_running"]
 
 
 @dataclass
 class Evolution:
-    """What changed settings do to a store; nothing is changed before :meth:`apply`."""
+    """The effect of changed settings on a store; :meth:`apply` changes it."""
 
     settings: RunSettings
     begins: Begins
     changed: bool = False
     """Whether the store has to be written."""
     lines: list[str] = field(default_factory=list)
-    """A line for each change, for people."""
+    """A line of text for each change."""
     drops: dict[str, str] = field(default_factory=dict)
-    """From the name that ``--drop`` takes to what would be lost."""
+    """From the name that ``--drop`` takes to the data that would be lost, in words."""
     removed: list[str] = field(default_factory=list)
     """Windows that are no longer kept."""
     steps: dict[str, Callable[[Evaluator], Evaluator]] = field(default_factory=dict)
-    """From a window that stays to what becomes of each of its states."""
+    """From a window that is kept to the conversion of its states."""
     layout: list[str] | None = None
     """Columns of the predictions that a join has kept so far."""
 
     def apply(self, store: Store) -> None:
-        """Make the store what a run of these settings goes on with, in one transaction.
+        """Convert the store to these settings, in one transaction.
 
         Raises:
             StoreError: It cannot be read or written; nothing has changed then.
@@ -217,7 +65,7 @@ class Evolution:
             connection.execute("DELETE FROM meta WHERE key LIKE 'config.%'")
             for key, value in fingerprint(self.settings).items():
                 store.set_meta(f"config.{key}", value)
-            store.set_meta(_BEGINS, msgspec.json.encode(self.begins, order="sorted").decode())
+            store.set_meta(BEGINS, msgspec.json.encode(self.begins, order="sorted").decode())
             if self.layout is not None:
                 store.set_meta(JOIN_LAYOUT, msgspec.json.encode(self.layout).decode())
 
@@ -225,7 +73,7 @@ class Evolution:
 def evolution_of(
     path: str, connection: sqlite3.Connection, settings: RunSettings, now: int
 ) -> Evolution:
-    """What a store has to become to go on under these settings.
+    """Compare a store with settings, and find how it has to be converted.
 
     Args:
         path: Of the store, for messages.
@@ -234,18 +82,18 @@ def evolution_of(
         now: Microseconds since 1970.
 
     Raises:
-        ConfigError: A change of what the stored events mean; one line with the key.
+        ConfigError: A change that the stored counts rule out; one line with the key.
         StoreError: The store is damaged.
     """
-    found = _Finder(path, connection, settings, now)
-    found.look()
+    found = _Comparison(path, connection, settings, now)
+    found.compare()
     return found.evolution
 
 
 _FIXED = ("evaluator.task", "evaluator.positive", "join", "fields.weight", "fields.y_pred")
 
 
-class _Finder:
+class _Comparison:
     """Compares the settings that a store was begun with and those of a run."""
 
     def __init__(
@@ -258,43 +106,43 @@ class _Finder:
         got = fingerprint(settings)
         was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
-        # What an older release did not note is as it is now.
-        self._was = {key: _decoded(value, Any, key) for key, value in {**got, **was}.items()}
+        # Settings that an older release did not write are unchanged.
+        self._was = {key: decoded(value, Any, f"{key} is") for key, value in {**got, **was}.items()}
         begins = read_begins(connection)
         begins.joined = settings.join is not None
         self.evolution = Evolution(settings, begins, changed=was != got)
         self._begin: int | None = now
         if begins.joined:
-            times = [p.newest for p in read_progress(connection).values() if p.newest is not None]
+            times = [p.newest for p in read_positions(connection).values() if p.newest is not None]
             self._begin = max(times) + 1 if times else None
         self._merged: dict[str, Evaluator] = {}
         self._fresh: set[str] = set()
         self._derives = False
 
-    def look(self) -> None:
+    def compare(self) -> None:
         """Find every change; raises ConfigError for the first that is refused."""
-        self._alerts()
-        self._wait()
+        self._compare_alerts()
+        self._compare_wait()
         if self._was == self._got:
             return
         query = "SELECT (SELECT count(*) FROM positions) + (SELECT count(*) FROM states)"
         if not self._connection.execute(query).fetchone()[0]:
-            self._say("no record was read before: all settings are taken over")
+            self._report("no record was read before: all settings are taken over")
             self.evolution.begins = Begins(joined=self.evolution.begins.joined)
             return
         for key in _FIXED:
             if self._was.get(key) != self._got.get(key):
-                raise self._refused(key, self._was.get(key), self._got.get(key))
+                raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
         self._merged = merged_windows(self._connection)
-        self._old = self._evaluator()
+        self._old = self._old_evaluator()
         self._new = evaluator_of(self._settings, WindowSettings(name="all"))
-        self._metrics()
-        self._scores()
-        self._threshold()
-        self._labels()
-        self._slices()
-        self._max_slices()
-        self._windows()
+        self._compare_metrics()
+        self._compare_scores()
+        self._compare_threshold()
+        self._compare_labels()
+        self._compare_slices()
+        self._compare_max_slices()
+        self._compare_windows()
         if self._settings.join is not None:
             before = msgspec.structs.replace(
                 self._settings.evaluator, slices=self._was["evaluator.slices"]
@@ -302,9 +150,9 @@ class _Finder:
             self.evolution.layout = join_layout(self._settings.fields, before, self._meta)
         for window in self._settings.window:
             if window.name in self._merged:
-                self.evolution.steps[window.name] = self._step(window)
+                self.evolution.steps[window.name] = self._conversion(window)
 
-    def _say(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         self.evolution.lines.append(text)
 
     def _drop(self, name: str, text: str) -> None:
@@ -313,19 +161,16 @@ class _Finder:
     def _differs(self, key: str) -> bool:
         return bool(self._was.get(key) != self._got.get(key))
 
-    def _refused(self, key: str, was: Any, got: Any, remedy: str = "") -> ConfigError:
-        return refused_change(self._path, key, was, got, remedy)
-
-    def _since(self) -> str:
-        """From when on what begins holds events."""
+    def _beginning(self) -> str:
+        """Since when a new part holds events, in words."""
         if self._begin is None:
             return "begins now: no event was read before"
         if self.evolution.begins.joined:
             return f"begins now: it holds predictions from {iso_time(self._begin)} on"
         return "begins now: it holds what is read from now on"
 
-    def _evaluator(self) -> Evaluator:
-        """An evaluator as the store was begun with."""
+    def _old_evaluator(self) -> Evaluator:
+        """An evaluator of the store's settings."""
         was = self._was
         binary = was["evaluator.task"] == "binary"
         return Evaluator(
@@ -337,15 +182,15 @@ class _Finder:
             slices=[tuple(slice_fields(part)) for part in was["evaluator.slices"]],
         )
 
-    def _alerts(self) -> None:
+    def _compare_alerts(self) -> None:
         row = self._connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
-        book = {} if row is None else _decoded(row[0], dict[str, Any], "the book of alerts")
+        book = {} if row is None else decoded(row[0], dict[str, Any], "the book of alerts is")
         known = set(book.get("alerts", ()))
         wanted = {alert.name for alert in self._settings.alert}
         self.evolution.lines += [f"alert {name!r} begins now" for name in sorted(wanted - known)]
         self.evolution.lines += [f"alert {name!r} is removed" for name in sorted(known - wanted)]
 
-    def _wait(self) -> None:
+    def _compare_wait(self) -> None:
         noted = self._meta.get(JOIN_SPANS)
         if noted is None or self._settings.join is None:
             return
@@ -354,30 +199,29 @@ class _Finder:
         if was != wait:
             counts = read_join(self._connection) or {}
             late = counts.get("too_late", 0) + counts.get("expired", 0)
-            self._say(
+            self._report(
                 f"join.wait: {duration_text(wait)} instead of {duration_text(was)} for labels that "
                 f"are read from now on; {late:,} that were too late or expired stay so"
             )
 
-    def _metrics(self) -> None:
+    def _compare_metrics(self) -> None:
         was, got = self._was["evaluator.metrics"], self._got["evaluator.metrics"]
         if was is None or got is None:
             if was != got:
-                self._say("evaluator.metrics: " + ("the usual ones" if got is None else "chosen"))
+                self._report(
+                    "evaluator.metrics: " + ("the usual ones" if got is None else "chosen")
+                )
             return
-        for name in got:
-            if name not in was:
-                self._say(f"metric {name!r} is added")
-        for name in was:
-            if name not in got:
-                self._say(f"metric {name!r} is no longer shown")
+        lines = [f"metric {name!r} is added" for name in got if name not in was]
+        lines += [f"metric {name!r} is no longer shown" for name in was if name not in got]
+        self.evolution.lines += lines
 
-    def _scores(self) -> None:
-        """What is kept of scores, and from when on."""
+    def _compare_scores(self) -> None:
+        """The states of scores: kept, dropped, or begun anew."""
         key = "fields.scores"
         fed, feeds = self._was[key], self._got[key]
         if fed != feeds and fed is not None:
-            raise self._refused(key, fed, feeds)
+            raise refused_change(self._path, key, fed, feeds)
         old = frozenset(self._old.plan.fed["scores"] if fed else ())
         new = frozenset(self._new.plan.fed["scores"] if feeds else ())
         self._old_scores = old
@@ -389,27 +233,27 @@ class _Finder:
         if new and not old:
             self._fresh |= new
             begins.scores = self._begin
-            self._say(f"what is kept of scores ({self._metrics_of(new)}) {self._since()}")
+            self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
         elif rebinned or new - old - derived:
             self._fresh |= new
             begins.scores = self._begin
             self._drop("scores", f"the sums of scores ({self._metrics_of(old)})")
-            self._say(f"what is kept of scores ({self._metrics_of(new)}) {self._since()}")
+            self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
         elif old - new:
             self._drop("scores", f"the sums of scores ({self._metrics_of(old - new)})")
         elif self._differs("evaluator.bins"):
-            self._say(f"evaluator.bins: {self._got['evaluator.bins']} for all events")
+            self._report(f"evaluator.bins: {self._got['evaluator.bins']} for all events")
         if not new:
             begins.scores = None
 
     def _metrics_of(self, states: Iterable[str]) -> str:
-        """The metrics that rest on any of these states, in words."""
+        """The metrics that need any of these states, in words."""
         task = self._settings.evaluator.task
         names = {*(self._was["evaluator.metrics"] or ()), *(self._got["evaluator.metrics"] or ())}
         found = [name for name in sorted(names) if {*find(name, task).states} & {*states}]
         return ", ".join(found) or "all metrics of them"
 
-    def _threshold(self) -> None:
+    def _compare_threshold(self) -> None:
         """Counts of labels: kept, derived from the scores, or begun anew."""
         key = "evaluator.threshold"
         begins = self.evolution.begins
@@ -417,7 +261,7 @@ class _Finder:
         has = "confusion" in self._new.plan.keeps
         moved = self._differs(key) and not self._was["fields.y_pred"]
         if self._differs(key) and not moved:
-            self._say(f"{key}: not used, as records bring their y_pred")
+            self._report(f"{key}: not used, as records bring their y_pred")
         if not has:
             if had:
                 self._drop("labels", "the counts of labels")
@@ -429,16 +273,16 @@ class _Finder:
         if self._derivable(had):
             self._derives = True
             begins.labels = begins.scores
-            self._say(f"{what} counts of labels are derived exactly from all scores kept so far")
+            self._report(f"{what} counts of labels are derived exactly from all scores kept so far")
             return
         self._fresh.add("confusion")
         begins.labels = self._begin
         if had:
             self._drop("labels", "the counts of labels at the old threshold")
-        self._say(f"{what} counting of labels {self._since()}")
+        self._report(f"{what} counting of labels {self._beginning()}")
 
     def _derivable(self, had: bool) -> bool:
-        """Whether the scores that are kept give the counts of all labels, exactly."""
+        """Whether the counts of all labels follow exactly from the scores that are kept."""
         begins = self.evolution.begins
         fewer = had and (begins.scores or 0) > (begins.labels or 0)
         if self._was["fields.y_pred"] or "index" not in self._old_scores or fewer:
@@ -449,7 +293,7 @@ class _Finder:
             for tally in _tallies(evaluator.to_state()["window"])
         )
 
-    def _labels(self) -> None:
+    def _compare_labels(self) -> None:
         key = "evaluator.labels"
         was, got = self._was[key], self._got[key]
         if was == got:
@@ -461,13 +305,13 @@ class _Finder:
         if self._settings.evaluator.task == "binary":
             allowed = set(self._new.labels)
         if known - allowed:
-            raise self._refused(key, sorted(known, key=str), got)
-        self._say(
+            raise refused_change(self._path, key, sorted(known, key=str), got)
+        self._report(
             f"{key}: {shown(got) if got else 'any'} from now on; a record that was refused for "
             "its label before is in quarantine: store quarantine --replay counts it"
         )
 
-    def _slices(self) -> None:
+    def _compare_slices(self) -> None:
         old = {frozenset(names): "+".join(names) for names in _dimensions(self._old)}
         new = {frozenset(names): "+".join(names) for names in _dimensions(self._new)}
         begins = self.evolution.begins.slices
@@ -478,7 +322,7 @@ class _Finder:
                 continue
             if self._begin is not None:
                 begins[name] = self._begin
-            self._say(f"slice {name!r} {self._since()}")
+            self._report(f"slice {name!r} {self._beginning()}")
         for names, name in old.items():
             if names not in new:
                 begins.pop(name, None)
@@ -486,15 +330,15 @@ class _Finder:
                 count = sum(names == {k for k, _ in key} for key in values)
                 self._drop(f"slice.{name}", f"slice {name!r} and its {count:,} values")
 
-    def _max_slices(self) -> None:
+    def _compare_max_slices(self) -> None:
         key = "evaluator.max_slices"
         if not self._differs(key):
             return
         was, most = self._was[key], self._got[key]
         kept = [e for name, e in self._merged.items() if name in self._got["window"]]
         if most > was and any(evaluator.slices_overflowed for evaluator in kept):
-            # A slice that gets its room only now would lack what is in "(other)".
-            raise self._refused(key, was, most, "give the windows new names, ")
+            # A slice that is opened only now would lack its events in "(other)".
+            raise refused_change(self._path, key, was, most, "give the windows new names, ")
         wanted = {frozenset(names) for names in _dimensions(self._new)}
         for evaluator in kept:
             opened = sum(
@@ -507,9 +351,9 @@ class _Finder:
                     f"{key}: expected at least {opened}, the slices that are open in "
                     f"{self._path}, got {most}"
                 )
-        self._say(f"{key}: {most:,} instead of {was:,}")
+        self._report(f"{key}: {most:,} instead of {was:,}")
 
-    def _windows(self) -> None:
+    def _compare_windows(self) -> None:
         was, got = self._was["window"], self._got["window"]
         begins = self.evolution.begins
         for name in was:
@@ -523,31 +367,33 @@ class _Finder:
         for name in got:
             if name in was:
                 if was[name] != got[name]:
-                    self._changed_window(name, was[name], got[name])
+                    self._compare_window(name, was[name], got[name])
                 continue
             if self._begin is not None:
                 begins.windows[name] = self._begin
-            self._say(f"window {name!r} {self._since()}")
+            self._report(f"window {name!r} {self._beginning()}")
 
-    def _changed_window(self, name: str, was: dict[str, Any], got: dict[str, Any]) -> None:
+    def _compare_window(self, name: str, was: dict[str, Any], got: dict[str, Any]) -> None:
         remedy = "give the window another name, "
         for key in [*was, *got]:
             if key not in ("length", "lateness", "retain") and was.get(key) != got.get(key):
-                raise self._refused(f"window.{name}.{key}", was.get(key), got.get(key), remedy)
+                raise refused_change(
+                    self._path, f"window.{name}.{key}", was.get(key), got.get(key), remedy
+                )
         before, after = window_spec(was), window_spec(got)
         assert isinstance(before, Panes)
         assert isinstance(after, Panes)
         evaluator = self._merged.get(name)
         newest = None if evaluator is None else evaluator.newest
         if evaluator is None or newest is None:
-            self._say(f"window {name!r}: changed before its first event")
+            self._report(f"window {name!r}: changed before its first event")
             return
         late = "late_dropped" if after.lateness_us > before.lateness_us else "late_kept"
         late_by = (before.lateness_us, after.lateness_us)
         # With a join, the join alone decides what is late.
         judged = late_by[0] != late_by[1] and not self.evolution.begins.joined
         if judged and evaluator.arrivals[late]:
-            raise self._refused(f"window.{name}.lateness", *late_by, remedy)
+            raise refused_change(self._path, f"window.{name}.lateness", *late_by, remedy)
         text = f"window {name!r}: {duration_text(after.length_us)} long, keeps panes for "
         text += duration_text(after.retain_us)
         number = newest // after.pane_us
@@ -561,10 +407,10 @@ class _Finder:
             gone = sum(pane <= number - after.retained for pane in panes)
             if gone:
                 self._drop(f"panes.{name}", f"{gone:,} panes of window {name!r}")
-        self._say(text)
+        self._report(text)
 
-    def _step(self, window: WindowSettings) -> Callable[[Evaluator], Evaluator]:
-        """What becomes of a state of a window."""
+    def _conversion(self, window: WindowSettings) -> Callable[[Evaluator], Evaluator]:
+        """The conversion of a state of a window."""
         blank = evaluator_of(self._settings, window)
         options, plan = blank.options, blank.plan
         dimensions = {frozenset(names): names for names in _dimensions(blank)}
@@ -576,13 +422,10 @@ class _Finder:
             first = _first_pane(window_spec(options["window"]), evaluator.newest, cut)
 
             def changed(state: dict[str, Any]) -> dict[str, Any]:
-                if "panes" in state:
-                    kept = [row for row in state["panes"] if row["pane"] >= first]
-                    return {"panes": [{**row, "tally": tally(row["tally"])} for row in kept]}
-                if "epochs" in state:
-                    return {
-                        "epochs": [{**row, "tally": tally(row["tally"])} for row in state["epochs"]]
-                    }
+                for buckets in ("panes", "epochs"):
+                    if buckets in state:
+                        rows = [r for r in state[buckets] if r.get("pane", first) >= first]
+                        return {buckets: [{**r, "tally": tally(r["tally"])} for r in rows]}
                 return tally(state)
 
             def tally(state: dict[str, Any]) -> dict[str, Any]:
@@ -609,20 +452,17 @@ def _dimensions(evaluator: Evaluator) -> Dimensions:
 
 
 def _first_pane(spec: object, newest: int | None, cut: int | None) -> int:
-    """The oldest pane that is kept; whatever where there is none."""
+    """The oldest pane that is kept; any number for a window without panes."""
     if not isinstance(spec, Panes) or newest is None:
         return 0
     oldest = newest // spec.pane_us - spec.retained + 1
     return oldest if cut is None else max(oldest, cut // spec.pane_us)
 
 
-def _tallies(window: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _tallies(window: dict[str, Any]) -> list[dict[str, Any]]:
     """The tallies in the written form of a window."""
-    rows = window.get("panes", window.get("epochs"))
-    if rows is None:
-        yield window
-    else:
-        yield from (row["tally"] for row in rows)
+    rows = window.get("panes", window.get("epochs", [{"tally": window}]))
+    return [row["tally"] for row in rows]
 
 
 def _tally(before: Tally, plan: Plan, fresh: set[str], threshold: float | None) -> dict[str, Any]:
@@ -632,7 +472,7 @@ def _tally(before: Tally, plan: Plan, fresh: set[str], threshold: float | None) 
         before: The tally.
         plan: What is kept from now on.
         fresh: States that begin anew.
-        threshold: Where labels are derived from scores, at this one.
+        threshold: If labels are derived from scores, the threshold.
     """
     after = Tally(plan).to_state()
     for name in plan.keeps - fresh:
@@ -649,7 +489,7 @@ def _tally(before: Tally, plan: Plan, fresh: set[str], threshold: float | None) 
 
 
 def _confusion_at(index: ScoreIndex, threshold: float) -> ConfusionCounts:
-    """What the scores of an index count at a threshold."""
+    """The confusion matrix of the scores of an index at a threshold."""
     counts = ConfusionCounts()
     groups = index.groups()
     above = groups.scores >= threshold
@@ -665,7 +505,7 @@ _WHILE_RUNNING = ("alert", "webhook", "checkpoint", "quarantine", "serve", "http
 
 
 def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:
-    """What a run can take over of other settings, and the keys that wait for its next start.
+    """The settings that a run can adopt from others, and the keys that require a restart.
 
     >>> from streameval.stream.config.settings import CheckpointSettings
     >>> wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every="5s"))
@@ -707,13 +547,5 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
 
 def differences(now: RunSettings, wanted: RunSettings) -> list[str]:
     """The keys in which settings differ, without their values, which may be secrets."""
-    return list(_differences(msgspec.to_builtins(now), msgspec.to_builtins(wanted), ""))
-
-
-def _differences(now: dict[str, Any], wanted: dict[str, Any], before: str) -> Iterator[str]:
-    for name in {**now, **wanted}:
-        one, other = now.get(name), wanted.get(name)
-        if isinstance(one, dict) and isinstance(other, dict):
-            yield from _differences(one, other, f"{before}{name}.")
-        elif one != other:
-            yield f"{before}{name}"
+    found = changed_settings("", msgspec.to_builtins(now), msgspec.to_builtins(wanted))
+    return [key for key, _, _ in found]

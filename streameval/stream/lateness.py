@@ -1,18 +1,23 @@
-"""Share of the recent records that came too late to be counted."""
+"""Share of the recent records that are too late to be counted, and the log of it."""
 
 from __future__ import annotations
 
-__all__ = ["MOST_LATE", "LateShare"]
+import logging
+from collections.abc import Mapping
+
+__all__ = ["MOST_LATE", "LateLog", "LateShare"]
+
+log = logging.getLogger(__name__)
 
 MOST_LATE = 0.5
-"""A larger share of late records is a fault of a clock or a source, and not of the records."""
+"""A larger share of late records is a fault of a clock or a source, not of the records."""
 
 _RECENT = 1000
 _FEWEST = 20
 
 
 class LateShare:
-    """Exponentially forgetting counts: what is older than some 1,000 records weighs half.
+    """Exponentially decaying counts: those older than some 1,000 records have half the weight.
 
     >>> late = LateShare()
     >>> late.add(100, 80)
@@ -43,3 +48,27 @@ class LateShare:
     def is_most(self) -> bool:
         """Whether more than half of the recent records are late."""
         return self.value > MOST_LATE
+
+
+class LateLog:
+    """Logs each place where most records begin, or cease, to be late, once for each change."""
+
+    __slots__ = ("_is_late",)
+
+    def __init__(self) -> None:
+        self._is_late: set[str] = set()
+
+    def log(self, shares: Mapping[str, LateShare]) -> None:
+        """Compare the shares by place with those of the last call."""
+        for place, share in shares.items():
+            if share.is_most and place not in self._is_late:
+                self._is_late.add(place)
+                log.warning(
+                    "%s: %.0f %% of the recent records are too late to be counted: a clock was "
+                    "ahead, or a source is far behind; see streameval store watermark",
+                    place,
+                    100 * share.value,
+                )
+            elif place in self._is_late and not share.is_most:
+                self._is_late.remove(place)
+                log.info("%s: most records are in time again", place)

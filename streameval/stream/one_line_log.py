@@ -1,4 +1,4 @@
-"""Log records of one line each, whatever texts the stream brings."""
+"""Log records of one line each, whatever texts they quote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["OneLineFormatter", "RepeatFilter", "log_to_stderr"]
 
 
 class OneLineFormatter(logging.Formatter):
-    """Time, level, message; what is not printable is escaped, so no record looks like two.
+    """Time, level, message; unprintable characters are escaped, so no record looks like two.
 
     >>> record = logging.LogRecord("run", logging.INFO, "", 0, "slice %s", ("a\\nb",), None)
     >>> OneLineFormatter("%(levelname)s %(message)s").format(record)
@@ -22,7 +22,7 @@ class OneLineFormatter(logging.Formatter):
     """
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """When it was logged, in UTC."""
+        """The time in UTC."""
         return iso_time(int(record.created * 1_000) * 1_000)
 
     def format(self, record: logging.LogRecord) -> str:
@@ -39,10 +39,9 @@ class OneLineFormatter(logging.Formatter):
 class RepeatFilter(logging.Filter):
     """Passes a bounded number of records of each log statement in a period.
 
-    A statement is its place in the source, so that texts of the stream do not tell its
-    records apart. The number of records left out is appended to the next record of the
-    statement that passes, and to none if there is no further one; :meth:`left_out` tells
-    the rest.
+    A statement is a line of the source, whatever texts its records quote. The number of
+    records left out is appended to the next record of the statement that passes;
+    :meth:`left_out` returns the number of those that no later record reports.
 
     Args:
         most: Records of a statement in a period.
@@ -80,14 +79,14 @@ class RepeatFilter(logging.Filter):
         return True
 
     def left_out(self) -> int:
-        """Records left out that no later record has told of."""
+        """Records left out that no later record has reported."""
         with self._lock:
             return sum(left_out for _, _, left_out in self._counts.values())
 
 
 @contextmanager
 def log_to_stderr(level: int = logging.INFO) -> Iterator[None]:
-    """Send what a run logs, and warnings of libraries, to the standard error, inside the block."""
+    """Write the log of a run, and warnings of libraries, to standard error, inside the block."""
     repeats = RepeatFilter()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s %(message)s"))

@@ -1,4 +1,4 @@
-"""Files and directories that only their owner may read: what a run keeps are its users' records."""
+"""Files and directories that only their owner may read: a run keeps records of its users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def private_file(path: str | os.PathLike[str]) -> None:
-    """Make sure that a file is there, with mode 0600 whatever the umask is.
+    """Make sure that a file exists, with mode 0600 whatever the umask is.
 
     An existing file keeps its content. It is not opened: closing a descriptor of SQLite's
     file would end the locks that this process has on it.
@@ -34,7 +34,7 @@ def private_file(path: str | os.PathLike[str]) -> None:
 
 
 def private_directory(path: Path) -> None:
-    """Make sure that a directory is there, with mode 0700 whatever the umask is.
+    """Make sure that a directory exists, with mode 0700 whatever the umask is.
 
     Raises:
         OSError: It can neither be found nor created.
@@ -50,10 +50,9 @@ def private_directory(path: Path) -> None:
 
 
 def tighten(path: str | os.PathLike[str]) -> None:
-    """Take the rights of group and others from a file or directory, and log that.
+    """Remove the rights of group and others from a file or directory, and log that.
 
-    A file that belongs to another user keeps them, and the log says so. A missing file is
-    left missing.
+    A file of another user keeps them, which is logged as well. A missing file is ignored.
     """
     with suppress(FileNotFoundError):
         mode = stat.S_IMODE(os.stat(path).st_mode)

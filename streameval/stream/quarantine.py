@@ -1,4 +1,4 @@
-"""Records that could not be counted, kept in the store until somebody looks at them."""
+"""Records that could not be counted, kept in the store for inspection and replay."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["Quarantine", "listed", "mark_for_replay", "reasons"]
 _RECENT = 100
 _DETAIL_CHARACTERS = 500
 _REASONS = 200
-"""Most reasons that are told apart; the decoder has a few dozen."""
+"""Most reasons that are counted separately; the decoder has a few dozen."""
 
 _COLUMNS = "id, at, partition, kind, place, time, reason, detail, cut, replay, raw"
 
 
 class Quarantine:
-    """Notes bad records and writes them with the next checkpoint.
+    """Collects bad records and writes them with the next checkpoint.
 
     The newest ``keep`` of them are kept, each cut to ``max_bytes``; all are
-    counted by reason, for ever.
+    counted by reason.
 
     Args:
         connection: Of the store.
-        settings: How much is kept.
+        settings: Limits of what is kept.
         now: The time in microseconds since 1970.
     """
 
@@ -50,18 +50,21 @@ class Quarantine:
 
     @property
     def pending(self) -> bool:
-        """Whether something is to be written."""
+        """Whether there is anything to write."""
         return bool(self._pending or self._changed or self._replayed)
 
     def note(
         self, partition: str, kind: str, event: BadEvent, time: int | None, *, cut: bool = False
     ) -> None:
-        """Keep one more.
+        """Add a record.
 
         Args:
-            time: Microseconds since 1970 when it was written, where the
-                record itself does not tell and the broker or inbox does.
-            cut: The source had to cut it already.
+            partition: Of the record.
+            kind: Of the record, as :class:`Batch` has it.
+            event: The record and its error.
+            time: Microseconds since 1970 when it was written, by the clock of the
+                broker or inbox; None if unknown.
+            cut: Whether the source has cut it.
         """
         reason = event.reason[:100] or "record"
         if reason not in self.reasons and len(self.reasons) >= _REASONS:
@@ -87,12 +90,12 @@ class Quarantine:
             del self._pending[: -self.settings.keep or None]
 
     def note_batch(self, batch: Batch, bad: Sequence[BadEvent]) -> None:
-        """Keep the bad records of a batch: the source's own, and those of its decoding."""
+        """Add the bad records of a batch: those of the source and those of decoding."""
         if not bad:
             return
         times = batch.times
         at = {} if times is None else dict(zip(batch.places, times, strict=True))
-        # What a source gives up on it has not read to its end.
+        # A source does not read a record that it refuses to its end.
         cut = {id(event) for event in batch.bad}
         for event in bad:
             at_place = at.get(event.place)
@@ -100,7 +103,7 @@ class Quarantine:
             self.note(batch.partition, batch.kind, event, time, cut=id(event) in cut)
 
     def to_replay(self, most: int = 1000) -> Iterator[Batch]:
-        """The records that are marked; each leaves the quarantine with the next :meth:`write`."""
+        """The marked records; the next :meth:`write` deletes them from the quarantine."""
         query = f"SELECT {_COLUMNS} FROM quarantine WHERE replay AND id > ? ORDER BY id LIMIT ?"
         last = 0
         while rows := self._connection.execute(query, (last, most)).fetchall():
@@ -120,7 +123,7 @@ class Quarantine:
                 )
 
     def write(self) -> int:
-        """Write what was noted, inside a transaction; how many records were replayed."""
+        """Write the changes, inside a transaction; returns the number of replayed records."""
         execute = self._connection.execute
         self._connection.executemany(
             "DELETE FROM quarantine WHERE id = ?", [(number,) for number in self._replayed]
@@ -165,14 +168,14 @@ class Quarantine:
 
 
 def reasons(connection: sqlite3.Connection) -> dict[str, int]:
-    """How many records were ever refused, by reason, in the order in which these came up."""
+    """The number of refused records by reason, in the order of their first record."""
     return dict(connection.execute("SELECT reason, total FROM quarantine_reasons ORDER BY rowid"))
 
 
 def listed(
     connection: sqlite3.Connection, *, reason: str | None = None, most: int = _RECENT
 ) -> list[dict[str, Any]]:
-    """The newest records that are kept, the newest first, as plain data."""
+    """The newest kept records, the newest first, as plain data."""
     query = (
         f"SELECT {_COLUMNS} FROM quarantine WHERE (?1 IS NULL OR reason = ?1) "
         "ORDER BY id DESC LIMIT ?2"
@@ -195,7 +198,7 @@ def listed(
 
 
 def mark_for_replay(connection: sqlite3.Connection, reason: str | None) -> tuple[int, int]:
-    """Mark records for the next run to read first; how many, and how many cut ones cannot be."""
+    """Mark records to be read first by the next run; returns how many, and how many are cut."""
     marked = connection.execute(
         "UPDATE quarantine SET replay = 1 WHERE NOT cut AND (?1 IS NULL OR reason = ?1)", (reason,)
     ).rowcount

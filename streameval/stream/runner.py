@@ -2,94 +2,69 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import cast
 
+import msgspec
 import numpy as np
 
 from streameval.errors import SourceError
 from streameval.event_time import duration, iso_time, wall_time
 from streameval.stream.alarms import Alarms
 from streameval.stream.batch import Batch, Decoded, Position, Source
+from streameval.stream.begins import read_begins
+from streameval.stream.checkpoint_policy import CheckpointPolicy
 from streameval.stream.config.evaluators import kept_metrics, open_evaluators
 from streameval.stream.config.settings import RunSettings
 from streameval.stream.counting import Counting
-from streameval.stream.evolution import read_begins
 from streameval.stream.join.label_join import LabelJoin
-from streameval.stream.partition_rows import PartitionRows
-from streameval.stream.progress import Progress
-from streameval.stream.published import Publisher
+from streameval.stream.lateness import LateLog
+from streameval.stream.positions import Positions
 from streameval.stream.quarantine import Quarantine
-from streameval.stream.snapshot import Snapshots
+from streameval.stream.records.decoder import RecordDecoder
+from streameval.stream.records.labels import LabelKind
+from streameval.stream.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
 from streameval.stream.state_rows import StateRows, read_rows
 from streameval.stream.store import Store
 from streameval.stream.webhook import Webhook
 
-__all__ = ["Decoder", "Runner"]
-
-log = logging.getLogger(__name__)
+__all__ = ["Runner"]
 
 _READ_MOST = 20_000
 _WAIT_SECONDS = 0.1
 """Longest that the loop waits for records: as long as a stop may have to wait."""
 
-_COSTS = 4
-"""The time between two checkpoints is at least so many times what the last one took."""
-
-_EARLY_COSTS = 10
-"""And so many times that, where the number of records asks for one and not yet the time."""
-
-_EVENTS_AT_MOST = 8
-"""But a checkpoint comes at the latest after so many times the settings' number of records,
-which are in memory until then."""
-
-_QUIET_SECONDS = 10.0
-"""While nothing is read, a join is written at most so often: what waits expires by the clock
-as well."""
-
-
 _LABEL_KIND = "run.label_kind"
-
-
-class Decoder(Protocol):
-    """Turns bytes into columns."""
-
-    label_kind: Any
-    """What labels are, as far as the records have told: it decides what later ones may be."""
-
-    def decode(self, batch: Batch) -> Decoded:
-        """The batch's records by kind, and the bad ones."""
 
 
 class Runner:
     """One run over one store.
 
-    Recovers what the store holds, then reads from there. One thread calls it;
-    what it publishes may be read by any number of others.
+    Restores the state of the store, then reads on from its positions. One thread calls it;
+    any number of threads may read what it publishes.
 
     Args:
         settings: The run's.
         store: Open for writing.
         decoder: For the records.
-        publisher: Gets a snapshot after each checkpoint; None where nobody looks at one.
-        join: Where predictions and labels meet, loaded from the store; None
+        publisher: Receives a snapshot after each checkpoint; None: none are made.
+        join: Joins predictions and labels, loaded from the store; None
             where records are complete.
-        webhook: Where alerts are posted to.
+        webhook: Receives alerts.
         now: Microseconds since 1970.
-        clock: Seconds, only ever forward.
+        clock: Seconds; it never goes backwards.
 
     Raises:
-        ConfigError: A window or metric that cannot be.
-        StoreError: The store is damaged, or of another set-up.
+        ConfigError: A window or metric is invalid.
+        StoreError: The store is damaged, or of other settings.
     """
 
     def __init__(
         self,
         settings: RunSettings,
         store: Store,
-        decoder: Decoder,
+        decoder: RecordDecoder,
         publisher: Publisher | None,
         *,
         join: LabelJoin | None = None,
@@ -104,7 +79,8 @@ class Runner:
         self._join = join
         self._now = now
         self._clock = clock
-        self._every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
+        every, events = _checkpoint_settings(settings)
+        self._policy = CheckpointPolicy(every, events, clock())
         self._wait = 0 if settings.join is None else duration(settings.join.wait, "join.wait")
         with store.reading() as connection:
             self._begins = read_begins(connection)
@@ -116,25 +92,20 @@ class Runner:
             )
             self._counting.recover(read_rows(connection))
             self._rows = StateRows(connection)
-            self._progress = Progress(connection)
+            self._positions = Positions(connection)
             self._quarantine = Quarantine(connection, settings.quarantine, now)
             self._alarms = Alarms(settings, connection, webhook, now)
         counters = store.counters()
-        self._label_kind = decoder.label_kind = store.meta().get(_LABEL_KIND)
+        kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
+        self._label_kind = decoder.label_kind = kind
         self._sequence = counters.get("checkpoints", 0)
         self._events = counters.get("events", 0)
         self._replayed = counters.get("replayed", 0)
-        self._snapshots = Snapshots(settings, self._counting.evaluators, self._begins, clock)
+        self._snapshots = SnapshotBuilder(settings, self._counting.evaluators, self._begins, clock)
         self._published = 0
         self._checkpoint_at = now()
-        self._checkpoint_seconds = 0.0
-        self._begun = clock()
-        self._written_at = self._begun
-        """The end of the last checkpoint that wrote; :attr:`_begun` counts the others too."""
-        self._read = 0
-        self._opened = False
         self._table = PartitionRows()
-        self._is_late: dict[str, bool] = {}
+        self._late = LateLog()
         self._stopping = False
         self._rereading = False
         self.reread: Callable[[], None] = lambda: None
@@ -143,8 +114,8 @@ class Runner:
 
     @property
     def positions(self) -> dict[str, Position]:
-        """Where each partition is to be read on."""
-        return self._progress.positions
+        """The position next to read of each partition."""
+        return self._positions.next_to_read
 
     @property
     def events(self) -> int:
@@ -156,16 +127,16 @@ class Runner:
         self._stopping = True
 
     def ask_to_reread(self) -> None:
-        """Have :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
+        """Make :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
         self._rereading = True
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
-        """Go on under other settings of those that may change while it runs; by its own thread.
+        """Replace the settings that may change during a run; called by the run's own thread.
 
         Args:
-            settings: Those of the run but for alerts, checkpoints, quarantine and the metrics
+            settings: Those of the run except alerts, checkpoints, quarantine and the metrics
                 that are shown.
-            webhook: Where alerts are posted to from now on.
+            webhook: Receives alerts from now on.
 
         Raises:
             MetricError: A metric whose states are not kept; nothing has changed.
@@ -173,10 +144,12 @@ class Runner:
         for evaluator in self._counting.evaluators.values():
             evaluator.show(kept_metrics(settings))
         self._settings = settings
-        self._every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
+        self._policy.every, self._policy.events = _checkpoint_settings(settings)
         self._quarantine.settings = settings.quarantine
         self._alarms.configure(settings, webhook)
-        self._snapshots = Snapshots(settings, self._counting.evaluators, self._begins, self._clock)
+        self._snapshots = SnapshotBuilder(
+            settings, self._counting.evaluators, self._begins, self._clock
+        )
         self._publish(force=True)
 
     def run(self, sources: Sequence[Source], *, until_end: bool = False) -> None:
@@ -187,7 +160,7 @@ class Runner:
             until_end: End as well when nothing is left to read for now.
 
         Raises:
-            SourceError: A source cannot go on; what was read before is counted.
+            SourceError: A source cannot continue; records read before are counted.
             StoreError: The store cannot be written; the last checkpoint holds.
         """
         self._sources = sources
@@ -210,7 +183,7 @@ class Runner:
                 self._rereading = False
                 self.reread()
             got = self._read_some()
-            if self._is_due():
+            if self._due_in() <= 0.0:
                 self._checkpoint()
                 self._publish()
             if not got and self._is_finished(until_end):
@@ -221,14 +194,14 @@ class Runner:
             self._take(batch)
 
     def _read_some(self) -> bool:
-        """Whether there was anything to read."""
+        """Whether there were records to read."""
         sources = self._sources
         if len(sources) == 1:
             return self._read_from(sources[0], self._patience())
         got = [self._read_from(source, 0.0) for source in sources]
         if any(got):
             return True
-        # With several sources the wait is shared out among them.
+        # The wait is divided among several sources.
         share = self._patience() / len(sources)
         got = [self._read_from(source, share) for source in sources]
         return any(got)
@@ -238,49 +211,38 @@ class Runner:
         for batch in batches:
             newest = self._take(batch)
             records = len(batch.messages) + len(batch.bad)
-            if not records and batch.partition not in self._progress.partitions:
-                # Where a source begins is stored at once: what is rotated away before the next
-                # checkpoint is found again.
-                self._opened = True
-            self._progress.advance(batch.partition, batch.next, records, newest)
+            if not records and batch.partition not in self._positions.partitions:
+                # The first position of a partition is stored at once, so that a file that is
+                # rotated before the next checkpoint is found again.
+                self._policy.hurry()
+            self._positions.advance(batch.partition, batch.next, records, newest)
         return bool(batches)
 
     def _patience(self) -> float:
         return min(_WAIT_SECONDS, self._due_in())
 
+    def _due_in(self) -> float:
+        """Seconds until the next checkpoint is due."""
+        return self._policy.due_in(self._clock(), self._has_changed)
+
     def _take(self, batch: Batch) -> int | None:
-        """Decode and collect; the newest event time."""
+        """Decode and collect a batch; returns its newest event time."""
         decoded = self._decoder.decode(batch)
         self._quarantine.note_batch(batch, decoded.bad)
-        self._read += len(batch.messages) + len(batch.bad)
+        self._policy.count(len(batch.messages) + len(batch.bad))
         if self._join is not None:
             self._join.add(decoded)
         elif decoded.complete is not None:
             self._counting.add(batch.partition, decoded.complete, batch)
         return _newest(decoded)
 
-    def _is_due(self) -> bool:
-        return self._due_in() <= 0.0
-
-    def _due_in(self) -> float:
-        """Seconds until the next checkpoint is due."""
-        events, now = self._settings.checkpoint.events, self._clock()
-        if self._opened or self._read >= _EVENTS_AT_MOST * events:
-            return 0.0
-        written = now - self._written_at
-        due = self._every - (now - self._begun)
-        # Positions and alerts are looked at only where they decide.
-        if self._read or (due <= 0 and self._has_changed):
-            due = max(due, _COSTS * self._checkpoint_seconds - written)
-        if self._read >= events:
-            due = min(due, _EARLY_COSTS * self._checkpoint_seconds - written)
-        return max(0.0, due)
-
-    @property
     def _has_changed(self) -> bool:
-        """Whether there is anything that the store does not have."""
+        """Whether there is anything to write to the store."""
         return bool(
-            self._read or self._quarantine.pending or self._progress.changed or self._alarms.changed
+            self._policy.records
+            or self._quarantine.pending
+            or self._positions.changed
+            or self._alarms.changed
         )
 
     def _is_finished(self, until_end: bool) -> bool:
@@ -293,16 +255,14 @@ class Runner:
 
     def _checkpoint(self) -> None:
         begun = self._clock()
-        rest = max(_QUIET_SECONDS, _COSTS * self._checkpoint_seconds)
-        resting = self._join is None or begun - self._written_at < rest
-        if resting and not self._has_changed:
-            # Everything that was read is in the store already.
-            self._begun = begun
+        if (self._join is None or self._policy.is_quiet(begun)) and not self._has_changed():
+            # All that was read is in the store already.
+            self._policy.skipped(begun)
             self._checkpoint_at = self._now()
             return
         number = self._sequence + 1
         if self._join is not None:
-            # What has not been read at all may be old: nothing expires before.
+            # Partitions that were not read at all may hold old records: nothing expires before.
             self._join.expect(
                 status.partition for source in self._sources for status in source.status()
             )
@@ -311,7 +271,7 @@ class Runner:
             if self._join is not None:
                 self._join.write(connection)
             self._alarms.write(connection)
-            changed = self._progress.write()
+            changed = self._positions.write()
             replayed = self._quarantine.write()
             self._events += counted
             self._replayed += replayed
@@ -321,35 +281,20 @@ class Runner:
             if self._decoder.label_kind != self._label_kind:
                 self._label_kind = self._decoder.label_kind
                 self._store.set_meta(_LABEL_KIND, str(self._label_kind))
-            self._rows.compact(lambda: self._clock() - begun > self._every / 4)
+            self._rows.compact(lambda: self._clock() - begun > self._policy.every / 4)
         self._sequence = number
         for source in self._sources:
             source.checkpointed(changed)
-        end = self._clock()
         self._checkpoint_at = self._now()
-        self._checkpoint_seconds = end - begun
-        self._begun = self._written_at = end
-        self._read = 0
-        self._opened = False
+        self._policy.wrote(begun, self._clock())
         self._snapshots.changed()
         self._log_late()
 
     def _log_late(self) -> None:
-        """Log where most records have begun, or ceased, to be too late."""
         shares = {f"window {name}": share for name, share in self._counting.late.items()}
         if self._join is not None:
             shares["the join"] = self._join.late
-        for where, share in shares.items():
-            if share.is_most and not self._is_late.get(where):
-                log.warning(
-                    "%s: %.0f %% of the recent records are too late to be counted: a clock was "
-                    "ahead, or a source is far behind; see streameval store watermark",
-                    where,
-                    100 * share.value,
-                )
-            elif self._is_late.get(where) and not share.is_most:
-                log.info("%s: most records are in time again", where)
-            self._is_late[where] = share.is_most
+        self._late.log(shares)
 
     def _count(self, number: int) -> int:
         if self._join is not None:
@@ -368,42 +313,38 @@ class Runner:
             return
         self._published += 1
         coverage = None if self._join is None else self._join.coverage()
-        settled = self._progress.newest if self._join is None else self._join.watermark
+        settled = self._positions.newest if self._join is None else self._join.watermark
         if settled is not None:
             settled -= self._wait
-        waiting = bool(coverage and coverage["waiting"])
-        statuses = [status for source in self._sources for status in source.status()]
         with self._store.reading():
             quarantine = self._quarantine.published()
-        now = self._now()
-        data = {
-            "sequence": self._published,
-            "at": iso_time(now),
-            **self._snapshots.build(
-                now=now,
-                waiting=waiting,
-                settled=settled,
-                late=self._counting.late,
-                force=force,
+        snapshot = self._snapshots.build(
+            sequence=self._published,
+            now=self._now(),
+            settled=settled,
+            late=self._counting.late,
+            join=coverage,
+            partitions=self._table.rows(self._positions, self._sources),
+            quarantine=quarantine,
+            checkpoint=Checkpoint(
+                self._sequence,
+                iso_time(self._checkpoint_at),
+                self._events,
+                self._policy.seconds,
             ),
-            "join": coverage,
-            "partitions": self._table.rows(self._progress, statuses),
-            "quarantine": quarantine,
-            "checkpoint": {
-                "sequence": self._sequence,
-                "at": iso_time(self._checkpoint_at),
-                "events": self._events,
-                "seconds": self._checkpoint_seconds,
-            },
-        }
-        data["alerts"] = self._alarms.judge(data)
-        self._publisher.publish(data)
+            force=force,
+        )
+        alerts = self._alarms.judge(snapshot)
+        self._publisher.publish(msgspec.structs.replace(snapshot, alerts=alerts))
+
+
+def _checkpoint_settings(settings: RunSettings) -> tuple[float, int]:
+    """Seconds between two checkpoints, and the number of records that makes one due earlier."""
+    every = duration(settings.checkpoint.every, "checkpoint.every") / 1_000_000
+    return every, settings.checkpoint.events
 
 
 def _newest(decoded: Decoded) -> int | None:
-    newest = None
-    for records in (decoded.predictions, decoded.labels, decoded.complete):
-        if records is not None and records.rows and "time" in records.columns:
-            latest = int(np.max(records.columns["time"]))  # type: ignore[arg-type]
-            newest = latest if newest is None else max(newest, latest)
-    return newest
+    parts = [part.columns for part in decoded.parts() if "time" in part.columns]
+    times = [np.asarray(columns["time"]) for columns in parts]
+    return max((int(column.max()) for column in times), default=None)

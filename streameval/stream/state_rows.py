@@ -1,10 +1,10 @@
 """The rows of states in a store: one for each checkpoint, partition and window.
 
-A partition's state is the merge of its rows, less the events that were taken
-back. The newest rows of one partition and window are merged into one; a row that
-outweighs all that came after it is left as it is. So a merge costs what has changed
-and not what is there, each byte is rewritten a logarithmic number of times, and a
-restart reads a few times the state itself at most.
+A partition's state is the merge of its rows, less the reverted events. The newest
+rows of one partition and window are merged into one; a row that is larger than all
+later ones together is not rewritten. So the cost of a merge follows the changes and not
+the size of the state, each byte is rewritten a logarithmic number of times, and a
+restart reads at most a few times the size of the state.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import msgspec
 
 from streameval.errors import InputError, StateError, StoreError
 from streameval.evaluator import Evaluator, from_bytes
+from streameval.files.event_columns import arguments
 from streameval.stream.checksums import soundness
-from streameval.stream.event_columns import arguments
 
 __all__ = ["PART", "Event", "StateRow", "StateRows", "merged_windows", "read_rows", "take_back"]
 
 Event = Mapping[str, Any]
 
 PART = "part"
-"""In an event that is taken back: what it was counted in, where that is not all there is."""
+"""The key, in a reverted event, of the part of the evaluator that it was counted in."""
 
 _FEW_BYTES = 128 * 1024
-"""Rows up to this size are merged with whatever came after them."""
+"""Rows up to this size are always merged with later ones."""
 
 _MANY_ROWS = 64
 
@@ -44,11 +44,11 @@ class StateRow(NamedTuple):
     kind: str
     evaluator: Evaluator
     reverted: list[Event]
-    """Events to take out of the merge of all rows."""
+    """Events to revert in the merge of all rows."""
 
 
 def take_back(evaluator: Evaluator, event: Event) -> bool:
-    """Undo an event where it is still there; False where its pane has been dropped."""
+    """Revert an event; False if its pane has been dropped."""
     part = event.get(PART)
     limits = (
         nullcontext()
@@ -85,7 +85,7 @@ def read_rows(
             evaluator = from_bytes(data)
             taken: list[Event] = msgspec.msgpack.decode(reverted, strict=False) if reverted else []
             if not isinstance(taken, list) or not all(isinstance(item, dict) for item in taken):
-                raise StateError("the events taken back are not a list of events")
+                raise StateError("the reverted events are not a list of events")
         except (StateError, msgspec.DecodeError) as error:
             raise StoreError(
                 f"the state {number} of partition {part!r}, window {name!r} is damaged: {error}; "
@@ -99,7 +99,7 @@ def merged_windows(
 ) -> dict[str, Evaluator]:
     """The evaluator of each window, of all partitions or of one; raises StoreError.
 
-    Windows come in the order of their names; those without events are missing.
+    Windows are in the order of their names; those without events are missing.
     """
     found: dict[str, Evaluator] = {}
     taken: list[tuple[str, Event]] = []
@@ -119,9 +119,9 @@ def merged_windows(
         try:
             take_back(found[window], event)
         except (TypeError, ValueError, KeyError) as error:
-            # Only in an older store: without a checksum of the row.
+            # Only in a store of version 1, whose rows have no checksums.
             raise StoreError(
-                f"an event to take back in window {window!r} is damaged: {error}; "
+                f"an event to revert in window {window!r} is damaged: {error}; "
                 "restore a backup, or begin a new store"
             ) from None
     return dict(sorted(found.items()))
@@ -135,12 +135,12 @@ class _Rows:
     sizes: list[int] = field(default_factory=list)
 
     def due(self) -> tuple[int, int] | None:
-        """The newest rows that are to be merged: where they begin, and their bytes.
+        """The newest rows that are to be merged: the index of the first, and their bytes.
 
-        A row that outweighs all that came after it (and twice the newest one) stays as it
-        is. So a byte is rewritten a logarithmic number of times, a merge costs what has
-        changed since the last one and not what is there in all, and the heaviest row is
-        rewritten when as much has come since. None while there are only a few small ones.
+        A row larger than all later ones (and than twice the newest one) is not rewritten.
+        So a byte is rewritten a logarithmic number of times, the cost of a merge follows
+        the changes since the last one, and the largest row is rewritten when as many bytes
+        were added since. None while there are only a few small ones.
         """
         start, total = len(self.sizes), 0
         alike = max(2 * self.sizes[-1], _FEW_BYTES) if self.sizes else 0
@@ -155,13 +155,13 @@ class _Rows:
             rows = len(self.sizes) - start
             if light >= _MANY_ROWS or (1 < rows == light and total > 2 * _FEW_BYTES):
                 return start, total
-            # Many light rows may lie before a heavy one; that alone is no reason to rewrite it.
+            # Many small rows before a large one are no reason to rewrite it.
             light -= 1
         return None
 
 
 class StateRows:
-    """Writes rows and merges them, within the transactions of its caller.
+    """Writes rows and merges them, inside the caller's transactions.
 
     Args:
         connection: Of the store.
@@ -185,7 +185,7 @@ class StateRows:
     def write(
         self, partition: str, window: str, number: int, delta: Evaluator, reverted: list[Event]
     ) -> None:
-        """Write what a checkpoint adds to a partition's window."""
+        """Write the delta of a checkpoint to a partition's window."""
         self._insert(partition, window, number, "delta", delta, reverted)
 
     def _insert(
@@ -217,16 +217,16 @@ class StateRows:
             assert found == list(zip(rows.numbers, rows.sizes, strict=True))
 
     def compact(self, enough: Callable[[], bool]) -> int:
-        """Merge the newest rows of partitions and windows where it is due, the heaviest first.
+        """Merge the newest rows of partitions and windows where it is due, the largest first.
 
         Args:
-            enough: Asked after each; True ends it, and the rest waits.
+            enough: Called after each merge; True postpones the rest.
 
         Returns:
-            How many were merged.
+            The number of merges.
 
         Cost:
-            That of the rows that are merged, which follows what has changed.
+            Proportional to the rows that are merged, which follow the changes.
         """
         due = [
             (found[1], place, found[0])
@@ -245,7 +245,7 @@ class StateRows:
         self._rows = {place: rows for place, rows in self._rows.items() if place[1] != window}
 
     def change(self, window: str, step: Callable[[Evaluator], Evaluator]) -> None:
-        """Replace the rows of a window, one for each partition, by what ``step`` makes of them."""
+        """Replace the rows of a window, one for each partition, by the result of ``step``."""
         for partition, name in list(self._rows):
             if name == window:
                 self._merge(partition, window, 0, step)
@@ -268,8 +268,8 @@ class StateRows:
             else:
                 merged.merge(row.evaluator)
         assert merged is not None
-        # After all merges: an event may be taken back in an earlier row than it was counted in.
-        # What is not found may be in a row that stays as it is; in none, its pane was dropped.
+        # After all merges: an event may be reverted in an earlier row than it was counted in.
+        # One that is not found may be in a row that is not merged, or in a dropped pane.
         left = [event for event in reverted if not take_back(merged, event)]
         merged = step(merged)
         self._connection.execute(

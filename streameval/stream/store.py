@@ -1,13 +1,14 @@
-"""The store: one SQLite file with all that a run must not lose.
+"""The store: one SQLite file with everything that a run must not lose.
 
 States, positions, waiting predictions and quarantine change together, in one
 transaction for each checkpoint. The file is in write-ahead mode with
 ``synchronous=FULL``: a commit returns when it is on the disk, so not even a
-power cut loses what a source has been told is done with.
+power cut loses records that a source no longer keeps.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -15,19 +16,29 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from streameval.errors import ConfigError, StoreError, shown
 from streameval.stream.checksums import check_rows, check_types, keep_checksums, note_unwatched
-from streameval.stream.lock import StoreLock
 from streameval.stream.private_files import private_file, tighten
+
+if TYPE_CHECKING:
+    from streameval.stream.config.settings import RunSettings
 
 __all__ = [
     "RESTORED",
     "SCHEMA_VERSION",
     "Store",
+    "StoreLock",
+    "changed_settings",
+    "decoded",
+    "commits_noted",
     "finish_restore",
+    "in_window_order",
     "inbox_of",
+    "keep_window_order",
     "open_store",
     "read_store",
     "refused_change",
@@ -38,12 +49,18 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 2
-"""1 had no checksums of rows; a store of it gets them when a run opens it."""
+"""Version 1 had no checksums of rows; a run that opens such a store adds them."""
 
 RESTORED = "store.db"
 """The store in a backup."""
 
-_APPLICATION_ID = 0x53455631  # "SEV1", which `file` and other tools can know it by
+_WINDOW_ORDER = "windows"
+"""The key in ``meta`` with the names of the windows in the order of the settings. What the counts
+depend on does not include it: windows may be reordered, and their counts stay."""
+
+_Found = TypeVar("_Found")
+
+_APPLICATION_ID = 0x53455631  # "SEV1", by which `file` and other tools recognise it
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -83,6 +100,89 @@ CREATE TABLE alerts (name TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
 """
 
 
+class StoreLock:
+    """The lock of a store, held until :meth:`close` or the end of the process.
+
+    It is a lock of the operating system on ``<store>.lock``, so a killed
+    process leaves none behind. The file stays, with the pid of its last holder:
+    deleting it would let two processes lock two files of one name.
+
+    It also holds the number of commits of the store, which is written after each of
+    them, so a store with fewer has lost some: SQLite treats a damaged end of its write-ahead
+    log like one that a crash left unfinished, and drops it without an error.
+
+    Args:
+        store: The store's path; links are followed, so that two names of one
+            store have one lock.
+
+    Raises:
+        StoreError: Another process holds it (its pid is named), or the file
+            cannot be written.
+    """
+
+    __slots__ = ("_descriptor", "commits")
+
+    def __init__(self, store: str) -> None:
+        path = os.path.realpath(store) + ".lock"
+        try:
+            private_file(path)
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise StoreError(
+                f"{store}: cannot be locked: {path}: {error.strerror}; "
+                "the store's directory must exist and be writable"
+            ) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder, _ = _content(descriptor)
+            os.close(descriptor)
+            whose = f"the process {holder}" if holder.isdecimal() else "another process"
+            raise StoreError(
+                f"{store}: is in use by {whose}; stop that one first, or give this one "
+                "a store of its own"
+            ) from None
+        self._descriptor: int | None = descriptor
+        _, self.commits = _content(descriptor)
+        self.note(self.commits)
+
+    def note(self, commits: int) -> None:
+        """Note how many commits the store has seen."""
+        self.commits = commits
+        if self._descriptor is not None:
+            # On a full disk the lock still holds, with its former content.
+            with suppress(OSError):
+                os.pwrite(self._descriptor, b"%-20d\n%-20d\n" % (os.getpid(), commits), 0)
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _content(descriptor: int) -> tuple[str, int]:
+    """The pid, and the number of commits; 0 in a file of an older release."""
+    holder, *rest = os.pread(descriptor, 64, 0).decode("ascii", "replace").split("\n")
+    commits = rest[0].strip() if rest else ""
+    return holder.strip(), int(commits) if commits.isdecimal() else 0
+
+
+def commits_noted(store: str) -> int:
+    """The number of commits that a store's lock file has noted; 0 where there is none.
+
+    Read it before the store: a commit between the two is then not reported as lost.
+    """
+    try:
+        descriptor = os.open(os.path.realpath(store) + ".lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        return _content(descriptor)[1]
+    finally:
+        os.close(descriptor)
+
+
 class Store:
     """An open store; :func:`open_store` and :func:`read_store` make one."""
 
@@ -95,7 +195,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of the block, or nothing of it, is in the store afterwards.
+        """Write all of the block, or nothing of it.
 
         Raises:
             StoreError: It could not be written; nothing of it was.
@@ -117,7 +217,7 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """One unchanging view of the store; raises StoreError where it cannot be read."""
+        """A consistent view of the store; raises StoreError where it cannot be read."""
         with worded(self.path, "cannot be read"):
             self.connection.execute("BEGIN")
             try:
@@ -140,19 +240,19 @@ class Store:
         )
 
     def set_meta(self, key: str, value: str) -> None:
-        """Note something about the store; inside a transaction."""
+        """Write a property of the store; inside a transaction."""
         self.connection.execute(
             "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (key, value),
         )
 
     def meta(self) -> dict[str, str]:
-        """What the store is about: its schema's version and the evaluated task."""
+        """The properties of the store: its schema's version, its settings and more."""
         with worded(self.path, "cannot be read"):
             return dict(self.connection.execute("SELECT key, value FROM meta"))
 
     def close(self) -> None:
-        """Let go of the file and its lock."""
+        """Close the file and release its lock."""
         with suppress(sqlite3.Error):
             self.connection.close()
         if self._lock is not None:
@@ -166,18 +266,18 @@ def open_store(
     evolve: Callable[[Store], None] | None = None,
     busy_seconds: float = 10.0,
 ) -> Store:
-    """Open a store for writing, or begin a new one where there is none.
+    """Open a store for writing, or begin a new one.
 
     Args:
         path: The file; its directory must exist.
-        fingerprint: Key of the configuration -> its value as text: what the
-            counts in the store rest on. Kept in a new store, compared with an
-            old one's. None: whatever it is.
+        fingerprint: Key of the configuration -> its value as text: the settings that the
+            counts in the store depend on. Written to a new store, compared with those
+            of an old one. None: any.
         evolve: Called with an old store, under its lock, before that comparison.
         busy_seconds: How long to wait for another program that writes to it.
 
     Raises:
-        StoreError: It is another process's, no store of streameval, of a
+        StoreError: It is in use by another process, not a store of streameval, of a
             newer release, damaged, or cannot be written.
         ConfigError: It was begun with another fingerprint.
     """
@@ -189,9 +289,12 @@ def open_store(
         finish_restore(path, lock)
         connection = _connect(path, busy_seconds, lock)
         try:
-            if evolve is not None and _holds_tables(connection, path):
-                evolve(Store(path, connection, lock))
-            _settle(connection, path, fingerprint)
+            if not _has_tables(connection, path):
+                _begin(connection, path, fingerprint)
+            else:
+                if evolve is not None:
+                    evolve(Store(path, connection, lock))
+                _compare(connection, path, fingerprint or {})
         except BaseException:
             connection.close()
             raise
@@ -232,14 +335,14 @@ def inbox_of(path: str) -> Path:
 
 
 def restoring(path: str) -> str:
-    """The directory of a verified copy that is about to take the place of a store."""
+    """The directory of a verified copy that is about to replace a store."""
     return os.path.realpath(path) + ".restoring"
 
 
 def finish_restore(path: str, lock: StoreLock) -> None:
-    """Put what is in :func:`restoring` in the place of a store and its inbox, if it is there.
+    """Replace a store and its inbox by the content of :func:`restoring`, if it exists.
 
-    Each step can be repeated: a crash between two of them is mended by the next call.
+    Each step can be repeated: after a crash between two of them the next call finishes it.
 
     Args:
         path: Of the store.
@@ -273,7 +376,7 @@ def finish_restore(path: str, lock: StoreLock) -> None:
 
 
 def sync(path: str | os.PathLike[str]) -> None:
-    """Bring a file or directory to the disk."""
+    """Flush a file or directory to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -290,7 +393,7 @@ def verify(connection: sqlite3.Connection, path: str, commits: int) -> bool:
         commits: How many its lock file has noted.
 
     Returns:
-        False where it is an older store, of whose rows only the types are verified.
+        False for a store of version 1, of whose rows only the types are verified.
 
     Raises:
         StoreError: It is damaged.
@@ -338,13 +441,13 @@ def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connect
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise StoreError(
-                    f"{path}: this file system cannot hold a store: SQLite's write-ahead "
-                    f"log is not to be had there (got {mode!r}); use a local disk"
+                    f"{path}: SQLite's write-ahead log (WAL) is not supported on this file "
+                    f"system (journal mode is {mode!r}); use a local disk"
                 )
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA journal_size_limit = 67108864")
-            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-                lock.note(0)  # what it says is of a store that was here before
+            if not _has_tables(connection, path):
+                lock.note(0)  # it has noted the commits of a store that was here before
             else:
                 connection.execute("BEGIN IMMEDIATE")
                 verify(connection, path, lock.commits)
@@ -362,8 +465,7 @@ def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connect
 
 def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool = False) -> None:
     (identity,) = connection.execute("PRAGMA application_id").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if not tables and may_be_new:
+    if may_be_new and not _has_tables(connection, path):
         return
     if identity != _APPLICATION_ID:
         raise StoreError(
@@ -371,7 +473,7 @@ def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool =
         )
     (text,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() or ("",)
     if not isinstance(text, str) or not text.isdecimal() or text == "0":
-        raise StoreError(f"{path}: is damaged: it does not tell its schema's version")
+        raise StoreError(f"{path}: is damaged: its schema's version is missing")
     if int(text) > SCHEMA_VERSION:
         raise StoreError(
             f"{path}: was written by a newer streameval (its schema is {text}, this release "
@@ -379,51 +481,80 @@ def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool =
         )
 
 
-def _holds_tables(connection: sqlite3.Connection, path: str) -> bool:
+def _has_tables(connection: sqlite3.Connection, path: str) -> bool:
     with worded(path, "cannot be read"):
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     return bool(tables)
 
 
-def _settle(
+def _begin(
     connection: sqlite3.Connection, path: str, fingerprint: Mapping[str, str] | None
 ) -> None:
+    """Make the tables of a new store."""
+    if fingerprint is None:
+        raise StoreError(f"{path}: holds nothing yet")
     with worded(path, "cannot be written"):
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if not tables:
-            if fingerprint is None:
-                raise StoreError(f"{path}: holds nothing yet")
-            begun = {"schema": str(SCHEMA_VERSION)}
-            begun.update({f"config.{key}": value for key, value in fingerprint.items()})
-            rows = "".join(f"INSERT INTO meta VALUES ({_q(k)}, {_q(v)});" for k, v in begun.items())
-            connection.executescript(
-                f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} {rows}"
-            )
-            keep_checksums(connection)
-            connection.execute("COMMIT")
-            return
-        if fingerprint is None:
-            return
+        meta = {"schema": str(SCHEMA_VERSION)}
+        meta.update({f"config.{key}": value for key, value in fingerprint.items()})
+        rows = "".join(f"INSERT INTO meta VALUES ({_q(k)}, {_q(v)});" for k, v in meta.items())
+        connection.executescript(
+            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} {rows}"
+        )
+        keep_checksums(connection)
+        connection.execute("COMMIT")
+
+
+def _compare(connection: sqlite3.Connection, path: str, fingerprint: Mapping[str, str]) -> None:
+    """Raise ConfigError where a store was begun with other settings."""
+    with worded(path, "cannot be read"):
         known = dict(connection.execute("SELECT key, value FROM meta"))
     for key, value in fingerprint.items():
         before = known.get(f"config.{key}")
-        if before != value:
-            raise refused_change(path, *_difference(key, _decoded(before), _decoded(value)))
+        for change in changed_settings(key, _decoded(before), _decoded(value)):
+            raise refused_change(path, *change)
+
+
+def keep_window_order(store: Store, settings: RunSettings) -> None:
+    """Write the order of the windows to a store, where it has another one.
+
+    Raises:
+        StoreError: The store cannot be read or written.
+    """
+    order = msgspec.json.encode([window.name for window in settings.window]).decode()
+    if store.meta().get(_WINDOW_ORDER) != order:
+        with store.transaction():
+            store.set_meta(_WINDOW_ORDER, order)
+
+
+def in_window_order(found: Mapping[str, _Found], store: Store) -> dict[str, _Found]:
+    """The values by window, in the order of the last run's settings.
+
+    Windows that this order does not contain follow by name.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    try:
+        order = msgspec.json.decode(store.meta().get(_WINDOW_ORDER, "[]"), type=list[str])
+    except msgspec.MsgspecError:
+        order = []
+    names = dict.fromkeys([*order, *sorted(found)])
+    return {name: found[name] for name in names if name in found}
 
 
 def refused_change(path: str, key: str, was: Any, got: Any, remedy: str = "") -> ConfigError:
-    """What is said of a setting that a store cannot go on under.
+    """The error about a changed setting on which the counts of a store depend.
 
     Args:
         path: Of the store.
         key: Of the setting.
-        was: What the store was begun with; None where it had none.
-        got: What is wanted now.
-        remedy: What may be done beside putting it back, with a comma behind it.
+        was: Its value when the store was begun; None where it had none.
+        got: Its value now.
+        remedy: An alternative to putting it back, followed by a comma.
     """
     return ConfigError(
         f"{key}{_DEFAULTS.get(key.rpartition('.')[2], '')}: {path} was begun with "
-        f"{_worded(key, was)}, and its counts rest on that; got {_worded(key, got)}; "
+        f"{_worded(key, was)}, and its counts depend on it; got {_worded(key, got)}; "
         f"put it back, {remedy}or begin a new store with --store"
     )
 
@@ -435,24 +566,41 @@ def _decoded(text: str | None) -> Any:
         return text
 
 
-def _difference(key: str, was: Any, got: Any) -> tuple[str, Any, Any]:
-    """The first place where two settings differ, and what stands there.
+def decoded(text: str | bytes, kind: Any, what: str) -> Any:
+    """A JSON value out of a store.
+
+    Args:
+        text: As it was read.
+        kind: The type that is expected.
+        what: The subject of the error, with its verb.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except ValueError as error:
+        raise StoreError(f"{what} damaged in the store: {error}; {_RESTORE}") from None
+
+
+def changed_settings(key: str, was: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Every place where two settings differ: its key, and both values; None for a missing one.
 
     >>> was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
-    >>> _difference("window", was, {"hour": {"kind": "panes", "lateness": 3_600_000_000}})
-    ('window.hour.lateness', 86400000000, 3600000000)
-    >>> _difference("window", {"all": {}}, {"all": {}, "day": {"length": 3}})
-    ('window.day', None, {'length': 3})
+    >>> got = {"hour": {"kind": "panes", "lateness": 3_600_000_000}, "day": {"length": 3}}
+    >>> list(changed_settings("window", was, got))
+    [('window.hour.lateness', 86400000000, 3600000000), ('window.day', None, {'length': 3})]
     """
     if isinstance(was, dict) and isinstance(got, dict):
-        for name in [*was, *(name for name in got if name not in was)]:
-            if was.get(name) != got.get(name):
-                return _difference(f"{key}.{name}", was.get(name), got.get(name))
-    return key, was, got
+        for name in {**was, **got}:
+            path = f"{key}.{name}" if key else name
+            yield from changed_settings(path, was.get(name), got.get(name))
+    elif was != got:
+        yield key, was, got
 
 
 _DEFAULTS = {
-    # What changes with them stands nowhere in the settings under its own name.
+    # Their values may come from other settings, which the error has to name.
     "lateness": " (join.wait unless it is set)",
     "retain": " (length and lateness unless it is set)",
 }
@@ -473,28 +621,28 @@ def _q(text: str) -> str:
 _RESTORE = "restore a backup, or begin a new store"
 
 _REMEDIES = {
-    sqlite3.SQLITE_FULL: "the disk is full: make room",
+    sqlite3.SQLITE_FULL: "the disk is full: free some space",
     sqlite3.SQLITE_BUSY: "another program is writing to it: let that one finish",
     sqlite3.SQLITE_LOCKED: "another program is writing to it: let that one finish",
     sqlite3.SQLITE_READONLY: "it is read-only: make it and its directory writable",
     sqlite3.SQLITE_CANTOPEN: "check that it may be read and written, and its directory too",
     sqlite3.SQLITE_CORRUPT: f"the file is damaged: {_RESTORE}",
     sqlite3.SQLITE_NOTADB: "the file is not a database, and was left alone: give another path",
-    sqlite3.SQLITE_IOERR: "the disk failed, or is full: see to it",
+    sqlite3.SQLITE_IOERR: "the disk failed, or is full: repair it or free some space",
 }
 
 
 @contextmanager
 def worded(path: str, what: str) -> Iterator[None]:
-    """SQLite's errors as StoreError, with what to do."""
+    """Raise SQLite's errors as StoreError, with a remedy."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
         if isinstance(error, UnicodeDecodeError):
-            # A message of SQLite's that quotes a damaged schema.
+            # A message of SQLite that quotes a damaged schema.
             code, text = sqlite3.SQLITE_CORRUPT, error.object.decode(errors="replace")
         else:
-            # The lower byte is the primary code, the rest tells where it came from.
+            # The lower byte is the primary code, the rest its origin.
             code, text = getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error)
         text = " ".join(text.split())
         remedy = _REMEDIES.get(code, "")

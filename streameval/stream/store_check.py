@@ -1,23 +1,24 @@
-"""Verifies a store and its inbox: all that a run opens, every row, and the balance of the books."""
+"""Verifies a store and its inbox: all that a run opens, every row, and the sums of the counts."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from streameval.errors import StoreError
 from streameval.evaluator import Evaluator
 from streameval.stream.alerts import AlertBook, restore_alerts
-from streameval.stream.join.join_report import read_join
-from streameval.stream.join.segment_store import SegmentStore
-from streameval.stream.lock import commits_noted
-from streameval.stream.progress import Progress
+from streameval.stream.checksums import has_table
+from streameval.stream.join.counts import read_join
+from streameval.stream.join.entry_store.entry_store import EntryStore
+from streameval.stream.positions import Positions, read_positions
 from streameval.stream.quarantine import listed, reasons
 from streameval.stream.sources.inbox import check_inbox
 from streameval.stream.state_rows import merged_windows
-from streameval.stream.store import Store, inbox_of, read_store, verify, worded
+from streameval.stream.store import Store, commits_noted, inbox_of, read_store, verify, worded
 
 __all__ = ["Checked", "check_store"]
 
@@ -26,7 +27,7 @@ _TRIES = 20
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a sound store holds."""
+    """The content of an undamaged store, in numbers."""
 
     events: int
     checkpoints: int
@@ -37,7 +38,7 @@ class Checked:
     """Of the join; None without one."""
     quarantined: int
     has_checksums: bool
-    """False for a store of an older release, of which less can be verified."""
+    """False for a store of version 1, of which less can be verified."""
 
 
 def check_store(path: str) -> Checked:
@@ -50,18 +51,14 @@ def check_store(path: str) -> Checked:
         StoreError: A run would refuse it, or a row or a post is damaged or missing.
 
     Cost:
-        Reads everything, and merges all states.
+        Reads all data and merges all states.
     """
     for tries in range(_TRIES, 0, -1):
-        # Before the store is read: a commit between the two is no loss then.
+        # Before the store is read: a commit between the two is then not reported as lost.
         commits = commits_noted(path)
-        store = read_store(path)
-        try:
-            with store.reading() as connection:
-                checked = _checked(store, connection, commits)
-                positions = Progress(connection).positions
-        finally:
-            store.close()
+        with closing(read_store(path)) as store, store.reading() as connection:
+            checked = _checked(store, connection, commits)
+            positions = Positions(connection).next_to_read
         try:
             check_inbox(inbox_of(path), positions)
         except (StoreError, FileNotFoundError) as error:
@@ -81,7 +78,7 @@ def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Chec
     has_checksums = verify(connection, store.path, commits)
     with worded(store.path, "cannot be read"):
         windows = merged_windows(connection)
-        progress = Progress(connection)
+        partitions = read_positions(connection)
         counters = store.counters()
         refused = reasons(connection)
         states, size = connection.execute(
@@ -91,12 +88,9 @@ def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Chec
         listed(connection, most=kept)
         restore_alerts(AlertBook([], ""), connection)
         entries = None
-        query = "SELECT count(*) FROM sqlite_master WHERE name = 'join_segments'"
-        if connection.execute(query).fetchone()[0]:
-            segments = SegmentStore(connection)
-            segments.check()
-            entries = len(segments)
-        read = sum(partition.records for partition in progress.partitions.values())
+        if has_table(connection, "join_segments"):
+            entries = EntryStore(connection).check()
+        read = sum(partition.records for partition in partitions.values())
         fault = _imbalance(
             read + counters.get("replayed", 0),
             counters.get("events", 0),
@@ -113,7 +107,7 @@ def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Chec
         checkpoints=counters.get("checkpoints", 0),
         states=states,
         state_bytes=size,
-        partitions=len(progress.partitions),
+        partitions=len(partitions),
         entries=entries,
         quarantined=kept,
         has_checksums=has_checksums,
@@ -121,11 +115,11 @@ def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Chec
 
 
 def _imbalance(read: int, events: int, refused: int, join: Mapping[str, Any] | None) -> str:
-    """What does not add up of records read, events and records refused; empty where all does.
+    """The first sum that is wrong of records read, events and records refused; or empty.
 
     Without a join each record is an event or was refused. With one, a complete record is a
-    prediction and a label; what an evaluator refuses of joined events is refused beside them;
-    and a store may have counted events before it had a join.
+    prediction and a label; joined events that an evaluator refuses are added to the refused
+    records; and a store may have counted events before it had a join.
     """
     if join is None:
         if read != events + refused:
@@ -133,7 +127,7 @@ def _imbalance(read: int, events: int, refused: int, join: Mapping[str, Any] | N
         return ""
     parts = ("joined", "duplicate_labels", "corrected", "too_late", "labels_waiting", "orphans")
     if join["labels"] != sum(join[part] for part in parts):
-        return f"{join['labels']:,} labels are not the sum of what became of them"
+        return f"{join['labels']:,} labels are not the sum of their outcomes"
     if join["joined"] > join["predictions"]:
         return f"{join['joined']:,} of {join['predictions']:,} predictions have labels"
     before = max(0, events - join["joined"] - join["corrected"])
@@ -144,7 +138,7 @@ def _imbalance(read: int, events: int, refused: int, join: Mapping[str, Any] | N
 
 
 def _too_many(windows: Mapping[str, Evaluator], events: int) -> str:
-    """A window that has seen more events than were counted; one begun later has seen fewer."""
+    """A window with more events than were counted (one that was begun later has fewer)."""
     for name, evaluator in windows.items():
         seen = sum(evaluator.arrivals.values())
         if seen > events:

@@ -1,4 +1,4 @@
-"""Alerts are posted to an address, by a thread of its own."""
+"""Posts the transitions of alerts to an address, in a thread."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ _LONGEST_DELAY = 60.0
 
 
 class Webhook:
-    """Posts transitions of alerts, one after another, and never keeps a caller waiting.
+    """Posts transitions of alerts, one after another, in a thread; callers never wait.
 
     A post that is not answered with 2xx is tried again after 1, 2, 4 … seconds;
     one that is answered with 4xx (but 408 and 429) or a redirect is given up, as
     trying again would not help. While 1,000 wait, further ones are dropped.
-    What was posted or given up is told by :meth:`settled`. Neither the token nor
+    :meth:`settled` returns what was posted or given up. Neither the token nor
     the address but for its host is ever logged.
 
     Args:
         settings: Where to.
         first_delay: Seconds before the first repetition.
-        resolve: What ``env:`` and ``file:`` stand for, by value and key.
+        resolve: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
 
     Raises:
-        ConfigError: A secret that is not there, or no address.
+        ConfigError: A secret does not exist, or the address is invalid.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Webhook:
         self._thread.start()
 
     def post(self, transition: Transition) -> bool:
-        """Have a transition posted; False where there is no room for it. Returns at once."""
+        """Queue a transition; False where the queue is full. Never blocks."""
         try:
             self._waiting.put_nowait(transition)
         except queue.Full:
@@ -100,7 +100,7 @@ class Webhook:
     def close(self, timeout: float = 5.0) -> None:
         """Post what waits, without further repetitions, for ``timeout`` seconds at most."""
         self._stop.set()
-        with contextlib.suppress(queue.Full):  # the thread looks at the event as well
+        with contextlib.suppress(queue.Full):  # the thread also checks the event
             self._waiting.put_nowait(None)
         self._thread.join(timeout)
 
@@ -133,7 +133,7 @@ class Webhook:
                 break
             delay = min(self._first_delay * 2**attempt, _LONGEST_DELAY)
             _LOG.log(
-                # Once for each alert is enough to be called by; what is given up is told as well.
+                # One warning an alert; what is given up is logged as well.
                 logging.INFO if attempt else logging.WARNING,
                 "alert %s not posted to %s, attempt %d of %d: %s; again in %g s",
                 *(transition.name, self._host, attempt + 1, self._tries, problem, delay),
@@ -160,7 +160,7 @@ class Webhook:
             error.close()
             again = error.code >= 500 or error.code in (408, 429)
             return f"answered with status {error.code}", again
-        # Their texts may hold the address or a header: only kinds are told.
+        # Their texts may hold the address or a header: only the kind of error is logged.
         except urllib.error.URLError as error:
             return f"cannot be reached: {_kind(error.reason)}", True
         except OSError as error:

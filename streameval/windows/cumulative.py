@@ -1,11 +1,11 @@
-"""Every event counts, for ever: the default window."""
+"""All events: the default window."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
@@ -22,21 +22,14 @@ class Cumulative:
     False
     """
 
-    @property
-    def needs_time(self) -> bool:
-        """Event times are not looked at."""
-        return False
-
-    @property
-    def keeps_order(self) -> bool:
-        """Events count in the order in which they come."""
-        return True
+    needs_time: ClassVar[bool] = False
+    keeps_order: ClassVar[bool] = True
 
     def check_weight(self, weight: object) -> None:
         """Any weight will do."""
 
     def timeline(self) -> None:
-        """None: event time does not matter."""
+        """None: event times are not used."""
 
     def open(self, plan: Plan, timeline: object = None) -> CumulativeWindow:
         """A new empty window."""
@@ -56,57 +49,58 @@ class Cumulative:
 class CumulativeWindow:
     """One tally that every event is counted in."""
 
-    __slots__ = ("steady",)
+    __slots__ = ("tally",)
 
+    plain = True
     compiled_way = None
     series = None
 
     def __init__(self, tally: Tally) -> None:
-        self.steady = tally
+        self.tally = tally
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` of this event would raise; nothing is counted."""
-        self.steady.check(*event)
+        self.tally.check(*event)
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one validated event, or raise InputError and change nothing."""
-        self.steady.update(*event)
+        self.tally.update(*event)
 
     def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
         """Count a validated batch, or raise InputError and change nothing."""
-        self.steady.update_many(batch)
+        self.tally.update_many(batch)
 
     def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch; the result counts it and cannot fail."""
-        self.steady.check_many(batch)
-        return functools.partial(self.steady.update_many, batch)
+        self.tally.check_many(batch)
+        return functools.partial(self.tally.update_many, batch)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
-        self.steady.revert(*event)
-        return functools.partial(self.steady.update, *event)
+        self.tally.revert(*event)
+        return functools.partial(self.tally.update, *event)
 
     def current(self) -> Tally:
         """The tally of all events; for reading only."""
-        return self.steady
+        return self.tally
 
     def check_merge(self, other: CumulativeWindow) -> None:
         """Any two can be merged."""
 
     def merge(self, other: CumulativeWindow) -> None:
         """Add another shard's events."""
-        self.steady.merge(other.steady)
+        self.tally.merge(other.tally)
 
     def retained(self) -> dict[str, Any]:
-        """No events as such, only what the tally sums up."""
+        """Nothing: no event is retained, only the tally."""
         return {}
 
     def to_state(self) -> dict[str, Any]:
         """The tally's plain data."""
-        return self.steady.to_state()
+        return self.tally.to_state()
 
     def _check(self) -> None:
-        self.steady._check()
+        self.tally._check()
 
 
 CUMULATIVE = WindowKind(

@@ -1,4 +1,4 @@
-"""A fading memory: an event weighs half as much for each half-life that has passed.
+"""Exponential decay: the weight of an event halves with each half-life that passes.
 
 Forward decay (Cormode et al. 2009): an event is weighted by when it happened,
 ``2 ** (t / half_life)``, never by how long ago that is, so nothing old is ever
@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from streameval.windows.window import EventFields, Undo, WindowKey, WindowKind
 __all__ = ["FADING", "Fading", "FadingWindow"]
 
 EPOCHS = 64
-"""Half-lives that are remembered."""
+"""Half-lives that are kept."""
 
 MAX_EVENT_WEIGHT = 2**20
 """Largest weight of one event, so that units times weight stay below 2**53."""
@@ -123,6 +123,7 @@ class Fading:
     half_life: str | timedelta | int
     span: int = field(init=False, repr=False)
     """The half-life in microseconds, or in events."""
+    keeps_order: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.half_life, int) and not isinstance(self.half_life, bool):
@@ -143,13 +144,8 @@ class Fading:
 
     @property
     def needs_time(self) -> bool:
-        """Whether every event must bring its event time."""
+        """Whether every event requires an event time."""
         return not isinstance(self.half_life, int)
-
-    @property
-    def keeps_order(self) -> bool:
-        """Only when events happened is known, and that to the half-life."""
-        return False
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
         """Raise InputError for a weight above 2**20."""
@@ -189,7 +185,8 @@ class FadingWindow:
 
     __slots__ = ("_current", "_forms", "_plan", "_spec", "_timeline", "buckets")
 
-    steady = None
+    tally = None
+    plain = False
     compiled_way = None
     series = None
 
@@ -225,7 +222,7 @@ class FadingWindow:
         """Count one event with the weight of its moment, or raise InputError and change nothing."""
         number, weighed = self._weighed(event, event_time)
         if number < self._timeline.oldest:
-            return  # it came in a batch, by whose end it has faded out
+            return  # faded out by the end of its batch
         try:
             self.buckets.update(number, weighed)
         except InputError as error:
@@ -253,7 +250,7 @@ class FadingWindow:
 
     def _add_parts(self, parts: list[tuple[int, Batch]]) -> None:
         for number, part in parts:
-            # A batch may span more than is kept: what is old by its end is left out.
+            # Epochs that the end of the batch has passed are dropped.
             if self._timeline.keeps(number):
                 self.buckets.live(number).update_many(part)
                 self._changed(number)
@@ -282,7 +279,7 @@ class FadingWindow:
             raise InputError(
                 "revert",
                 expected="an event of the last 64 half-lives",
-                got="one that never came or has faded out",
+                got="one that was not counted or has faded out",
             )
         self.buckets.live(number).revert(*weighed)
         self._changed(number)
@@ -351,7 +348,7 @@ class FadingWindow:
         return {"half_lives": len(self.buckets), "half_lives_at_most": EPOCHS}
 
     def to_state(self) -> dict[str, Any]:
-        """The remembered epochs in order."""
+        """The kept epochs, ascending."""
         self.buckets.prune()
         return self.buckets.to_state()
 

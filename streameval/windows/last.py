@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ class Last:
     """The last ``n`` events (of each slice).
 
     Every metric is exact after every event. Weights must be whole, because
-    an old event is taken out again, and only integers are taken out exactly.
+    the oldest event is evicted by subtraction, which is exact for integers only.
     Two such windows cannot be merged: shards have no common order.
 
     Args:
@@ -59,22 +59,14 @@ class Last:
     """
 
     n: int
+    needs_time: ClassVar[bool] = False
+    keeps_order: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not isinstance(self.n, int) or isinstance(self.n, bool) or not 1 <= self.n <= MAX_EVENTS:
             raise InputError(
                 "Last(n)", expected=f"a number of events from 1 to {MAX_EVENTS}", got=shown(self.n)
             )
-
-    @property
-    def needs_time(self) -> bool:
-        """Event times are not looked at."""
-        return False
-
-    @property
-    def keeps_order(self) -> bool:
-        """The events inside are known in their order."""
-        return True
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
         """Raise InputError for a weight that is not whole."""
@@ -86,7 +78,7 @@ class Last:
             raise _fraction(weight, None)
 
     def timeline(self) -> None:
-        """None: event time does not matter."""
+        """None: event times are not used."""
 
     def open(self, plan: Plan, timeline: object = None) -> LastWindow:
         """A new empty window."""
@@ -115,23 +107,21 @@ class LastWindow:
 
     __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "tally")
 
-    steady = None
+    plain = False
     series = None
-    tally: Tally
-    """What :meth:`current` gives; a single event of weight 1 changes it in place."""
 
     def __init__(self, n: int, plan: Plan) -> None:
         self._n = n
         self._plan = plan
         self._ordered = plan.ordered
-        # One and the same for ever, because an evaluator holds on to its short way in.
+        # One object for good: the evaluator holds its bound `count`.
         self._compiled = compiled_ring(n, plan)
         self._ring: Ring = deque() if self._compiled is None else self._compiled
         self.tally = Tally(self._plan)
         self._serve()
 
     def _serve(self) -> None:
-        """Have the compiled ring count into the tally of this moment, if it is in use."""
+        """Connect the compiled ring to the tally while the ring is in use."""
         if self._compiled is not None:
             self._compiled.serve(self.tally if self._ring is self._compiled else None)
 
@@ -199,7 +189,7 @@ class LastWindow:
             batch = batch.take(slice(len(batch) - n, None))
         leaving = len(self._ring) + len(batch) - n
         if 2 * leaving > n:
-            # Most of the window changes: counting it anew costs less than taking out.
+            # Most of the window changes: counting it anew costs less than eviction.
             return self._renewal(batch, leaving)
         self.tally.check_many(batch)
         return functools.partial(self._append, batch)
@@ -221,7 +211,7 @@ class LastWindow:
         weighted = batch.weight is not None or any(event[3] != 1 for event in kept)
 
         def renew() -> None:
-            self.tally = tally
+            self.tally.become(tally)
             self._ring = kept
             if self._compiled is not None:
                 self._compiled.drop(len(self._compiled))
@@ -248,7 +238,7 @@ class LastWindow:
             raise InputError(
                 "revert",
                 expected=f"an event among the last {self._n}",
-                got="one that never came or has left the window",
+                got="one that was not counted or has been evicted",
             )
         place = len(ring) - back
         del ring[place]
@@ -284,7 +274,7 @@ class LastWindow:
             self.add(event, None)
 
     def retained(self) -> dict[str, Any]:
-        """How many events are inside, and the most that are."""
+        """Number of events inside, and its maximum."""
         return {"events": len(self._ring), "events_at_most": self._n}
 
     def to_state(self) -> dict[str, Any]:
@@ -312,7 +302,7 @@ def _extend(ring: Ring, batch: Batch) -> None:
 def _fraction(weight: object, position: int | None) -> InputError:
     return InputError(
         "weight",
-        expected="a whole weight, because Last(n) takes old events out again",
+        expected="a whole weight, because Last(n) evicts old events by subtraction",
         got=shown(weight),
         position=position,
         remedy="use Panes(...) or Fading(...) for fractional weights",
@@ -320,16 +310,16 @@ def _fraction(weight: object, position: int | None) -> InputError:
 
 
 def compiled_ring(most: int, plan: Plan) -> NativeEventRing | None:
-    """A compiled ring for windows of such tallies; None where only a deque will do.
+    """A compiled ring for windows of such tallies; None where a deque is used.
 
-    That is where nothing was compiled, where there are more than two classes,
-    and where the order of the events is itself a state.
+    That is: nothing was compiled, there are more than two classes, or a state
+    depends on the order of events.
     """
     if plan.task != "binary" or plan.ordered or backend() != "native":
         return None
     try:
         compiled = importlib.import_module("streameval.native.event_ring")
-    except ImportError:  # each compiled module is left out by itself where it fails
+    except ImportError:  # this module was not compiled
         return None
     ring: NativeEventRing = compiled.NativeEventRing(most)
     return ring

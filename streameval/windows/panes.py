@@ -1,8 +1,8 @@
 """Event time: tumbling and sliding windows made of panes that merge.
 
 Time is cut into panes of equal length, counted from 1970-01-01 UTC. Each pane
-has a tally of its own; the window is the merge of the newest ones. What is old is
-dropped pane by pane: subtracted in integers, never in floats.
+has its own tally; the window is the merge of the newest ones. Old events are
+dropped by pane: subtracted in integers, never in floats.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from streameval.errors import InputError, StateError
 from streameval.event_time import LATEST, duration, duration_text, iso_time
@@ -39,14 +39,14 @@ class Panes:
     ``pane == length`` (the default) windows tumble, with a shorter pane they
     slide. The latest event time less ``lateness`` is the watermark: an event
     whose pane ended before it is dropped and counted in ``late_dropped``;
-    any other goes to its own pane, in whatever order it comes.
+    any other is counted in its own pane; the order of arrival has no effect.
 
     Args:
         length: A multiple of ``pane``, as ``"1h"`` or a timedelta.
-        pane: As ``"5m"``; ``length`` when left out.
+        pane: As ``"5m"``; ``length`` by default.
         lateness: How long a pane still takes events after its end.
         retain: For how long panes are kept for :meth:`~streameval.Evaluator.series`;
-            at least (and when left out) ``length + lateness``.
+            at least (and by default) ``length + lateness``.
 
     Cost:
         An event: that of its states, twice once the window has been read. The
@@ -67,6 +67,8 @@ class Panes:
     pane_us: int = field(init=False, repr=False)
     lateness_us: int = field(init=False, repr=False)
     retain_us: int = field(init=False, repr=False)
+    needs_time: ClassVar[bool] = True
+    keeps_order: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         length = duration(self.length, "Panes(length)")
@@ -80,14 +82,14 @@ class Panes:
             )
         retain = length + lateness
         if self.retain is not None:
-            asked = duration(self.retain, "Panes(retain)")
-            if asked < retain:
+            wanted = duration(self.retain, "Panes(retain)")
+            if wanted < retain:
                 raise InputError(
                     "Panes(retain)",
                     expected=f"at least length + lateness, {duration_text(retain)}",
-                    got=duration_text(asked),
+                    got=duration_text(wanted),
                 )
-            retain = asked
+            retain = wanted
         if retain // pane > MAX_PANES:
             raise InputError(
                 "Panes(pane)",
@@ -111,16 +113,6 @@ class Panes:
     def retained(self) -> int:
         """The most panes that are ever kept."""
         return -(-self.retain_us // self.pane_us) + 1
-
-    @property
-    def needs_time(self) -> bool:
-        """Every event must bring its event time."""
-        return True
-
-    @property
-    def keeps_order(self) -> bool:
-        """Inside a pane nobody knows which event came first."""
-        return False
 
     def check_weight(self, weight: object) -> None:
         """Any weight will do."""
@@ -166,7 +158,8 @@ class PanesWindow:
 
     __slots__ = ("_merged", "_merged_at", "_panes", "_plan", "_read_at", "_timeline", "buckets")
 
-    steady = None
+    tally = None
+    plain = False
     compiled_way = None
 
     def __init__(self, spec: Panes, plan: Plan, timeline: BucketTimeline) -> None:
@@ -193,7 +186,7 @@ class PanesWindow:
         timeline = self._timeline
         number = event_time // timeline.width
         if number < timeline.oldest:
-            return  # it came in a batch, by whose end its pane is dropped again
+            return  # dropped by the end of its batch
         if self._merged_at != timeline.newest:
             self._settle()
         merged = self._merged
@@ -216,14 +209,14 @@ class PanesWindow:
         for number, part in parts:
             self.buckets.at(number).check_many(part)
         if self._merged is not None and any(self._inside(number) for number, _ in parts):
-            # With those that are not inside, which would only matter in a merge next to full.
+            # Of all events, also those outside: stricter than needed near the limit only.
             self._merged.check_many(batch)
         return functools.partial(self._add_parts, parts)
 
     def _add_parts(self, parts: list[tuple[int, Batch]]) -> None:
         merged = self._merged
         for number, part in parts:
-            # A batch may span more than is retained: what is old by its end is not kept.
+            # Panes that the end of the batch has passed are dropped.
             if self._timeline.keeps(number):
                 self.buckets.live(number).update_many(part)
                 if merged is not None and self._inside(number):
@@ -233,7 +226,7 @@ class PanesWindow:
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event in its own pane, or raise InputError and change nothing.
 
-        The watermark and the counts of arrivals stay: they tell what came.
+        The watermark and the counts of arrivals are not changed.
         """
         assert event_time is not None
         self._settle()
@@ -242,7 +235,7 @@ class PanesWindow:
             raise InputError(
                 "revert",
                 expected="an event in one of the retained panes",
-                got="one that never came or whose pane has been dropped",
+                got="one that was not counted or whose pane has been dropped",
             )
         self.buckets.live(number).revert(*event)
         if self._merged is not None and self._inside(number):
@@ -255,16 +248,16 @@ class PanesWindow:
         return newest is not None and newest - self._panes < number <= newest
 
     def _settle(self, *, force: bool = False) -> None:
-        """When time has moved on to another pane: move the merge on, drop and freeze."""
+        """Where a new pane has begun: update the merge, drop old panes, freeze closed ones."""
         newest = self._timeline.newest
         if self._merged_at != newest:
             self._move_on(newest)
         self.buckets.prune(force=force)
 
     def _move_on(self, newest: int | None) -> None:
-        """Take the panes that have left out of the merge and add those that have entered.
+        """Subtract the panes that have left the window from the merge, and add those that entered.
 
-        The merge is forgotten where its weights are not whole, where too many panes have left
+        The merge is dropped where its weights are not whole, where too many panes have left
         at once, and where it has not been read for the length of the window.
         """
         merged, before, read = self._merged, self._merged_at, self._read_at
@@ -345,7 +338,7 @@ class PanesWindow:
 
     def merge(self, other: PanesWindow) -> None:
         """Add another shard's panes, pane by pane; the timelines are merged before."""
-        self._settle()  # forgets the merge where the window has moved on
+        self._settle()
         for number, part in self.buckets.kept_of(other.buckets):
             self.buckets.live(number).merge(part)
             if self._merged is not None and self._inside(number):

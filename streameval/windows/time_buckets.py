@@ -20,7 +20,6 @@ from streameval.errors import StateError, shown
 from streameval.event_time import EARLIEST, LATEST, time_missing
 from streameval.events import IntArray
 from streameval.tally import Batch, Plan, Tally
-from streameval.windows.window import EventFields
 
 __all__ = ["Arrivals", "BucketTimeline", "TimeBuckets", "freeze", "grouped", "thaw"]
 
@@ -130,7 +129,7 @@ class BucketTimeline:
             self._counts[self._arrival(moment, latest)] += 1
 
     def arrivals(self, moments: IntArray) -> Arrivals:
-        """What :meth:`admit_many` would count, as if the events came one by one."""
+        """What :meth:`admit_many` is to count; the same as for the events one by one."""
         latest = np.maximum.accumulate(moments)
         if self.latest is not None:
             np.maximum(latest, self.latest, out=latest)
@@ -212,7 +211,7 @@ class TimeBuckets:
         return iter(sorted(self._buckets))
 
     def read(self, number: int) -> Tally:
-        """A bucket's tally for reading, which leaves a frozen one frozen."""
+        """A bucket's tally for reading; a frozen bucket stays frozen."""
         tally = self._buckets.get(number)
         if tally is None:
             return Tally(self._plan)
@@ -242,7 +241,7 @@ class TimeBuckets:
             self.keep(number, tally)
         return tally
 
-    def update(self, number: int, event: EventFields) -> None:
+    def update(self, number: int, event: tuple[Any, ...]) -> None:
         """Count an event in its bucket, or raise InputError and change nothing."""
         tally = self._buckets.get(number)
         if tally is None or isinstance(tally, bytes):
@@ -345,7 +344,7 @@ def grouped(numbers: IntArray) -> Iterator[tuple[int, IntArray | None]]:
     if (numbers == numbers[0]).all():
         yield int(numbers[0]), None
         return
-    # Most streams are nearly in order, which a stable sort makes use of.
+    # A stable sort is fast for nearly ordered streams.
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
@@ -391,7 +390,7 @@ def freeze(tally: Tally) -> bytes:
     try:
         return _encoder.encode(state)
     except OverflowError:
-        # The encoder asks its hook about what it does not know, not about large ints.
+        # The encoder calls its hook for unknown types, not for large ints.
         return _encoder.encode(_plain(state))
 
 

@@ -1,7 +1,7 @@
-"""What a window is: which events count, as a tally that can be asked at any moment.
+"""Interfaces of windows: which events count, as a tally that can be read at any time.
 
-A *specification* (:class:`Cumulative`, :class:`Last`, …) is what a user
-writes. It opens one *window* for each slice, and, where windows go by event
+A *specification* (:class:`Cumulative`, :class:`Last`, …) is the user's
+argument. It opens one *window* for each slice, and, where windows go by event
 time, one *timeline* that all windows of an evaluator share: the watermark is
 the stream's, not a slice's.
 """
@@ -12,16 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
-from streameval.events import FloatArray, IntArray, Label, Weight
+from streameval.events import EventFields, FloatArray, IntArray, Weight
 from streameval.lock import Lock
 from streameval.tally import Batch, Plan, Tally
+from streameval.windows.time_buckets import BucketTimeline
 
 __all__ = [
     "CompiledWay",
     "EventFields",
     "PaneMark",
     "PaneSeries",
-    "Timeline",
     "Undo",
     "Window",
     "WindowKey",
@@ -29,68 +29,13 @@ __all__ = [
     "WindowSpec",
 ]
 
-EventFields = tuple[Label, Label | None, Any, Weight]
-"""What :meth:`streameval.tally.Tally.update` takes: true, predicted, score, weight."""
-
 Undo = Callable[[], None]
-"""Puts back what was taken out, to the bit."""
+"""Restores the removed event, bit for bit."""
 
 
 CompiledWay = Callable[[object, object, object, object, object], bool]
 """Takes y_true, y_pred, score, proba and weight as they were passed to an update. Returns False,
 having done nothing, where the event is not plain."""
-
-
-class Timeline(Protocol):
-    """Decides whether an event is in time; shared by all windows of an evaluator.
-
-    Times are whole microseconds since 1970-01-01 UTC.
-    """
-
-    latest: int | None
-
-    def reach(self, moment: int) -> None:
-        """Make this the latest moment."""
-        ...
-
-    def tick(self, count: int) -> IntArray:
-        """Moments of the next events where the stream's own count is the clock.
-
-        Raises InputError where events must bring their time.
-        """
-        ...
-
-    def drops(self, moment: int) -> bool:
-        """Whether an event of this moment is late and would only be counted."""
-        ...
-
-    def admit(self, moment: int) -> None:
-        """Count the arrival of an event."""
-        ...
-
-    def arrivals(self, moments: IntArray) -> Any:
-        """How the events of a batch would arrive; its ``kept`` are rows, or None: all."""
-        ...
-
-    def admit_many(self, arrivals: Any) -> None:
-        """Count the arrivals of a batch."""
-        ...
-
-    def merge(self, other: Self) -> None:
-        """Know what the other knows; the operand is unchanged."""
-        ...
-
-    def counts(self) -> dict[str, int]:
-        """Events by when they came."""
-        ...
-
-    def restore(self, data: dict[str, Any]) -> None:
-        """Take over a saved state; raises StateError."""
-        ...
-
-    def to_state(self) -> dict[str, Any]:
-        """Plain data."""
-        ...
 
 
 class PaneMark(NamedTuple):
@@ -118,8 +63,13 @@ class Window(Protocol):
     """The events that count, kept as one tally or more."""
 
     @property
-    def steady(self) -> Tally | None:
-        """The one tally of all events, the same object for good; None where there is none."""
+    def tally(self) -> Tally | None:
+        """What :meth:`current` gives, where that is the same object for good; else None."""
+        ...
+
+    @property
+    def plain(self) -> bool:
+        """Whether each event is counted in :attr:`tally`, whose states stay the same objects."""
         ...
 
     @property
@@ -168,7 +118,7 @@ class Window(Protocol):
         ...
 
     def retained(self) -> dict[str, Any]:
-        """What is kept, and the most that ever is, under names that tell the unit."""
+        """What is kept, and the most that ever is, under names that contain the unit."""
         ...
 
     def to_state(self) -> dict[str, Any]:
@@ -181,26 +131,25 @@ class Window(Protocol):
 class WindowSpec(Protocol):
     """What a user passes as ``window=``.
 
-    A window is only ever opened with a timeline of its own specification;
-    which class that is, is between the two (hence ``Any``).
+    A window is opened with a timeline of its own specification.
     """
 
     @property
     def needs_time(self) -> bool:
-        """Whether every event must bring its ``event_time``."""
+        """Whether every event requires an ``event_time``."""
         ...
 
     @property
     def keeps_order(self) -> bool:
-        """Whether the events inside are in the order in which they came."""
+        """Whether the order of arrival of the events inside is known."""
         ...
 
     def check_weight(self, weight: Weight | IntArray | FloatArray | None) -> None:
         """Raise InputError for a weight (or a column of them) that this window cannot take."""
         ...
 
-    def timeline(self) -> Timeline | None:
-        """A new timeline, or None where event time does not matter."""
+    def timeline(self) -> BucketTimeline | None:
+        """A new timeline, or None where time is not used."""
         ...
 
     def open(self, plan: Plan, timeline: Any) -> Window:

@@ -1,10 +1,12 @@
-// Questions to the server.
+// @ts-check
+// Requests to the server.
 
-/** The server wants a token. */
+/** The server requires a token. */
 export class NeedsToken extends Error {}
 
-/** The server has answered, but not with what was asked. */
+/** The server has answered with an error. */
 export class Refused extends Error {
+  /** @param {number} status @param {Api.Fault} [fault] */
   constructor(status, fault) {
     super(fault ? `${fault.where}: expected ${fault.expected}, got ${fault.got}` : `status ${status}`);
     this.status = status;
@@ -13,7 +15,15 @@ export class Refused extends Error {
 
 const PATIENCE = 15_000;
 
-/** The JSON of a path; `query` leaves out what is null. */
+/**
+ * The JSON of a path; `query` leaves out what is null.
+ *
+ * @template {keyof Api.Answers} Path
+ * @param {Path} path
+ * @param {Record<string, string | number | null | undefined>} query
+ * @param {{ signal?: AbortSignal }} options
+ * @returns {Promise<Api.Answers[Path]>}
+ */
 export async function ask(path, query = {}, { signal } = {}) {
   const parameters = new URLSearchParams();
   for (const [name, given] of Object.entries(query)) {

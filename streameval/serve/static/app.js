@@ -1,45 +1,77 @@
-// Puts the page together: what is known, what is chosen, and who shows which part.
+// @ts-check
+// Puts the page together: the panels, the state that they share, and when each is drawn.
 
-import * as alerts from "./alerts.js";
+import { panel as alerts } from "./alerts.js";
 import { ask, NeedsToken } from "./api.js";
-import { begin, redraw } from "./charts.js";
-import * as confusion from "./confusion.js";
-import * as curves from "./curves.js";
+import { redraw } from "./charts.js";
+import { panel as confusion } from "./confusion.js";
+import { panel as curves } from "./curves.js";
 import { byId, make, note, options, setText } from "./dom.js";
 import * as header from "./header.js";
-import * as labels from "./labels.js";
+import { panel as labels } from "./labels.js";
 import { follow } from "./live.js";
-import * as overTime from "./over_time.js";
-import * as quarantine from "./quarantine.js";
+import { panel as overTime } from "./over_time.js";
+import { panel as quarantine } from "./quarantine.js";
 import { refresher } from "./refresh.js";
-import * as slices from "./slices.js";
-import * as source from "./source.js";
+import { panel as slices } from "./slices.js";
+import { panel as source } from "./source.js";
 import * as text from "./text.js";
-import * as tiles from "./tiles.js";
+import { panel as tiles } from "./tiles.js";
 import * as waiting from "./waiting.js";
 
-const known = { status: null, snapshot: null, view: null, state: { kind: "connecting", since: null }, clock: 0 };
+/** The page's sections, from top to bottom. */
+const PANELS = [tiles, overTime, curves, slices, confusion, labels, source, quarantine, alerts];
+
+const known = {
+  status: /** @type {Api.Status | null} */ (null),
+  snapshot: /** @type {Api.SnapshotEvent | null} */ (null),
+  view: /** @type {Api.ViewAnswer | null} */ (null),
+  state: /** @type {LiveState} */ ({ kind: "connecting", since: null }),
+  clock: 0,
+};
 const query = new URLSearchParams(location.search);
 const chosen = { window: query.get("window"), metric: query.get("metric") };
 
-/** The server's time: ages are told by one clock. */
-const now = () => Date.now() + known.clock;
-const meanings = () => known.status?.run?.definitions ?? {};
-const windowNow = () => known.snapshot.windows.find((one) => one.name === chosen.window) ?? known.snapshot.windows[0];
+/** What panels are given; they are called once there are a snapshot and a status of a run. @type {Page} */
+const page = {
+  chosen,
+  get snapshot() {
+    return /** @type {Api.SnapshotEvent} */ (known.snapshot);
+  },
+  get status() {
+    return /** @type {Api.Status} */ (known.status);
+  },
+  get meanings() {
+    return known.status?.run?.definitions ?? {};
+  },
+  chooseMetric(name) {
+    chosen.metric = name;
+    remember();
+    drawAll();
+    drawView();
+    loads.now("page");
+  },
+  reload: (id) => loads.now(id),
+};
 
-const panels = refresher([
-  { id: "slices", every: 2_000, load: (signal) => slices.refresh({ window: chosen.window, metrics: Object.keys(known.snapshot.reports[chosen.window].metrics), about: meanings(), signal }).finally(begin) },
-  { id: "labels", every: 3_000, load: (signal) => labels.refresh({ signal }) },
-  { id: "quarantine", every: 3_000, load: (signal) => quarantine.refresh({ signal }) },
+byId("page").append(...PANELS.map((panel) => panel.node));
+byId("sections").append(...PANELS.map(({ node }) =>
+  make("a", { href: `#${node.id}` }, node.querySelector("h2")?.textContent)));
+
+/** The server's time: ages are computed with one clock. */
+const now = () => Date.now() + known.clock;
+
+const loads = refresher([
   { id: "page", every: 1_000, load: view },
-  { id: "classes", every: 3_000, load: (signal) => confusion.refreshClasses({ window: chosen.window, signal }) },
+  ...PANELS.flatMap((panel) => panel.loads ?? []).map(({ id, every, load }) => (
+    { id, every, load: (/** @type {AbortSignal} */ signal) => load(page, signal) })),
 ], (id, error) => {
   if (error instanceof NeedsToken) return login();
   console.warn(`${id}: ${error.message}`);
   setText(byId(id === "page" ? "metrics-about" : `${id}-about`), `not up to date: ${text.visible(error.message, 200)}`);
 });
 
-/** Tiles, curves, confusion and the metric over time: of one answer, so that they agree. */
+/** Tiles, curves, confusion and the metric over time: of one answer, so that they agree. @param {AbortSignal} signal */
 async function view(signal) {
   const { window, metric } = chosen;
   known.view = await ask("/api/view", { window, metric }, { signal });
@@ -49,11 +81,8 @@ async function view(signal) {
 function drawView() {
   const { view } = known;
   if (!counted() || view?.window.name !== chosen.window) return;
-  tiles.show(view.report, { window: view.window, meanings: meanings(), chosen: chosen.metric, choose: chooseMetric });
-  if (view.series === null || view.series.metric === chosen.metric) overTime.show(view, meanings()[chosen.metric]);
-  curves.show(view, { has: known.status.run.curves[chosen.window] ?? [], task: known.status.run.task });
-  confusion.show(view);
-  document.documentElement.dataset.sequence = view.sequence;
+  for (const panel of PANELS) panel.draw?.(view, page);
+  document.documentElement.dataset.sequence = String(view.sequence);
 }
 
 const counted = () => known.snapshot !== null && known.snapshot.checkpoint.events > 0;
@@ -76,6 +105,7 @@ const live = follow({
 });
 
 let scheduled = false;
+/** @type {number | null} */
 let refreshed = null;
 
 /** Draw before the next frame, however many things have changed. */
@@ -98,26 +128,22 @@ function drawAll() {
   byId("page").hidden = !ready;
   byId("window-control").hidden = byId("sections").hidden = !ready;
   if (!ready) return;
-  const window = windowNow();
+  const window = snapshot.windows.find((one) => one.name === chosen.window) ?? snapshot.windows[0];
   chosen.window = window.name;
-  options(byId("window"), snapshot.windows.map((one) => [one.name, `${text.visible(one.name, 40)} — ${text.visible(one.spec, 60)}`]), window.name);
-  // Nothing is shown of numbers that are not there yet.
-  const some = counted();
-  const begun = snapshot.join !== null && snapshot.join.predictions + snapshot.join.labels > 0;
-  for (const id of ["metrics", "time", "curves", "slices", "confusion"]) byId(id).hidden = !some;
-  byId("labels").hidden = !(some || begun);
-  for (const link of byId("sections").children) link.hidden = byId(link.hash.slice(1)).hidden;
+  options(byId("window", HTMLSelectElement), snapshot.windows.map((one) =>
+    [one.name, `${text.visible(one.name, 40)} — ${text.visible(one.spec, 60)}`]), window.name);
   const names = Object.keys(snapshot.reports[window.name]?.metrics ?? {});
-  if (!names.includes(chosen.metric)) chosen.metric = names[0] ?? null;
-  options(byId("metric"), names.map((name) => [name, name]), chosen.metric);
-  labels.show(snapshot.join);
-  source.show(snapshot.partitions);
-  quarantine.show(snapshot.quarantine);
-  alerts.show(snapshot.alerts);
-  if (!some) document.documentElement.dataset.sequence = snapshot.sequence;
+  if (chosen.metric === null || !names.includes(chosen.metric)) chosen.metric = names[0] ?? null;
+  for (const panel of PANELS) {
+    // No numbers are shown before there are any.
+    panel.node.hidden = Boolean(panel.counted && !counted()) || Boolean(panel.hidden?.(page));
+    panel.show?.(page);
+  }
+  for (const link of byId("sections").querySelectorAll("a")) link.hidden = byId(link.hash.slice(1)).hidden;
+  if (!counted()) document.documentElement.dataset.sequence = String(snapshot.sequence);
   if (snapshot.sequence !== refreshed) {
     refreshed = snapshot.sequence;
-    panels.changed();
+    loads.changed();
   }
 }
 
@@ -126,26 +152,19 @@ function drawAges() {
   const current = header.currency(known.state, known.status, known.snapshot, now());
   header.showState(current);
   header.vitals(known.snapshot, now());
-  header.banners(known.snapshot, now(), current);
+  header.banners(known.snapshot, current);
   const firing = (known.snapshot?.alerts ?? []).filter((alert) => alert.state === "firing").length;
+  const silent = current.kind === "live" || current.kind === "connecting";
   header.announce([
-    { live: "", connecting: "", paused: "Paused." }[current.kind] ?? `${byId("state").textContent}.`,
+    current.kind === "paused" ? "Paused." : silent ? "" : `${byId("state").textContent}.`,
     firing ? `${text.plural(firing, "alert")} firing.` : "",
   ].filter(Boolean).join(" "));
 }
 
 function remember() {
   const address = new URL(location.href);
-  for (const [name, given] of Object.entries(chosen)) address.searchParams.set(name, given);
+  for (const [name, given] of Object.entries(chosen)) address.searchParams.set(name, String(given));
   history.replaceState(null, "", address);
-}
-
-function chooseMetric(name) {
-  chosen.metric = name;
-  remember();
-  drawAll();
-  drawView();
-  panels.now("page");
 }
 
 function login() {
@@ -163,27 +182,28 @@ function login() {
   for (const id of ["page", "sections", "window-control", "pause", "vitals", "banners"]) byId(id).hidden = true;
   byId("waiting").hidden = true;
   note(byId("what"), "");
-  header.showState({ kind: "stopped", words: "This run wants its token" });
+  header.showState({ kind: "stopped", words: "This run requires its token" });
   setText(byId("state"), "Locked");
   byId("token").focus();
 }
 
-byId("window").addEventListener("change", (event) => {
-  chosen.window = event.target.value;
+const windows = byId("window", HTMLSelectElement);
+windows.addEventListener("change", () => {
+  chosen.window = windows.value;
   remember();
-  slices.rewind();
+  for (const panel of PANELS) panel.rewind?.();
   drawAll();
-  panels.now();
+  loads.now();
 });
-byId("metric").addEventListener("change", (event) => chooseMetric(event.target.value));
-byId("pause").addEventListener("click", (event) => {
-  const paused = event.target.getAttribute("aria-pressed") !== "true";
-  event.target.setAttribute("aria-pressed", String(paused));
-  setText(event.target, paused ? "Resume" : "Pause");
+const pause = byId("pause");
+pause.addEventListener("click", () => {
+  const paused = pause.getAttribute("aria-pressed") !== "true";
+  pause.setAttribute("aria-pressed", String(paused));
+  setText(pause, paused ? "Resume" : "Pause");
   live.pause(paused);
 });
-confusion.start(() => panels.now("classes"));
-slices.start(() => panels.now("slices"));
-quarantine.start(() => panels.now("quarantine"));
+for (const panel of PANELS) panel.start?.(page);
 header.themes(redraw);
-setInterval(() => { if (!document.hidden && byId("login").hidden) drawAges(); }, 1_000);
+setInterval(() => {
+  if (!document.hidden && byId("login").hidden) drawAges();
+}, 1_000);

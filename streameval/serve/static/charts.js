@@ -1,11 +1,20 @@
+// @ts-check
 // Plotly: fetched after the numbers are on the page, given the page's colours, and kept
 // from touching the page's styles.
 
 import { byId, make } from "./dom.js";
 
+/** @typedef {{ data: object[], layout: Record<string, any> }} Drawing */
+/** @typedef {(theme: Theme) => Drawing} Build */
+/** @typedef {ReturnType<typeof colours>} Theme */
+
+/** @type {Promise<any> | null} */
 let loading = null;
+/** @type {() => void} */
 let allow;
+/** @type {Promise<void>} */
 const allowed = new Promise((resolve) => { allow = resolve; });
+/** @type {Map<string, [summary: string, build: Build]>} */
 const drawn = new Map();
 
 /** The numbers are on the page: from now on there is time for the charts' script. */
@@ -19,14 +28,15 @@ function plotly() {
     // Its maps, which are not used here, put a style element into the page while the
     // script runs. The policy would stop that, with an error in the console.
     const head = document.head;
-    head.appendChild = (node) =>
+    /** @type {any} */ (head).appendChild = (/** @type {Node} */ node) =>
       node.nodeName === "STYLE" ? node : Node.prototype.appendChild.call(head, node);
     const script = make("script", { src: "/static/plotly.min.js" });
+    /** @param {() => void} act */
     const settled = (act) => () => {
-      delete head.appendChild;
+      Reflect.deleteProperty(head, "appendChild");
       act();
     };
-    script.addEventListener("load", settled(() => resolve(globalThis.Plotly)));
+    script.addEventListener("load", settled(() => resolve(Reflect.get(globalThis, "Plotly"))));
     script.addEventListener("error", settled(() => {
       loading = null;
       script.remove();
@@ -40,23 +50,31 @@ function plotly() {
 /** The page's colours of the moment. */
 export function colours() {
   const style = getComputedStyle(document.documentElement);
+  /** @param {string} name */
   const read = (name) => style.getPropertyValue(`--${name}`).trim();
   return {
     text: read("text"), muted: read("muted"), line: read("line"), panel: read("panel"),
     first: read("chart-1"), second: read("chart-2"), third: read("chart-3"), quiet: read("chart-quiet"),
-    ramp: [0, 1, 2, 3, 4].map((step) => [step / 4, read(`ramp-${step}`)]),
+    ramp: [0, 1, 2, 3, 4].map((step) => /** @type {[number, string]} */ ([step / 4, read(`ramp-${step}`)])),
   };
 }
 
+/** @param {string} colour */
 const channels = (colour) => [1, 3, 5].map((from) => Number.parseInt(colour.slice(from, from + 2), 16));
 
-/** The luminance that the contrast of colours is made of (WCAG 2). */
+/** The luminance that the contrast of colours is made of (WCAG 2). @param {number[]} rgb */
 function luminance(rgb) {
-  const [r, g, b] = rgb.map((one) => (one / 255 <= 0.04045 ? one / 255 / 12.92 : ((one / 255 + 0.055) / 1.055) ** 2.4));
+  const [r, g, b] = rgb.map((one) => one / 255)
+    .map((one) => (one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4));
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
 
-/** Black or white: which can be read at that share of the ramp; one of them always can, at 4.5:1. */
+/**
+ * Black or white: which can be read at that share of the ramp; one of them always can, at 4.5:1.
+ *
+ * @param {Theme["ramp"]} ramp
+ * @param {number} share
+ */
 export function ink(ramp, share) {
   const place = Math.min(1, Math.max(0, share)) * (ramp.length - 1);
   const step = Math.min(ramp.length - 2, Math.floor(place));
@@ -65,12 +83,14 @@ export function ink(ramp, share) {
   return (light + 0.05) ** 2 > 1.05 * 0.05 ? "#000000" : "#ffffff";
 }
 
+/** @param {Record<string, any>} own @param {Theme} theme */
 function layoutOf(own, theme) {
   const axis = {
     gridcolor: theme.line, linecolor: theme.line, zerolinecolor: theme.line, tickcolor: theme.line,
     zeroline: false, automargin: true, fixedrange: false, ticks: "",
     title: { font: { size: 12, color: theme.muted }, standoff: 8 },
   };
+  /** @type {Record<string, any>} */
   const layout = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: theme.muted },
@@ -92,6 +112,10 @@ function layoutOf(own, theme) {
 /**
  * Draw into the element of that id. `build(colours)` gives { data, layout }; it is called
  * again when the theme changes. `summary` says in words what the chart shows.
+ *
+ * @param {string} id
+ * @param {string} summary
+ * @param {Build} build
  */
 export async function draw(id, summary, build) {
   const node = byId(id);
@@ -107,12 +131,11 @@ export async function draw(id, summary, build) {
   });
 }
 
-/** Take a chart away. */
+/** Take a chart away. @param {string} id */
 export function clear(id) {
   const node = byId(id);
-  if (drawn.delete(id) && globalThis.Plotly && node.classList.contains("js-plotly-plot")) {
-    globalThis.Plotly.purge(node);
-  }
+  const Plotly = Reflect.get(globalThis, "Plotly");
+  if (drawn.delete(id) && Plotly && node.classList.contains("js-plotly-plot")) Plotly.purge(node);
   node.removeAttribute("role");
   node.removeAttribute("aria-label");
 }

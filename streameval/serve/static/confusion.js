@@ -1,71 +1,122 @@
+// @ts-check
 // The confusion matrix as a heat map, and its largest confusions as a table.
 
 import { ask } from "./api.js";
 import { clear, draw, ink } from "./charts.js";
-import { byId, note, setText } from "./dom.js";
+import { byId, hiddenNote, make, note, section, setText } from "./dom.js";
 import { sortable } from "./table.js";
 import * as text from "./text.js";
 
 const MOST_CONFUSIONS = 50;
 const MOST_NUMBERS = 12;
 
+/** @typedef {{ true: string, predicted: string, count: number, share: number }} Pair */
+/** @typedef {Api.ClassRow & { name: string, recall: number | null }} Row */
+
+/** @type {Table<Pair>} */
 const table = sortable({
   caption: "Largest confusions",
   columns: [
     { key: "true", name: "True", class: "stream", value: (row) => row.true, cell: (row) => row.true },
-    { key: "predicted", name: "Predicted", class: "stream", value: (row) => row.predicted, cell: (row) => row.predicted },
-    { key: "count", name: "Events", number: true, title: "Events of the one class that were taken for the other (their weights, where events have one)", value: (row) => row.count, cell: (row) => text.whole(row.count) },
-    { key: "share", name: "Of true class", number: true, title: "Share of the true class's events", value: (row) => row.share, cell: (row) => text.percent(row.share) },
+    {
+      key: "predicted", name: "Predicted", class: "stream",
+      value: (row) => row.predicted, cell: (row) => row.predicted,
+    },
+    {
+      key: "count", name: "Events", number: true,
+      title: "Events of the one class predicted as the other (their weights, where events have one)",
+      value: (row) => row.count, cell: (row) => text.whole(row.count),
+    },
+    {
+      key: "share", name: "Of true class", number: true, title: "Share of the true class's events",
+      value: (row) => row.share, cell: (row) => text.percent(row.share),
+    },
   ],
   keyOf: (row) => `${row.true}\n${row.predicted}`,
-  empty: "No event was taken for another class.",
+  empty: "No event was predicted as another class.",
   sort: { key: "count", order: "desc" },
 });
-byId("confusion-table").append(table.node);
 
+/** @type {Table<Row>} */
 const classes = sortable({
   caption: "Classes",
   columns: [
     { key: "label", name: "Class", class: "stream", value: (row) => row.name, cell: (row) => row.name },
-    { key: "true", name: "Events", number: true, title: "Events of this class (their weights, where events have one)", value: (row) => row.true, cell: (row) => text.whole(row.true) },
-    { key: "predicted", name: "Predicted", number: true, title: "Events that were taken for this class", value: (row) => row.predicted, cell: (row) => text.whole(row.predicted) },
-    { key: "right", name: "Right", number: true, title: "Events of this class that were taken for it", value: (row) => row.right, cell: (row) => text.whole(row.right) },
-    { key: "recall", name: "Found", number: true, title: "Share of the class's events that were taken for it", value: (row) => row.recall, cell: (row) => text.percent(row.recall) },
+    {
+      key: "true", name: "Events", number: true, title: "Events of this class (their weights, where events have one)",
+      value: (row) => row.true, cell: (row) => text.whole(row.true),
+    },
+    {
+      key: "predicted", name: "Predicted", number: true, title: "Events predicted as this class",
+      value: (row) => row.predicted, cell: (row) => text.whole(row.predicted),
+    },
+    {
+      key: "right", name: "Right", number: true, title: "Events of this class predicted as it",
+      value: (row) => row.right, cell: (row) => text.whole(row.right),
+    },
+    {
+      key: "recall", name: "Found", number: true, title: "Share of the class's events predicted as it",
+      value: (row) => row.recall, cell: (row) => text.percent(row.recall),
+    },
   ],
   keyOf: (row) => row.name,
   empty: "No labelled events yet.",
   sort: { key: "true", order: "desc" },
 });
-byId("classes-table").append(classes.node);
 
-/** Every class in full, also those that the matrix has no room for. */
-export async function refreshClasses({ window, signal }) {
-  if (!byId("classes").open) return;
+const details = make("details", { id: "classes", class: "more" },
+  make("summary", {}, "All classes as a table"),
+  make("p", { id: "classes-about", class: "explain" }),
+  make("div", { id: "classes-table" }, classes.node));
+
+const scale = make("p", { id: "confusion-scale", class: "scale", hidden: true },
+  make("span", {}, "0 %"), make("span", { class: "ramp", "aria-hidden": "true" }),
+  make("span", { id: "confusion-most" }));
+
+/** @type {Panel} */
+export const panel = {
+  node: section("confusion", "Confusion", {},
+    hiddenNote("confusion-note"),
+    make("div", { class: "two", id: "confusion-body" },
+      make("div", {}, make("div", { id: "confusion-chart", class: "chart matrix" }), scale),
+      make("div", {}, make("h3", {}, "Largest confusions"), make("div", { id: "confusion-table" }, table.node))),
+    details),
+  counted: true,
+  start(page) {
+    details.addEventListener("toggle", () => page.reload("classes"));
+  },
+  draw: show,
+  loads: [{ id: "classes", every: 3_000, load: ({ chosen }, signal) => refreshClasses(chosen.window, signal) }],
+};
+
+/** Every class, also those left out of the matrix. @param {string | null} window @param {AbortSignal} signal */
+async function refreshClasses(window, signal) {
+  if (!details.open) return;
   const found = await ask("/api/confusion", { window, limit: 0 }, { signal });
   setText(byId("classes-about"), text.about(found.window, { numbers: true }));
   classes.show(found.classes.map((row) => (
     { ...row, name: text.label(row.label, Infinity), recall: row.true ? row.right / row.true : null })));
 }
 
-/** `changed` is called when the table of classes is opened. */
-export function start(changed) {
-  byId("classes").addEventListener("toggle", changed);
-}
-
-/** `view`: an answer of /api/view. */
-export function show(view) {
+/** @param {Api.ViewAnswer} view */
+function show(view) {
   const { labels, matrix, left_out: leftOut } = view.confusion;
-  setText(byId("confusion-about"),
-    `${labels.length ? `${text.plural(labels.length, "class", "classes")} · ` : ""}${text.about(view.window, { numbers: true })}`);
-  note(byId("confusion-note"), labels.length === 0 ? "No labelled events yet."
-    : leftOut ? `${text.plural(leftOut, "class", "classes")} of less support ${leftOut === 1 ? "is" : "are"} left out; the table of all classes has ${leftOut === 1 ? "it" : "them"}.` : "");
+  const classCount = labels.length ? `${text.plural(labels.length, "class", "classes")} · ` : "";
+  setText(byId("confusion-about"), classCount + text.about(view.window, { numbers: true }));
+  const [verb, them] = leftOut === 1 ? ["is", "it"] : ["are", "them"];
+  const rest = leftOut === 0 ? "" :
+    `${text.plural(leftOut, "class", "classes")} of less support ${verb} left out; ` +
+    `the table of all classes has ${them}.`;
+  note(byId("confusion-note"), labels.length === 0 ? "No labelled events yet." : rest);
   byId("confusion-body").hidden = byId("confusion-scale").hidden = byId("classes").hidden = labels.length === 0;
   table.show(largest(labels, matrix));
   if (labels.length === 0) clear("confusion-chart");
   else picture(labels, matrix);
 }
 
+/** @param {Api.Matrix["labels"]} labels @param {number[][]} matrix @returns {Pair[]} */
 function largest(labels, matrix) {
+  /** @type {{ i: number, j: number, count: number, share: number }[]} */
   const rows = [];
   matrix.forEach((counts, i) => {
     const all = counts.reduce((sum, count) => sum + count, 0);
@@ -78,25 +129,30 @@ function largest(labels, matrix) {
     { true: text.label(labels[i], 200), predicted: text.label(labels[j], 200), count, share }));
 }
 
-/** A long label in lines, for the box that shows on hover. */
+/** A long label in lines, for the box that shows on hover. @param {string} label */
 function broken(label) {
   const marks = Array.from(label);
-  const lines = Array.from({ length: Math.ceil(marks.length / 40) }, (_, n) => marks.slice(40 * n, 40 * n + 40).join(""));
+  const count = Math.ceil(marks.length / 40);
+  const lines = Array.from({ length: count }, (_, n) => marks.slice(40 * n, 40 * n + 40).join(""));
   return lines.map(text.plain).join("<br>");
 }
 
+/** @param {Api.Matrix["labels"]} labels @param {number[][]} matrix */
 function picture(labels, matrix) {
   const sums = matrix.map((counts) => counts.reduce((sum, count) => sum + count, 0));
   const shares = matrix.map((counts, i) => counts.map((count) => (sums[i] ? count / sums[i] : null)));
   const names = labels.map((one) => broken(text.label(one, 240)));
-  const about = matrix.map((counts, i) => counts.map((count, j) =>
-    `true ${names[i]}<br>predicted ${names[j]}<br>${text.whole(count)}${sums[i] ? ` · ${text.percent(count / sums[i])} of the true class` : ""}`));
+  const about = matrix.map((counts, i) => counts.map((count, j) => {
+    const share = sums[i] ? ` · ${text.percent(count / sums[i])} of the true class` : "";
+    return `true ${names[i]}<br>predicted ${names[j]}<br>${text.whole(count)}${share}`;
+  }));
   const right = matrix.reduce((sum, counts, i) => sum + counts[i], 0);
   const all = sums.reduce((sum, one) => sum + one, 0);
-  const summary = `Confusion matrix of ${text.plural(labels.length, "class", "classes")}: ${text.whole(right)} of ${text.plural(all, "event")} predicted right`;
+  const summary = `Confusion matrix of ${text.plural(labels.length, "class", "classes")}: ` +
+    `${text.whole(right)} of ${text.plural(all, "event")} predicted right`;
   const few = labels.length <= MOST_NUMBERS;
   // Of many classes none may have a large share of right ones: the colours end where the shares do.
-  const most = few ? 1 : Math.max(0.01, ...shares.flat());
+  const most = few ? 1 : Math.max(0.01, ...shares.flat().map(Number));
   setText(byId("confusion-most"), `${text.percent(most, 0)} of the true class`);
   byId("confusion-chart").dataset.size = labels.length <= 3 ? "small" : few ? "middle" : "large";
   const narrow = byId("confusion-chart").clientWidth < 420;
@@ -119,11 +175,16 @@ function picture(labels, matrix) {
       text: about, hovertemplate: "%{text}<extra></extra>", hoverongaps: false,
     }],
     layout: {
-      xaxis: { ...ticks, tickangle: angle, title: "predicted", side: "bottom", range: [-0.5, labels.length - 0.5] },
+      xaxis: {
+        ...ticks, tickangle: angle, title: "predicted", side: "bottom", range: [-0.5, labels.length - 0.5],
+      },
       yaxis: { ...ticks, title: "true", range: [labels.length - 0.5, -0.5] },
       annotations: few ? matrix.flatMap((counts, i) => counts.map((count, j) => ({
         x: j, y: i, text: text.compact(count), showarrow: false,
-        font: { size: labels.length > 6 ? 11 : 14, color: shares[i][j] === null ? theme.text : ink(theme.ramp, shares[i][j] / most) },
+        font: {
+          size: labels.length > 6 ? 11 : 14,
+          color: sums[i] === 0 ? theme.text : ink(theme.ramp, count / sums[i] / most),
+        },
       }))) : [],
     },
   }));

@@ -1,8 +1,15 @@
+// @ts-check
 // Elements. Text gets into the page through textContent only, so that no text of the
 // stream can ever be markup.
 
 /**
  * make("td", { class: "number", title: "…", onclick: f, "aria-label": "…" }, "text", node)
+ *
+ * @template {keyof HTMLElementTagNameMap} Tag
+ * @param {Tag} tag
+ * @param {Record<string, any>} options attributes and listeners; null, undefined and false are left out
+ * @param {...(Node | string | null | undefined)} children
+ * @returns {HTMLElementTagNameMap[Tag]}
  */
 export function make(tag, options = {}, ...children) {
   const node = document.createElement(tag);
@@ -16,39 +23,96 @@ export function make(tag, options = {}, ...children) {
   return node;
 }
 
-export function byId(id) {
-  const found = document.getElementById(id);
-  if (found === null) throw new Error(`the page has no #${id}`);
-  return found;
+/**
+ * A panel's section: a heading, what its numbers are about, controls, and its content.
+ *
+ * @param {string} id
+ * @param {string} title
+ * @param {{ framed?: boolean, controls?: Node[] }} options
+ * @param {...Node} children
+ */
+export function section(id, title, { framed = true, controls = [] }, ...children) {
+  const head = make("div", { class: "head" },
+    make("h2", { id: `${id}-title` }, title), make("span", { class: "about", id: `${id}-about` }), ...controls);
+  return make("section", { id, class: framed && "panel", "aria-labelledby": `${id}-title` }, head, ...children);
 }
 
-/** Set text only where it differs: what did not change is not announced, selected text stays. */
+/** @param {string} name @param {HTMLElement} input */
+export function control(name, input) {
+  return make("label", { class: "control" }, make("span", {}, name), input);
+}
+
+/** A paragraph that is hidden until `note` gives it a text. @param {string} id */
+export function hiddenNote(id) {
+  return make("p", { class: "note", id, hidden: true });
+}
+
+/**
+ * @template {HTMLElement} [Kind=HTMLElement]
+ * @param {string} id
+ * @param {new () => Kind} [kind]
+ * @returns {Kind}
+ */
+export function byId(id, kind) {
+  const found = document.getElementById(id);
+  if (!(found instanceof (kind ?? HTMLElement))) throw new Error(`the page has no #${id}`);
+  return /** @type {Kind} */ (found);
+}
+
+/**
+ * Set text only where it differs: what did not change is not announced, selected text stays.
+ *
+ * @param {Element} node
+ * @param {string} text
+ */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-/** Text where there is something to say, else the element is hidden. */
+/**
+ * Text where there is something to say, else the element is hidden.
+ *
+ * @param {HTMLElement} node
+ * @param {string} text
+ */
 export function note(node, text) {
   setText(node, text);
   node.hidden = text === "";
 }
 
-/** Fill a select, keeping the choice. */
+/**
+ * Fill a select, keeping the choice.
+ *
+ * @param {HTMLSelectElement} select
+ * @param {[key: string, text: string][]} pairs
+ * @param {string | null} chosen
+ */
 export function options(select, pairs, chosen) {
   const wanted = JSON.stringify(pairs);
   if (select.dataset.options !== wanted) {
     select.replaceChildren(...pairs.map(([key, text]) => make("option", { value: key }, text)));
     select.dataset.options = wanted;
   }
-  select.value = chosen;
+  select.value = chosen ?? "";
 }
 
-/** A name of words joined by "_", which may break after each of them. */
+/** A name of words joined by "_", which may break after each of them. @param {string} name */
 export function breakable(name) {
   return name.split("_").flatMap((word, n) => (n === 0 ? [word] : [make("wbr"), `_${word}`]));
 }
 
-/** A label with its explanation, which shows on hover and is read out. */
+/**
+ * A label with its explanation, which shows on hover and is read out.
+ *
+ * @param {string} text
+ * @param {string} explanation
+ */
 export function term(text, explanation) {
   return make("dt", { title: explanation }, text);
+}
+
+/** The element within `box` that has the focus. @param {Element} box */
+export function focusedIn(box) {
+  const active = document.activeElement;
+  return active instanceof HTMLElement && box.contains(active) ? active : null;
 }

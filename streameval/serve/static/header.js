@@ -1,8 +1,10 @@
+// @ts-check
 // What is evaluated, how current it is, and what is wrong.
 
 import { byId, make, note, setText } from "./dom.js";
 import * as text from "./text.js";
 
+/** @type {Record<Currency["kind"], [name: string, meaning: string]>} */
 const STATES = {
   connecting: ["Connecting", "Asking the run for its numbers"],
   waiting: ["Waiting", "The run answers, and has counted nothing yet"],
@@ -16,13 +18,14 @@ const STATES = {
 
 let announced = "";
 
-/** Say it once to those who listen; the same again is not said again. */
+/** Say it once to screen readers; the same again is not repeated. @param {string} words */
 export function announce(words) {
   if (words === announced) return;
   announced = words;
   setText(byId("announce"), words);
 }
 
+/** @param {Api.Status | null} status */
 export function what(status) {
   const run = status?.run;
   setText(byId("version"), status ? `streameval ${status.version}` : "");
@@ -34,31 +37,40 @@ export function what(status) {
   document.title = `${run.task} · streameval`;
 }
 
-/** How current the numbers are: { kind, words }. */
+/**
+ * How current the numbers are.
+ *
+ * @param {LiveState} state
+ * @param {Api.Status | null} status
+ * @param {Api.SnapshotEvent | null} snapshot
+ * @param {number} now
+ * @returns {Currency}
+ */
 export function currency(state, status, snapshot, now) {
   const age = snapshot ? (now - Date.parse(snapshot.checkpoint.at)) / 1000 : null;
   const numbers = age === null ? "" : ` The numbers are ${text.duration(Math.floor(Math.max(0, age)))} old.`;
   if (state.kind === "stopped") {
-    const since = text.time(new Date(state.since).toISOString());
-    return { kind: "stopped", words: `The run has stopped or cannot be reached; no answer since ${since} UTC.${numbers}` };
+    const since = text.time(new Date(state.since ?? now).toISOString());
+    const words = `The run has stopped or cannot be reached; no answer since ${since} UTC.${numbers}`;
+    return { kind: "stopped", words };
   }
   if (state.kind === "offline") return { kind: "offline", words: `The connection is lost; trying again.${numbers}` };
-  if (state.kind === "live" && status && !status.run) return { kind: "waiting", words: "" };
-  if (state.kind === "live" && status?.ready && snapshot?.checkpoint.events === 0) return { kind: "waiting", words: "" };
+  const waits = status && (!status.run || (status.ready && snapshot?.checkpoint.events === 0));
+  if (state.kind === "live" && waits) return { kind: "waiting", words: "" };
   if (state.kind !== "live" || !status || status.ready) return { kind: state.kind, words: "" };
-  const isAge = (reason) => reason.startsWith("the last checkpoint");
-  const problems = new Set((snapshot?.partitions ?? []).map((one) => `${one.partition}: ${one.problem}`));
   // A partition's problem has a line of its own, and the age ticks here.
-  const others = status.reasons.filter((reason) => !isAge(reason) && !problems.has(reason))
+  const others = status.reasons
+    .filter((_, n) => !["problem", "checkpoint_age"].includes(status.codes[n]))
     .map((reason) => text.visible(reason, 200));
   const more = others.length ? `; ${others.join("; ")}` : "";
-  if (status.reasons.some(isAge)) {
+  if (status.codes.includes("checkpoint_age")) {
     const old = age === null ? "too" : text.duration(Math.floor(age));
     return { kind: "stale", words: `These numbers are stale: the last checkpoint is ${old} old${more}.` };
   }
   return { kind: "behind", words: others.length ? `The run is not caught up: ${others.join("; ")}.` : "" };
 }
 
+/** @param {Currency} current */
 export function showState({ kind, words }) {
   const badge = byId("state");
   const [name, meaning] = STATES[kind];
@@ -67,49 +79,58 @@ export function showState({ kind, words }) {
   badge.title = words || meaning;
 }
 
+/** @param {string} name @param {string} given @param {string} meaning */
 function vital(name, given, meaning, level = "") {
   return make("div", { title: meaning, class: level || null }, make("dt", {}, name), make("dd", {}, given));
 }
 
+/** @param {Api.Partition[]} partitions */
 function lagOf(partitions) {
   const known = partitions.filter((partition) => partition.lag !== null);
   if (known.length === 0) return partitions.length ? "unknown" : text.NOTHING;
-  const sum = (some) => some.reduce((all, partition) => all + partition.lag, 0);
-  const records = known.filter((partition) => partition.partition.startsWith("kafka:"));
-  const measured = known.filter((partition) => !records.includes(partition));
-  const parts = [
-    ...(sum(records) ? [text.lag("kafka:", sum(records))] : []),
-    ...(sum(measured) ? [text.lag("", sum(measured))] : []),
-  ];
+  const units = /** @type {const} */ (["records", "bytes"]);
+  const parts = units.map((unit) => {
+    const left = known.filter((one) => one.lag_unit === unit).reduce((sum, one) => sum + (one.lag ?? 0), 0);
+    return left > 0 ? text.lag(unit, left) : "";
+  }).filter(Boolean);
   return `${known.length < partitions.length ? "≥ " : ""}${parts.join(" + ") || "0"}`;
 }
 
+/** @param {Api.SnapshotEvent | null} snapshot @param {number} now */
 export function vitals(snapshot, now) {
   const list = byId("vitals");
   if (!snapshot) return list.replaceChildren();
   const age = Math.max(0, (now - Date.parse(snapshot.checkpoint.at)) / 1000);
   const problems = snapshot.partitions.filter((partition) => partition.problem).length;
+  const { events, sequence, seconds } = snapshot.checkpoint;
+  const { join, quarantine } = snapshot;
   list.replaceChildren(
-    vital("Counted", text.whole(snapshot.checkpoint.events), "Events counted since the run's store began"),
+    vital("Counted", text.whole(events), "Events counted since the run's store began"),
     vital("Checkpoint", text.age(age),
-      `Number ${text.whole(snapshot.checkpoint.sequence)}, which took ${text.duration(snapshot.checkpoint.seconds)}; what was counted before it survives a crash`),
+      `Number ${text.whole(sequence)}, which took ${text.duration(seconds)}; ` +
+      "what was counted before it survives a crash"),
     vital("Lag", lagOf(snapshot.partitions),
       "What the source has and is not read yet, over all partitions: records of Kafka, bytes of files and posts"),
-    ...(snapshot.join ? [vital("Waiting", text.compact(snapshot.join.waiting), "Predictions whose label has not come yet")] : []),
-    ...(snapshot.quarantine.total ? [vital("Quarantined", text.compact(snapshot.quarantine.total), "Records that could not be counted")] : []),
+    ...(join ? [vital("Waiting", text.compact(join.waiting), "Predictions whose label has not come yet")] : []),
+    ...(quarantine.total
+      ? [vital("Quarantined", text.compact(quarantine.total), "Records that could not be counted")] : []),
     ...(problems ? [vital("Problems", text.whole(problems), "Partitions that cannot be read", "bad")] : []),
   );
 }
 
+/** @param {Api.AlertState} alert */
 function firing(alert) {
-  const where = [alert.slice ? text.visible(alert.slice, 80) : "", alert.window ? `window ${text.visible(alert.window, 40)}` : ""].filter(Boolean).join(", ");
-  const since = alert.since ? `since ${text.shortTime(alert.since)} UTC` : "";
-  const about = [where, since].filter(Boolean).join(", ");
-  return `${text.visible(alert.name, 80)}: ${alert.metric} is ${text.value(alert.value)}, ${text.visible(alert.bound, 60)}${about ? ` (${about})` : ""}`;
+  const about = [
+    alert.slice ? text.visible(alert.slice, 80) : "",
+    alert.window ? `window ${text.visible(alert.window, 40)}` : "",
+    alert.since ? `since ${text.shortTime(alert.since)} UTC` : "",
+  ].filter(Boolean).join(", ");
+  const value = `${alert.metric} is ${text.value(alert.value)}, ${text.visible(alert.bound, 60)}`;
+  return `${text.visible(alert.name, 80)}: ${value}${about ? ` (${about})` : ""}`;
 }
 
-/** Lines above the numbers; what is new among them is announced. */
-export function banners(snapshot, now, current) {
+/** Lines above the numbers. @param {Api.SnapshotEvent | null} snapshot @param {Currency} current */
+export function banners(snapshot, current) {
   const lines = [];
   if (current.words) lines.push([current.kind === "behind" ? "warn" : "bad", "Not current", current.words]);
   for (const alert of snapshot?.alerts ?? []) {
@@ -128,9 +149,9 @@ export function banners(snapshot, now, current) {
     make("p", { class: `banner ${level}` }, make("strong", {}, kind), make("span", {}, words))));
 }
 
-/** The choice of theme; `changed` is called after every change, the system's too. */
+/** The choice of theme; `changed` is called after every change, the system's too. @param {() => void} changed */
 export function themes(changed) {
-  const select = byId("theme");
+  const select = byId("theme", HTMLSelectElement);
   select.value = document.documentElement.dataset.theme ?? "system";
   select.addEventListener("change", () => {
     const system = select.value === "system";

@@ -1,3 +1,4 @@
+// @ts-check
 // The stream of snapshots, and whether it can be trusted to be current.
 
 import { ask, NeedsToken } from "./api.js";
@@ -12,18 +13,29 @@ const OPENS_WITHIN = 3_000;
 
 /**
  * Calls back with every snapshot, with every answer of /api/status, and with every
- * change of { kind, since }: connecting, live, offline, stopped, paused.
+ * change of state.
+ *
+ * @param {object} listeners
+ * @param {(snapshot: Api.SnapshotEvent) => void} listeners.onSnapshot
+ * @param {(status: Api.Status) => void} listeners.onStatus
+ * @param {(state: LiveState) => void} listeners.onState
+ * @param {() => void} listeners.onNeedsToken
  */
 export function follow({ onSnapshot, onStatus, onState, onNeedsToken }) {
+  /** @type {EventSource | null} */
   let source = null;
   let opening = 0;
   let paused = false;
   let ended = false;
+  /** @type {number | null} */
   let brokenSince = null;
-  let again = null;
+  /** @type {number | undefined} */
+  let again;
+  /** @type {LiveState["kind"]} */
   let kind = "connecting";
   let described = false;
 
+  /** @param {LiveState["kind"]} next */
   function tell(next) {
     if (next === kind) return;
     kind = next;
@@ -112,6 +124,7 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken }) {
   checkStatus();
 
   return {
+    /** @param {boolean} on */
     pause(on) {
       paused = on;
       if (on) {
@@ -127,7 +140,12 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken }) {
   };
 }
 
-/** What an event of the stream would hold, put together from other answers. */
+/**
+ * What an event of the stream would hold, put together from other answers.
+ *
+ * @param {Api.Run} run
+ * @returns {Promise<Api.SnapshotEvent>}
+ */
 async function polled(run) {
   const names = run.windows.map((window) => window.name);
   const [join, partitions, quarantine, alerts, ...reports] = await Promise.all([

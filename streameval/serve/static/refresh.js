@@ -1,18 +1,32 @@
+// @ts-check
 // When parts of the page ask the server again: after a new snapshot, when they are in
 // sight, and each not too often.
 
+import { byId } from "./dom.js";
+
+/** @typedef {{ id: string, every: number, load: (signal: AbortSignal) => Promise<unknown> }} Loaded */
+
 /**
- * panels: [{ id, every, load: (signal) => promise }]; `every` in milliseconds. A panel is
- * loaded once in any case. `failed(id, error)` hears of errors.
+ * `every` is in milliseconds. A panel is loaded once in any case; `failed` is called with each error.
+ *
+ * @param {Loaded[]} panels
+ * @param {(id: string, error: Error) => void} failed
  */
 export function refresher(panels, failed) {
-  const state = new Map(panels.map((panel) => [panel.id, { ...panel, due: false, seen: false, loaded: false, last: -Infinity, timer: null, running: null }]));
+  const state = new Map(panels.map((panel) => [panel.id, {
+    ...panel, due: false, seen: false, loaded: false, last: -Infinity,
+    timer: /** @type {number | undefined} */ (undefined),
+    running: /** @type {AbortController | null} */ (null),
+  }]));
 
   const observer = new IntersectionObserver((entries) => {
-    for (const entry of entries) state.get(entry.target.id).seen = entry.isIntersecting;
+    for (const entry of entries) {
+      const panel = state.get(entry.target.id);
+      if (panel) panel.seen = entry.isIntersecting;
+    }
     plan();
   }, { rootMargin: "400px" });
-  for (const id of state.keys()) observer.observe(document.getElementById(id));
+  for (const id of state.keys()) observer.observe(byId(id));
 
   function plan() {
     if (document.hidden) return;
@@ -24,6 +38,7 @@ export function refresher(panels, failed) {
     }
   }
 
+  /** @param {Loaded & { timer?: number, running: AbortController | null, loaded: boolean }} panel */
   async function run(panel) {
     clearTimeout(panel.timer);
     panel.running?.abort();
@@ -33,7 +48,7 @@ export function refresher(panels, failed) {
       await panel.load(mine.signal);
       panel.loaded = true;
     } catch (error) {
-      if (!mine.signal.aborted) failed(panel.id, error);
+      if (!mine.signal.aborted) failed(panel.id, /** @type {Error} */ (error));
     } finally {
       if (panel.running === mine) panel.running = null;
     }
@@ -47,9 +62,9 @@ export function refresher(panels, failed) {
       for (const panel of state.values()) panel.due = true;
       plan();
     },
-    /** The reader wants something else of these panels: at once, instead of what is under way. */
+    /** Load these panels (by default all) at once, instead of what is under way. @param {string[]} ids */
     now(...ids) {
-      for (const id of ids.length ? ids : state.keys()) run(state.get(id)).then(plan);
+      for (const panel of state.values()) if (!ids.length || ids.includes(panel.id)) run(panel).then(plan);
     },
   };
 }

@@ -1,65 +1,79 @@
+// @ts-check
 // Tables that sort, by mouse and by keyboard.
 
-import { breakable, make, setText } from "./dom.js";
+import { breakable, focusedIn, make, setText } from "./dom.js";
 import { NOTHING } from "./text.js";
 
 /**
- * columns: [{ key, name, title, number, first: "asc" | "desc", value: row => any, cell: row => text or node }]
- * options:
- *   caption   what the table is, for those who do not see it
- *   keyOf     row => text that names the row, to keep focus and open details over a redraw
- *   empty     what to say without rows
- *   sort      { key, order } at first; null keeps the rows' own order
- *   onSort    (key) => …: sorting is done elsewhere, and given back with show()
- *   details   row => node: shown under the row when its first cell is pressed
+ * A table that sorts by the column that is pressed.
+ *
+ * @template Row
+ * @param {object} options
+ * @param {Column<Row>[]} options.columns
+ * @param {string} options.caption what the table is, for screen readers
+ * @param {(row: Row) => string} options.keyOf identifies the row, to keep focus and open details over a redraw
+ * @param {string} options.empty what is shown without rows
+ * @param {Sort | null} [options.sort] the first order; null keeps the rows' own
+ * @param {((column: Column<Row>) => void) | null} [options.onSort] sorting is done elsewhere, and passed to show()
+ * @param {((row: Row) => Node) | null} [options.details] shown under the row when its first cell is pressed
+ * @returns {Table<Row>}
  */
 export function sortable({ columns, caption, keyOf, empty, sort = null, onSort = null, details = null }) {
   const head = make("tr");
   const body = make("tbody");
-  const table = make("table", {}, make("caption", { class: "visually-hidden" }, caption), make("thead", {}, head), body);
+  const table = make("table", {},
+    make("caption", { class: "visually-hidden" }, caption), make("thead", {}, head), body);
   const scroll = make("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": caption }, table);
   const nothing = make("p", { class: "muted nothing", hidden: true }, empty);
   const node = make("div", { class: "sortable" }, scroll, nothing);
+  /** @type {Set<string>} */
   const open = new Set();
+  /** @type {{ columns: Column<Row>[], rows: Row[], sort: Sort | null, drawn: string }} */
   let shown = { columns: [], rows: [], sort, drawn: "" };
 
   function headers() {
     head.replaceChildren(...shown.columns.map((column) => {
-      const button = make("button", { type: "button", title: column.title, onclick: () => pressed(column) },
+      const press = () => pressed(column);
+      const button = make("button", { type: "button", title: column.title, onclick: press },
         make("span", {}, ...breakable(column.name)), make("span", { class: "arrow", "aria-hidden": "true" }));
       return make("th", { scope: "col", class: column.number ? "number" : null, "data-key": column.key }, button);
     }));
   }
 
+  /** @param {Column<Row>} column */
   function pressed(column) {
     if (onSort) return onSort(column);
-    const first = column.first ?? (column.number ? "desc" : "asc");
+    const first = column.number ? "desc" : "asc";
     const other = first === "asc" ? "desc" : "asc";
     const order = shown.sort?.key === column.key && shown.sort.order === first ? other : first;
     show(shown.rows, { sort: { key: column.key, order }, columns: shown.columns });
   }
 
   function marks() {
-    for (const cell of head.children) {
-      const order = cell.dataset.key === shown.sort?.key ? shown.sort.order : null;
+    for (const cell of head.querySelectorAll("th")) {
+      const order = shown.sort && cell.dataset.key === shown.sort.key ? shown.sort.order : null;
       if (order) cell.setAttribute("aria-sort", order === "asc" ? "ascending" : "descending");
       else cell.removeAttribute("aria-sort");
-      setText(cell.querySelector(".arrow"), order ? (order === "asc" ? "↑" : "↓") : "");
+      const arrow = cell.querySelector(".arrow");
+      if (arrow) setText(arrow, order ? (order === "asc" ? "↑" : "↓") : "");
     }
   }
 
+  /** @param {Row[]} rows */
   function ordered(rows) {
     const column = shown.columns.find((one) => one.key === shown.sort?.key);
-    if (onSort || !column) return rows;
+    if (onSort || !column?.value || !shown.sort) return rows;
+    const { value } = column;
     const sign = shown.sort.order === "asc" ? 1 : -1;
-    const pairs = rows.map((row) => [column.value(row), row]);
+    const pairs = rows.map((row) => /** @type {const} */ ([value(row), row]));
     // What is undefined is neither large nor small: it comes last, whatever the order.
     return pairs.sort(([a], [b]) => {
-      if (a === null || b === null) return (a === null) - (b === null);
-      return sign * (typeof a === "number" ? a - b : String(a).localeCompare(String(b), "en"));
+      if (a === null || b === null) return Number(a === null) - Number(b === null);
+      return sign * (typeof a === "number" ? a - Number(b) : String(a).localeCompare(String(b), "en"));
     }).map(([, row]) => row);
   }
 
+  /** @param {Row} row */
   function line(row) {
     const key = keyOf(row);
     const tr = make("tr");
@@ -74,7 +88,10 @@ export function sortable({ columns, caption, keyOf, empty, sort = null, onSort =
       if (place === 0 && details) {
         cell.append(make("button", {
           type: "button", class: "opener", "aria-expanded": String(open.has(key)), "data-focus": key,
-          onclick: () => { if (!open.delete(key)) open.add(key); draw(); },
+          onclick: () => {
+            if (!open.delete(key)) open.add(key);
+            draw();
+          },
         }, content));
       } else {
         cell.append(content);
@@ -91,16 +108,18 @@ export function sortable({ columns, caption, keyOf, empty, sort = null, onSort =
   }
 
   function draw() {
-    const focused = body.contains(document.activeElement) ? document.activeElement.dataset.focus : undefined;
+    const focused = focusedIn(body)?.dataset.focus;
     body.replaceChildren(...ordered(shown.rows).flatMap(line));
     if (focused !== undefined) {
-      [...body.querySelectorAll("[data-focus]")].find((one) => one.dataset.focus === focused)?.focus({ preventScroll: true });
+      const nodes = /** @type {NodeListOf<HTMLElement>} */ (body.querySelectorAll("[data-focus]"));
+      [...nodes].find((one) => one.dataset.focus === focused)?.focus({ preventScroll: true });
     }
     scroll.hidden = shown.rows.length === 0;
     nothing.hidden = shown.rows.length > 0;
     marks();
   }
 
+  /** @type {Table<Row>["show"]} */
   function show(rows, { sort: wanted = shown.sort, columns: which = columns, empty: words = null } = {}) {
     const names = which.map((column) => column.key).join("\n");
     const before = shown;

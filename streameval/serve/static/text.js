@@ -1,3 +1,4 @@
+// @ts-check
 // Numbers, times and texts as people read them. Nothing here touches the page.
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -5,29 +6,39 @@ const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 
 export const NOTHING = "–";
 
+/** @param {unknown} number */
 export function whole(number) {
   return typeof number === "number" ? WHOLE.format(number) : NOTHING;
 }
 
+/** @param {unknown} number */
 export function compact(number) {
   if (typeof number !== "number") return NOTHING;
   return Math.abs(number) < 10_000 ? WHOLE.format(number) : COMPACT.format(number);
 }
 
-const UNITS = [["GB", 1e9], ["MB", 1e6], ["kB", 1e3]];
+/** @type {[unit: string, size: number][]} */
+const UNITS = [["GB", 1e9], ["MB", 1e6], ["kB", 1e3], ["B", 0]];
 
+/** @param {number} number */
 export function bytes(number) {
-  const [unit, size] = UNITS.find(([, least]) => number >= least) ?? ["B", 1];
+  const [unit, least] = UNITS.find(([, least]) => number >= least) ?? UNITS[3];
+  const size = least || 1;
   return `${(number / size).toFixed(size === 1 ? 0 : 1)} ${unit}`;
 }
 
-/** How much is left to read: Kafka counts records, files and posts are measured in bytes. */
-export function lag(partition, left) {
+/**
+ * How much is left to read; without a unit no source reads the partition any longer.
+ *
+ * @param {Api.Partition["lag_unit"]} unit
+ * @param {number | null} left
+ */
+export function lag(unit, left) {
   if (typeof left !== "number") return NOTHING;
-  return partition.startsWith("kafka:") ? plural(left, "record") : bytes(left);
+  return unit === "bytes" ? bytes(left) : unit === "records" ? plural(left, "record") : whole(left);
 }
 
-/** A metric's value with four decimals; large ones with fewer. Undefined is a dash, never 0. */
+/** A metric's value with four decimals; large ones with fewer. Undefined is a dash, never 0. @param {unknown} number */
 export function value(number) {
   if (typeof number !== "number") return NOTHING;
   const size = Math.abs(number);
@@ -35,6 +46,7 @@ export function value(number) {
   return number.toFixed(size < 100 ? 4 : 1);
 }
 
+/** @param {unknown} fraction @param {number} digits */
 export function percent(fraction, digits = 1) {
   if (typeof fraction !== "number") return NOTHING;
   const text = (100 * fraction).toFixed(digits);
@@ -44,7 +56,7 @@ export function percent(fraction, digits = 1) {
   return `${text} %`;
 }
 
-/** Seconds in the two largest units that matter. */
+/** Seconds in the two largest units that matter. @param {unknown} seconds */
 export function duration(seconds) {
   if (typeof seconds !== "number" || !Number.isFinite(seconds)) return NOTHING;
   const sign = seconds < 0 ? "−" : "";
@@ -53,6 +65,7 @@ export function duration(seconds) {
   if (size < 1) return `${sign}${Math.round(size * 1000)} ms`;
   if (size < 10) return `${sign}${size.toFixed(1)} s`;
   if (size < 59.5) return `${sign}${Math.round(size)} s`;
+  /** @type {[name: string, length: number][]} */
   const units = [["s", 1], ["min", 60], ["h", 3600], ["d", 86400]];
   // Rounded to the smaller unit first, so that 59.9 minutes are an hour and not 60 minutes.
   const place = size < 3599.5 ? 1 : size < 86370 ? 2 : 3;
@@ -64,18 +77,23 @@ export function duration(seconds) {
   return `${sign}${Math.floor(all / each)} ${name}${small ? ` ${small} ${smallName}` : ""}`;
 }
 
-/** How long ago, in whole units: it ticks every second. */
+/** How long ago, in whole units: it ticks every second. @param {number} seconds */
 export function age(seconds) {
   return seconds < 1 ? "now" : seconds < 60 ? `${Math.floor(seconds)} s ago` : `${duration(Math.floor(seconds))} ago`;
 }
 
-/** "2026-03-01 12:05:00" of an ISO time, in UTC. */
+/** "2026-03-01 12:05:00" of an ISO time, in UTC. @param {string | null | undefined} iso */
 export function time(iso) {
   const at = new Date(iso ?? NaN);
   return Number.isNaN(at.getTime()) ? NOTHING : at.toISOString().slice(0, 19).replace("T", " ");
 }
 
-/** As `time`, without the day when that is the day of `now`, without seconds when they are 0. */
+/**
+ * As `time`, without the day when that is the day of `now`, without seconds when they are 0.
+ *
+ * @param {string} iso
+ * @param {number} now
+ */
 export function shortTime(iso, now = Date.now()) {
   const text = time(iso);
   if (text === NOTHING) return text;
@@ -84,12 +102,18 @@ export function shortTime(iso, now = Date.now()) {
   return text.startsWith(today) ? clock : `${text.slice(0, 10)} ${clock}`;
 }
 
-/** A window's name, what it holds, and until when its numbers count. */
+/**
+ * A window's name, what it holds, and until when its numbers count.
+ *
+ * @param {Api.Window} window
+ */
 export function about(window, { numbers = false } = {}) {
   const spec = `${visible(window.name, 40)}: ${visible(window.spec, 80)}`;
-  return `${spec}${window.immature ? " · immature: labels are still coming in" : ""}${numbers ? ` · as of ${time(window.as_of)}` : ""}`;
+  const immature = window.immature ? " · immature: labels are still coming in" : "";
+  return `${spec}${immature}${numbers ? ` · as of ${time(window.as_of)}` : ""}`;
 }
 
+/** @param {number} count @param {string} one @param {string} many */
 export function plural(count, one, many = `${one}s`) {
   return `${whole(count)} ${count === 1 ? one : many}`;
 }
@@ -98,23 +122,33 @@ export function plural(count, one, many = `${one}s`) {
 const UNSEEN = /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\u00ad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu;
 const SHORT = new Map([["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]]);
 
-/** Text of a stranger: what cannot be seen or misleads the eye is written as an escape. */
+/**
+ * Text from outside: what cannot be seen or misleads the eye is written as an escape.
+ *
+ * @param {unknown} text
+ * @param {number} most
+ */
 export function visible(text, most = Infinity) {
   const shown = String(text).replace(UNSEEN, (mark) =>
-    SHORT.get(mark) ?? `\\u${mark.codePointAt(0).toString(16).padStart(4, "0")}`);
+    SHORT.get(mark) ?? `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
   if (shown.length <= most) return shown;
   const kept = Array.from(shown.slice(0, most)).slice(0, -1).join("");
   return `${kept}…`;
 }
 
-/** A class's label; quoted where it could be taken for nothing or for a number. */
+/** A class's label; quoted where it looks empty or like a number. @param {unknown} given @param {number} most */
 export function label(given, most = 60) {
   if (typeof given !== "string") return String(given);
   const quoted = given.trim() !== given || given === "" || (given !== "" && !Number.isNaN(Number(given)));
   return visible(quoted ? `"${given}"` : given, most);
 }
 
-/** As `label`, cut in the middle: names that begin alike often end differently. */
+/**
+ * As `label`, cut in the middle: names that begin alike often end differently.
+ *
+ * @param {unknown} given
+ * @param {number} most
+ */
 export function short(given, most) {
   const marks = Array.from(label(given, Infinity));
   if (marks.length <= most) return marks.join("");
@@ -125,6 +159,8 @@ export function short(given, most) {
 /**
  * For Plotly, which takes some HTML in every text: nothing of it is left. (Of the page's own
  * texts only <br> is used: for others Plotly writes style attributes, against the policy.)
+ *
+ * @param {string} text
  */
 export function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");

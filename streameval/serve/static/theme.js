@@ -1,3 +1,4 @@
+// @ts-check
 // Runs before anything is painted, so that a chosen theme does not flash in late.
 // A classic script for that reason; the choice itself is wired up in header.js.
 (() => {

@@ -1,3 +1,4 @@
+// @ts-check
 // What there is to see and to do before the first labelled event.
 
 import { byId, make } from "./dom.js";
@@ -5,11 +6,13 @@ import * as text from "./text.js";
 
 const origin = location.origin;
 
+/** @param {string} path @param {object[]} lines */
 function curl(path, lines) {
   const body = lines.map((line) => JSON.stringify(line)).join("\n");
   return `curl ${origin}${path} --data-binary '${body}'`;
 }
 
+/** @param {Api.Run | null} run */
 function examples(run) {
   const positive = run?.positive ?? true;
   const multiclass = run?.task === "multiclass";
@@ -19,36 +22,45 @@ function examples(run) {
   return [curl("/v1/predictions", [{ id: "1", ...prediction }]), curl("/v1/labels", [{ id: "1", ...truth }])];
 }
 
-/** What the run reads, as its settings say. */
+/** What the run reads, as its settings say. @param {Api.Run | null} run */
 function sources(run) {
   const ways = { files: "from files", kafka: "from the Kafka topic", http: "by POST at" };
   return (run?.sources ?? []).map(({ kind, holds, name }) =>
     make("li", { class: "stream" }, `${holds} ${ways[kind]} ${text.visible(name, 200)}`));
 }
 
-/** Show it, or hide it once events are counted. */
+/**
+ * Show it, or hide it once events are counted.
+ *
+ * @param {Api.Status | null} status
+ * @param {Api.SnapshotEvent | null} snapshot
+ */
 export function show(status, snapshot) {
   const box = byId("waiting");
   const events = snapshot?.checkpoint.events ?? 0;
   box.hidden = events > 0 || !status;
-  if (box.hidden) return;
+  if (box.hidden || !status) return;
   const join = snapshot?.join;
   const key = JSON.stringify([status.posts, status.run?.sources, join?.predictions, join?.labels]);
   if (box.dataset.shown === key) return;
   box.dataset.shown = key;
   const so = join && (join.predictions || join.labels)
-    ? `So far ${text.plural(join.predictions, "prediction")} and ${text.plural(join.labels, "label")} have come, but no two of the same id.`
+    ? `So far ${text.plural(join.predictions, "prediction")} and ${text.plural(join.labels, "label")} ` +
+      "have come, but no two of the same id."
     : "None has come yet.";
   box.replaceChildren(
     make("h2", { id: "waiting-title" }, "Waiting for the first labelled events"),
     make("p", {}, `${so} This page shows them as soon as they are counted.`),
-    ...(status.run?.sources.length ? [make("p", {}, "It waits for:"), make("ul", {}, ...sources(status.run))] : []),
+    ...(status.run?.sources.length
+      ? [make("p", {}, "It waits for:"), make("ul", {}, ...sources(status.run))] : []),
     ...(status.posts ? [
       make("p", {}, "Send some, with fields as the settings name them; usually:"),
       make("pre", { tabindex: "0" }, examples(status.run).join("\n")),
-      make("p", { class: "muted" }, "With a token, add -H \"Authorization: Bearer $TOKEN\". What cannot be counted shows under Quarantine."),
+      make("p", { class: "muted" }, "With a token, add -H \"Authorization: Bearer $TOKEN\". ",
+        "What cannot be counted shows under Quarantine."),
     ] : [
-      make("p", {}, "Source, below, shows how far it has read; records that cannot be counted show under Quarantine."),
+      make("p", {}, "Source, below, shows how far it has read; ",
+        "records that cannot be counted show under Quarantine."),
     ]),
   );
 }

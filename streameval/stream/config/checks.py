@@ -8,12 +8,12 @@ from typing import Any, get_args
 
 import msgspec
 
-from streameval.errors import InputError, MetricError, shown
+from streameval.errors import InputError, MetricError, did_you_mean, shown
 from streameval.event_time import duration, duration_text
 from streameval.files.json_record import split_path
 from streameval.metrics.registry import find
 from streameval.stream.config.address import parse_address
-from streameval.stream.config.errors import ConfigErrors, near
+from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.config.evaluators import (
     ahead_limit,
     evaluator_of,
@@ -45,7 +45,7 @@ _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 def check_settings(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for the first thing that keeps these settings from being run."""
+    """Raise ConfigError for the first key that these settings cannot be run with."""
     for check in (
         _check_paths,
         _check_store,
@@ -103,7 +103,7 @@ def _values(settings: Any, table: str = "") -> Iterator[tuple[str, Any, tuple[An
 
 
 def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for fields that do not make a record of this run."""
+    """Raise ConfigError for fields that are missing, conflict or share a path."""
     fields, task = settings.fields, settings.evaluator.task
     if fields.y_pred is None and not has_scores(fields):
         raise errors.error(
@@ -125,10 +125,10 @@ def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
         raise errors.error("fields.y_true", expected="where a record has its label", got="nothing")
     if fields.time_unit is not None and fields.time is None and fields.label.time is None:
         raise errors.requires("fields.time_unit", "fields.time")
-    apart = fields.label
+    label = fields.label
     if settings.join is None:
         for name in ("id", "y_true", "time"):
-            if getattr(apart, name) is not None:
+            if getattr(label, name) is not None:
                 raise errors.requires(f"fields.label.{name}", "[join]")
     sliced = [name for part in settings.evaluator.slices for name in slice_fields(part)]
     for name in fields.slices:
@@ -137,7 +137,7 @@ def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
                 f"fields.slices.{name}",
                 expected="a key that evaluator.slices names",
                 got=f"{shown(name)}, which it does not",
-                remedy=near(name, sliced),
+                remedy=did_you_mean(name, sliced),
             )
     try:
         record_fields(fields, settings.evaluator, settings.join is not None)
@@ -148,7 +148,7 @@ def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_ahead(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for a ``fields.ahead`` that lets one record make all others late."""
+    """Raise ConfigError for a ``fields.ahead`` with which one record makes all others late."""
     limit, ahead = ahead_limit(settings), settings.fields.ahead
     if limit is not None and ahead is not None and duration(ahead, zero=True) > limit.ahead_us:
         most = duration_text(limit.ahead_us)
@@ -161,7 +161,7 @@ def _check_ahead(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_sources(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for sources that do not bring what is to be counted."""
+    """Raise ConfigError for sources without the records that the run needs."""
     there: set[str] = set()
     found: dict[str, str] = {}
     for table, source in settings.sources.items():
@@ -189,25 +189,25 @@ def _check_sources(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_join(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for a join that has nothing to go by."""
+    """Raise ConfigError for a join without ids."""
     if settings.join is not None and settings.fields.id is None:
         raise errors.error(
             "fields.id",
-            expected="where a record has its id, which the join goes by",
+            expected="the field of the id by which records are joined",
             got="nothing",
             remedy='add id = "id" under [fields]',
         )
 
 
 def _check_evaluator(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for metrics or an evaluator that cannot be."""
+    """Raise ConfigError for unknown metrics and for values that the evaluator refuses."""
     chosen = settings.evaluator
     if chosen.task == "binary" and isinstance(chosen.positive, str) and chosen.labels is None:
         raise errors.error(
             "evaluator.labels",
             expected=f"both labels, as the positive one is the text {shown(chosen.positive)}",
             got="nothing",
-            remedy="the first other label that comes would else decide what the negative one is",
+            remedy="otherwise the first other label of a record would become the negative one",
         )
     for n, name in enumerate(chosen.metrics or []):
         _check_metric(settings, errors, f"evaluator.metrics[{n}]", name)
@@ -236,7 +236,7 @@ def _check_metric(settings: RunSettings, errors: ConfigErrors, key: str, name: s
 
 
 def _check_windows(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for no window, or one that cannot be."""
+    """Raise ConfigError for no window, or for one that is invalid."""
     if not settings.window:
         raise errors.error("window", expected="at least one [[window]]", got="none")
     seen: set[str] = set()
@@ -274,7 +274,7 @@ def _check_name(errors: ConfigErrors, key: str, name: str, seen: set[str], kind:
 
 
 def _check_alerts(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for an alert on what there is not."""
+    """Raise ConfigError for an alert on a metric, window or slice that does not exist."""
     seen: set[str] = set()
     for n, alert in enumerate(settings.alert):
         key = f"alert[{n}]"
@@ -296,7 +296,7 @@ def _check_alerts(settings: RunSettings, errors: ConfigErrors) -> None:
                 f"{key}.window",
                 expected=f"one of {', '.join(windows)}",
                 got=shown(alert.window),
-                remedy=near(alert.window, windows),
+                remedy=did_you_mean(alert.window, windows),
             )
         _check_alert_slice(settings, errors, f"{key}.slice", alert)
 
@@ -306,7 +306,7 @@ def _check_coverage(
 ) -> None:
     if settings.join is None:
         raise errors.requires(
-            f"{key}.metric", "[join]", remedy="without it every record brings its label"
+            f"{key}.metric", "[join]", remedy="without it every record holds its label"
         )
     for name in ("window", "slice"):
         if getattr(alert, name):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 from msgspec import inspect
 
-from streameval.errors import ConfigError, InputError, OptionError, shown
+from streameval.errors import ConfigError, InputError, OptionError, did_you_mean, shown
 from streameval.stream.config.secrets import is_secret
 
-__all__ = ["ConfigErrors", "inside", "near", "type_error", "type_words"]
+__all__ = ["ConfigErrors", "inside", "type_error", "type_words"]
 
 _WORDS: Mapping[type, str] = {
     inspect.StrType: "text",
@@ -84,16 +83,6 @@ class ConfigErrors:
         return ConfigError(f"{'--set' if given else self.name}: {error}")
 
 
-def near(name: str, names: Iterable[str]) -> str:
-    """``did you mean this?`` where a name resembles one of others, otherwise an empty text.
-
-    >>> near("wiat", ["wait", "remember"]), near("foo", ["wait"])
-    ('did you mean wait?', '')
-    """
-    found = get_close_matches(name, list(names), n=1)
-    return f"did you mean {found[0]}?" if found else ""
-
-
 def type_words(kind: Any) -> str:
     """A type in words.
 
@@ -149,7 +138,7 @@ def type_error(error: msgspec.ValidationError, data: Mapping[str, Any], kind: An
     if unknown or "Object missing required field" in text:
         return _key_error(kind, value, key, unknown=unknown)
     literals = [one for one in getattr(kind, "types", (kind,)) if hasattr(one, "values")]
-    remedy = near(value, map(str, literals[0].values)) if literals and type(value) is str else ""
+    remedy = did_you_mean(value, literals[0].values) if literals and type(value) is str else ""
     expected = type_words(kind)
     if isinstance(kind, inspect.IntType) and type(value) is int:
         expected += f" of at least {kind.ge}"
@@ -179,7 +168,7 @@ def _key_error(kind: Any, table: Mapping[str, Any], key: str, *, unknown: bool) 
         f"{dot}{name}",
         expected=f"{where} ({', '.join(fields)})",
         got=f"the unknown {name!r}",
-        remedy=_OTHERWISE.get((key.partition("[")[0], name)) or near(name, fields),
+        remedy=_OTHERWISE.get((key.partition("[")[0], name)) or did_you_mean(name, fields),
     )
 
 

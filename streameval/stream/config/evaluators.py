@@ -9,7 +9,7 @@ import msgspec
 from streameval.errors import ConfigError, StreamevalError
 from streameval.evaluator import Evaluator
 from streameval.event_time import duration
-from streameval.metrics.registry import find
+from streameval.metrics.registry import USUAL_METRICS, find
 from streameval.stream.config.settings import (
     LABEL_COVERAGE,
     FieldSettings,
@@ -39,12 +39,6 @@ __all__ = [
     "window_spec_of",
     "window_spec_text",
 ]
-
-_MAIN_LABELS = {
-    "binary": ["accuracy", "precision", "recall", "f1"],
-    "multiclass": ["accuracy", "balanced_accuracy", "f1_macro", "matthews_corrcoef"],
-}
-_MAIN_SCORES = {"binary": ["roc_auc", "average_precision"], "multiclass": ["log_loss"]}
 
 _MOST_MAIN = 6
 
@@ -78,7 +72,7 @@ def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
     """An empty evaluator for each window, by the window's name, in their order.
 
     Raises:
-        ConfigError: A key has a value that no evaluator takes.
+        ConfigError: The evaluator refuses the value of a key.
     """
     try:
         return {window.name: evaluator_of(settings, window) for window in settings.window}
@@ -203,7 +197,9 @@ def main_metrics(settings: RunSettings) -> list[str]:
     task = settings.evaluator.task
     names = settings.evaluator.metrics
     if names is None:
-        names = _MAIN_LABELS[task] + (_MAIN_SCORES[task] if has_scores(settings.fields) else [])
+        scores = has_scores(settings.fields)
+        usual = USUAL_METRICS["slices", task]
+        names = [name for name in usual if scores or not needs_scores(name, task)]
     watched = [alert.metric for alert in settings.alert if alert.slice]
     return list(dict.fromkeys([*names[:_MOST_MAIN], *watched]))
 
@@ -214,7 +210,7 @@ def slice_fields(part: str | list[str]) -> list[str]:
 
 
 def has_scores(fields: FieldSettings) -> bool:
-    """Whether predictions bring more than a label."""
+    """Whether predictions have scores or probabilities."""
     return fields.score is not None or fields.proba is not None
 
 
@@ -228,7 +224,7 @@ def needs_scores(metric: str, task: str) -> bool:
 
 
 def fingerprint(settings: RunSettings) -> dict[str, str]:
-    """Key -> value, as JSON, of all that the counts in a store rest on.
+    """The settings that a store's counts depend on: key -> value as JSON.
 
     >>> fingerprint(RunSettings())["evaluator.threshold"]
     '0.5'
@@ -237,7 +233,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
     values: dict[str, Any] = {
         "evaluator.task": given.task,
         "evaluator.labels": given.labels,
-        # With those of alerts: what is kept decides, not what is shown.
+        # With those of alerts: the states depend on what is kept, not on what is shown.
         "evaluator.metrics": kept_metrics(settings),
         "evaluator.bins": given.bins,
         "evaluator.slices": given.slices,

@@ -41,7 +41,7 @@ def load_settings(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -
 
     Raises:
         ConfigError: There is no such file, or it is no configuration. One line
-            that names the file, the key, what was expected and what came, and
+            that names the file, the key, what was expected and what was got, and
             never a secret.
     """
     name = os.fspath(path)

@@ -1,7 +1,7 @@
 """Secrets of a configuration: which keys hold one, how they are resolved, how they are hidden.
 
 A secret is written as ``env:NAME`` or ``file:PATH``, so that the file itself
-holds none. No error contains a value.
+holds none. No error contains a secret's value.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _TELLING = ("password", "secret", "key", "token", "jaas", "credential", "oauth",
 
 
 def secret(value: str, key: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The value that ``env:NAME`` or ``file:PATH`` stands for; other text is itself.
+    """The value that ``env:NAME`` or ``file:PATH`` refers to; any other text is returned.
 
     Args:
         value: As the configuration has it.
         key: The configuration's key, for errors.
-        environment: Where names are looked up.
+        environment: The variables.
 
     Raises:
-        ConfigError: There is no such variable or file, or it is empty. The
+        ConfigError: The variable or file does not exist, or is empty. The
             message names the variable or the file, never a value.
 
     >>> secret("env:TOKEN", "serve.token", {"TOKEN": "s3cret"}), secret("plain", "serve.token")
@@ -129,7 +129,7 @@ def hidden(key: str, value: Any) -> Any:
 
 
 def hidden_url(url: str) -> str:
-    """Scheme and host of an address; the rest of it may let anybody in.
+    """Scheme and host of an address; the rest of it may be a credential.
 
     >>> hidden_url("https://me:pw@hooks.example/services/T00/XYZ?key=1")
     'https://***@hooks.example/***'
@@ -153,14 +153,14 @@ def hidden_url(url: str) -> str:
 def resolved_secrets(
     settings: RunSettings, environment: Mapping[str, str] = os.environ
 ) -> Callable[[str, str], str]:
-    """Look up every secret that the settings name, before anything is made.
+    """Look up every secret that the settings name, before a store or source is opened.
 
     Returns:
-        From ``env:NAME`` or ``file:PATH`` and the key it stands at to the value, as
-        :func:`secret`; what was looked up is not read again, as a pipe has it but once.
+        A function from ``env:NAME`` or ``file:PATH``, and its key, to the value, as
+        :func:`secret`. Each is read once, because a pipe can be read only once.
 
     Raises:
-        ConfigError: One is not there, is too short a token, or no address. The
+        ConfigError: One does not exist, or is too short a token or no address. The
             message holds the key and never a value.
 
     >>> from streameval.stream.config.settings import RunSettings, ServeSettings
@@ -190,14 +190,14 @@ def resolved_secrets(
 def webhook_target(
     settings: WebhookSettings, resolve: Callable[[str, str], str] = secret
 ) -> tuple[str, str | None]:
-    """The address and the token that settings stand for.
+    """The address and the token of a webhook, resolved and checked.
 
     Args:
         settings: The webhook's.
-        resolve: What ``env:`` and ``file:`` stand for, by value and key.
+        resolve: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
 
     Raises:
-        ConfigError: A secret that is not there, or that cannot be an address or a token.
+        ConfigError: A secret does not exist, or is no address or token.
 
     >>> from streameval.stream.config.settings import WebhookSettings
     >>> webhook_target(WebhookSettings(url="env:URL"), lambda value, key: "http://hooks.example/x")
@@ -243,7 +243,7 @@ def check_token(token: str) -> None:
 
 
 def check_store(path: str) -> None:
-    """Raise ConfigError for a path at which no store can be.
+    """Raise ConfigError for a path where no store can be created.
 
     >>> check_store("/no such/run.db")
     Traceback (most recent call last):

@@ -52,7 +52,7 @@ PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is evaluated; as the arguments of :class:`streameval.Evaluator`."""
+    """The task, metrics and slices; as the arguments of :class:`streameval.Evaluator`."""
 
     task: Literal["binary", "multiclass"] = "binary"
     positive: str | int | bool = True
@@ -95,7 +95,7 @@ else:
 
 
 class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a label's record has its fields; None is as in a prediction's record."""
+    """Paths of the fields in a label's record; None: as in a prediction's record."""
 
     id: str | None = None
     y_true: str | None = None
@@ -103,7 +103,7 @@ class LabelFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a record has its fields: dotted paths."""
+    """Dotted paths of a record's fields."""
 
     id: str | None = None
     """Needed for the join."""
@@ -124,18 +124,18 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How predictions and labels meet."""
+    """How predictions and labels are joined."""
 
     wait: Duration = "24h"
-    """A label counts if it is at most so much younger (or older) than its prediction."""
+    """Largest difference in time between a prediction and a label that is counted."""
     remember: DurationOrZero | None = None
-    """For how long after that duplicates and corrections are recognised; None is ``wait``."""
+    """For how long after ``wait`` duplicates and corrections are recognised; None is ``wait``."""
     hot: PositiveCount = 500_000
     """Most entries that are held in memory; the rest is on disk."""
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When what was counted becomes durable and visible."""
+    """When counts become durable and visible."""
 
     every: Duration = "1s"
     events: PositiveCount = 50_000
@@ -185,7 +185,7 @@ class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The whole file."""
+    """A whole configuration."""
 
     store: str = "streameval.db"
     evaluator: EvaluatorSettings = EvaluatorSettings()
@@ -198,7 +198,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     http: HttpSettings | None = None
     kafka: KafkaSettings | None = None
     join: JoinSettings | None = None
-    """None: every record brings its label, and nothing is remembered."""
+    """None: every record holds its label, and no id is kept."""
     checkpoint: CheckpointSettings = CheckpointSettings()
     quarantine: QuarantineSettings = QuarantineSettings()
     serve: ServeSettings = ServeSettings()

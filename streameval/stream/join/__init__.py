@@ -1,1 +1,1 @@
-"""Predictions and labels that come apart and meet by id."""
+"""Predictions and labels of separate records, joined by id."""

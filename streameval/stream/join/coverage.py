@@ -1,4 +1,4 @@
-"""How a label join fares: counts, delays, and how much of each cohort has its labels."""
+"""Statistics of a label join: counts, delays, and the share of each cohort that has labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from streameval.event_time import iso_time
 from streameval.events import IntArray
 
-__all__ = ["COUNTS", "Coverage", "Delays", "SavedCoverage"]
+__all__ = ["COUNTS", "CohortCounts", "Coverage", "Delays", "SavedCoverage"]
 
 COUNTS = (
     "predictions",
@@ -22,17 +22,17 @@ COUNTS = (
     "corrected",
     "too_late",
 )
-"""What is counted, for each partition apart.
+"""Counted separately for each partition.
 
 ``predictions`` are distinct ids, ``labels`` all label records:
 ``predictions = joined + waiting + expired`` and
 ``labels = joined + duplicate_labels + corrected + too_late + labels_waiting + orphans``.
-Of a prediction that is forgotten and comes once more both sides count one more.
+A prediction that was forgotten and is read again adds one to both sides.
 """
 
 _SHOWN_COHORTS = 200
 _MOST_COHORTS = 100_000
-"""Guards against times that are all over the calendar."""
+"""Bounds the memory where times are scattered over the calendar."""
 
 _HOUR_US = 3_600_000_000
 
@@ -42,10 +42,9 @@ _MANTISSA_BITS = 8
 class Delays:
     """A histogram of delays with buckets that grow with the delay.
 
-    A delay below 256 µs has a bucket of its own; above, a bucket is less than
-    one part in 128 of the delay wide. So a quantile is told as the upper end
-    of its bucket, at most :attr:`relative_error` too long, and sums of histograms are
-    those of the delays.
+    A delay below 256 µs has a bucket of its own; above, a bucket is narrower than
+    1/128 of the delay. A quantile is reported as the upper end of its bucket, at most
+    :attr:`relative_error` too long, and the sum of two histograms is that of all delays.
 
     >>> delays = Delays()
     >>> delays.add(np.array([1_000_000, 2_000_000, 60_000_000]))
@@ -59,7 +58,7 @@ class Delays:
         self.counts: Counter[int] = Counter()
 
     def add(self, delays: IntArray) -> None:
-        """Count delays, in microseconds; a negative one is none."""
+        """Count delays, in microseconds; a negative one counts as 0."""
         whole = np.maximum(delays, 0)
         # Exact below 2^53 µs, which is longer than times reach.
         length = np.frexp(whole.astype(np.float64))[1].astype(np.int64)
@@ -69,13 +68,13 @@ class Delays:
             self.counts[bucket] += count
 
     def add_one(self, delay: int) -> None:
-        """Count one: what :meth:`add` does with a column of it, thirty times faster."""
+        """Count one delay: :meth:`add` of a column of one, thirty times faster."""
         whole = max(delay, 0)
         shift = max(whole.bit_length() - _MANTISSA_BITS, 0)
         self.counts[shift << _MANTISSA_BITS | whole >> shift] += 1
 
     def quantile(self, share: float) -> float | None:
-        """The delay in seconds that this share of all does not exceed; None without any."""
+        """The delay in seconds that this share of all does not exceed; None without delays."""
         wanted = share * self.counts.total()
         seen = 0
         for bucket in sorted(self.counts):
@@ -84,6 +83,54 @@ class Delays:
                 shift, mantissa = bucket >> _MANTISSA_BITS, bucket & ((1 << _MANTISSA_BITS) - 1)
                 return float((((mantissa + 1) << shift) - 1) / 1_000_000)
         return None
+
+
+class CohortCounts:
+    """Counts by cohort; those of cohorts before a border are summed up.
+
+    Args:
+        width_us: Times of the same so many microseconds are a cohort.
+    """
+
+    __slots__ = ("_width", "border", "counts", "earlier")
+
+    def __init__(self, width_us: int) -> None:
+        self._width = width_us
+        self.counts: Counter[int] = Counter()
+        self.border: int | None = None
+        """The first cohort that is counted separately; None: all are."""
+        self.earlier = 0
+        """The sum of those before it."""
+
+    def add(self, times: IntArray, sign: int = 1) -> None:
+        """Count times; with sign -1, remove as many."""
+        if not len(times):
+            return
+        cohorts, counts = np.unique(times // self._width, return_counts=True)
+        for cohort, count in zip(cohorts.tolist(), counts.tolist(), strict=True):
+            self._add(cohort, sign * count)
+
+    def add_one(self, time: int, sign: int = 1) -> None:
+        """Count one time: :meth:`add` of a column of one."""
+        self._add(time // self._width, sign)
+
+    def _add(self, cohort: int, count: int) -> None:
+        if self.border is not None and cohort < self.border:
+            self.earlier += count
+        else:
+            self.counts[cohort] += count
+
+    def sum_up(self, border: int) -> None:
+        """Move the counts of the cohorts before this one to their sum."""
+        self.border = border
+        for cohort in [cohort for cohort in self.counts if cohort < border]:
+            self.earlier += self.counts.pop(cohort)
+
+    def restore(self, counts: list[tuple[int, int]], earlier: int, border: int | None) -> None:
+        """Replace all of it by what was saved."""
+        self.counts = Counter(dict(counts))
+        self.earlier = earlier
+        self.border = border
 
 
 class SavedCoverage(msgspec.Struct):
@@ -100,12 +147,12 @@ class SavedCoverage(msgspec.Struct):
 
 
 class Coverage:
-    """Counts of a join; whole numbers that add up over partitions.
+    """Counts of a join; integers that are summed over partitions.
 
     *Label coverage* is the share of the mature predictions of a recent span that have
-    their label. A cohort is mature when the watermark is ``wait`` past its end: no label
-    that comes now counts. The span ends with the newest mature cohort, and is the
-    shorter of ``wait`` and an hour, in whole cohorts, one at least.
+    their label. A cohort is mature when the watermark is ``wait`` past its end: no later label
+    counts. The span ends with the newest mature cohort, and is the shorter of ``wait`` and
+    an hour, in whole cohorts, one at least.
 
     Args:
         wait_us: How long a prediction waits for its label.
@@ -119,88 +166,39 @@ class Coverage:
         """Cohorts that coverage is measured over."""
         self._counts: dict[str, Counter[str]] = {}
         self.delays = Delays()
-        self._predicted: Counter[int] = Counter()
-        self._labelled: Counter[int] = Counter()
-        self._labels: Counter[int] = Counter()
-        self._expired = 0
-        self._orphans = 0
-        self._border: int | None = None
-        """Cohorts before this one have been added to the two totals above."""
+        self.predicted = CohortCounts(cohort_us)
+        """New predictions, by their times."""
+        self.labelled = CohortCounts(cohort_us)
+        """Predictions with a label, by the predictions' times."""
+        self.early = CohortCounts(cohort_us)
+        """Labels that wait for their prediction, by their times."""
 
     def count(self, partition: str, name: str, number: int = 1) -> None:
-        """Count so many more of one of ``COUNTS``."""
+        """Add a number to one of ``COUNTS``."""
         if number:
             counts = self._counts.get(partition)
             if counts is None:
                 counts = self._counts[partition] = Counter()
             counts[name] += number
 
-    def predicted(self, times: IntArray) -> None:
-        """New predictions, by their times."""
-        self._note(self._predicted, times, "_expired", 1)
-
-    def labelled(self, times: IntArray) -> None:
-        """Predictions that have got their label, by the predictions' times."""
-        self._note(self._labelled, times, "_expired", -1)
-
-    def label_waits(self, times: IntArray, sign: int = 1) -> None:
-        """Labels that wait for their prediction (or, sign -1, no longer), by their times."""
-        self._note(self._labels, times, "_orphans", 1, sign)
-
-    def predicted_one(self, time: int) -> None:
-        """:meth:`predicted` of a single one."""
-        self._note_one(self._predicted, time, "_expired", 1)
-
-    def labelled_one(self, time: int) -> None:
-        """:meth:`labelled` of a single one."""
-        self._note_one(self._labelled, time, "_expired", -1)
-
-    def label_waits_one(self, time: int, sign: int = 1) -> None:
-        """:meth:`label_waits` of a single one."""
-        self._note_one(self._labels, time, "_orphans", 1, sign)
-
-    def _note_one(
-        self, cohorts: Counter[int], time: int, total: str, weight: int, sign: int = 1
-    ) -> None:
-        start = time // self._cohort
-        if self._border is not None and start < self._border:
-            setattr(self, total, getattr(self, total) + weight * sign)
-        else:
-            cohorts[start] += sign
-
-    def _note(
-        self, cohorts: Counter[int], times: IntArray, total: str, weight: int, sign: int = 1
-    ) -> None:
-        if not len(times):
-            return
-        starts, counts = np.unique(times // self._cohort, return_counts=True)
-        for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
-            if self._border is not None and start < self._border:
-                setattr(self, total, getattr(self, total) + weight * sign * count)
-            else:
-                cohorts[start] += sign * count
-
-    def settle(self, watermark: int | None, keep_us: int) -> None:
-        """Add cohorts to the totals that are older than what is shown or covered."""
+    def sum_up(self, watermark: int | None, keep_us: int) -> None:
+        """Sum up the cohorts that are older than what is shown or covered."""
         borders = []
         if watermark is not None:
             keep_us = max(keep_us, self._span * self._cohort)
             borders.append((watermark - self._wait - keep_us) // self._cohort)
-        for cohorts in (self._predicted, self._labels):
-            if len(cohorts) > _MOST_COHORTS:
-                borders.append(sorted(cohorts)[-_MOST_COHORTS])
+        for cohorts in (self.predicted, self.early):
+            if len(cohorts.counts) > _MOST_COHORTS:
+                borders.append(sorted(cohorts.counts)[-_MOST_COHORTS])
         if not borders:
             return
         border = max(borders)
-        if self._border is not None and border <= self._border:
-            return
-        self._border = border
-        self._expired += _taken_before(self._predicted, border)
-        self._expired -= _taken_before(self._labelled, border)
-        self._orphans += _taken_before(self._labels, border)
+        if self.predicted.border is None or border > self.predicted.border:
+            for cohorts in (self.predicted, self.labelled, self.early):
+                cohorts.sum_up(border)
 
     def _is_over(self, cohort: int, watermark: int | None) -> bool:
-        """Whether nothing of a cohort waits any more."""
+        """Whether the waiting time of a whole cohort is over."""
         return watermark is not None and (cohort + 1) * self._cohort + self._wait <= watermark
 
     def total(self, name: str) -> int:
@@ -208,23 +206,24 @@ class Coverage:
         return sum(counts[name] for counts in self._counts.values())
 
     def to_dict(self, watermark: int | None) -> dict[str, Any]:
-        """What is published of a join."""
+        """The published form, as of a watermark."""
         totals = {name: self.total(name) for name in COUNTS}
-        expired, orphans = self._expired, self._orphans
-        for cohort, predictions in self._predicted.items():
+        labels = self.early
+        expired, orphans = self.predicted.earlier - self.labelled.earlier, labels.earlier
+        for cohort, predictions in self.predicted.counts.items():
             if self._is_over(cohort, watermark):
-                expired += predictions - self._labelled[cohort]
-        for cohort, labels in self._labels.items():
+                expired += predictions - self.labelled.counts[cohort]
+        for cohort, count in labels.counts.items():
             if self._is_over(cohort, watermark):
-                orphans += labels
-        settled = totals["predictions"] - totals["joined"]
-        waiting_labels = self._orphans + sum(self._labels.values()) - orphans
+                orphans += count
+        unlabelled = totals["predictions"] - totals["joined"]
+        waiting_labels = labels.earlier + labels.counts.total() - orphans
         quantiles = {f"p{n}": self.delays.quantile(n / 100) for n in (50, 95, 99)}
-        # Those without a prediction are counted by their cohorts until they meet one.
+        # Labels without a prediction are counted by their cohorts until they are joined.
         totals["labels"] += waiting_labels + orphans
         return {
             **totals,
-            "waiting": settled - expired,
+            "waiting": unlabelled - expired,
             "labels_waiting": waiting_labels,
             "expired": expired,
             "orphans": orphans,
@@ -233,12 +232,12 @@ class Coverage:
             "watermark": None if watermark is None else iso_time(watermark),
             "cohorts": [
                 self._shown(cohort, watermark)
-                for cohort in sorted(self._predicted)[-_SHOWN_COHORTS:]
+                for cohort in sorted(self.predicted.counts)[-_SHOWN_COHORTS:]
             ],
         }
 
     def _mature(self, watermark: int | None) -> dict[str, Any]:
-        """Label coverage, or the reason why it is undefined, and what it is measured over."""
+        """Label coverage or the reason why it is undefined, and its cohorts."""
         if watermark is None:
             found = {"start": None, "end": None, "predictions": 0, "labelled": 0}
             return {
@@ -248,9 +247,9 @@ class Coverage:
             }
         end = (watermark - self._wait) // self._cohort
         cohorts = range(end - self._span, end)
-        predictions = sum(self._predicted[cohort] for cohort in cohorts)
-        # After the watermark was reset, cohorts that had been added to the totals are none here.
-        labelled = min(predictions, sum(self._labelled[cohort] for cohort in cohorts))
+        predictions = sum(self.predicted.counts[cohort] for cohort in cohorts)
+        # After a reset of the watermark, cohorts that were summed up are missing here.
+        labelled = min(predictions, sum(self.labelled.counts[cohort] for cohort in cohorts))
         start_text, end_text = (iso_time(n * self._cohort) for n in (cohorts.start, end))
         reason = "" if predictions else f"no mature prediction from {start_text} to {end_text}"
         return {
@@ -265,7 +264,7 @@ class Coverage:
         }
 
     def _shown(self, cohort: int, watermark: int | None) -> dict[str, Any]:
-        predictions, labelled = self._predicted[cohort], self._labelled[cohort]
+        predictions, labelled = self.predicted.counts[cohort], self.labelled.counts[cohort]
         over = self._is_over(cohort, watermark)
         return {
             "start": iso_time(cohort * self._cohort),
@@ -278,34 +277,26 @@ class Coverage:
         }
 
     def saved(self) -> SavedCoverage:
-        """All of it, to be written."""
+        """The written form of all of it."""
         return SavedCoverage(
             {name: dict(counts) for name, counts in sorted(self._counts.items())},
             _pairs(self.delays.counts),
-            _pairs(self._predicted),
-            _pairs(self._labelled),
-            _pairs(self._labels),
-            self._expired,
-            self._orphans,
-            self._border,
+            _pairs(self.predicted.counts),
+            _pairs(self.labelled.counts),
+            _pairs(self.early.counts),
+            self.predicted.earlier - self.labelled.earlier,
+            self.early.earlier,
+            self.predicted.border,
         )
 
     def restore(self, saved: SavedCoverage) -> None:
-        """Take over what was saved."""
+        """Replace all of it by what was saved."""
         self._counts = {name: Counter(counts) for name, counts in saved.counts.items()}
         self.delays.counts = Counter(dict(saved.delays))
-        self._predicted = Counter(dict(saved.predicted))
-        self._labelled = Counter(dict(saved.labelled))
-        self._labels = Counter(dict(saved.labels))
-        self._expired, self._orphans = saved.expired, saved.orphans
-        self._border = saved.border
+        self.predicted.restore(saved.predicted, saved.expired, saved.border)
+        self.labelled.restore(saved.labelled, 0, saved.border)
+        self.early.restore(saved.labels, saved.orphans, saved.border)
 
 
 def _pairs(counts: Counter[int]) -> list[tuple[int, int]]:
     return [(key, count) for key, count in sorted(counts.items()) if count]
-
-
-def _taken_before(cohorts: Counter[int], border: int) -> int:
-    """Take the cohorts before a border out; their sum."""
-    old = [cohort for cohort in cohorts if cohort < border]
-    return sum(cohorts.pop(cohort) for cohort in old)

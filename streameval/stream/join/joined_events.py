@@ -1,4 +1,4 @@
-"""What a join gives out: events to count, in columns by partition, and events to take back."""
+"""The output of a join: events to count, in columns by partition, and events to revert."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.files.chunk import Column
+from streameval.files.event_columns import Column
 
 __all__ = ["Joined", "JoinedEvents", "Outcome"]
 
@@ -17,7 +17,7 @@ Joined: TypeAlias = tuple[Any, int, Sequence[Any]]
 
 
 class Outcome(NamedTuple):
-    """What is to be counted and taken back.
+    """Events to count and to revert.
 
     Events have the columns of records: ``y_true``, ``score``, ``time``,
     ``slice:KEY`` and so on.
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
 
 
 class JoinedEvents:
-    """Events since they were last taken.
+    """The events since the last :meth:`take`.
 
     Args:
         layout: The payload's columns.
@@ -48,7 +48,7 @@ class JoinedEvents:
         times: Iterable[int],
         payloads: Iterable[Sequence[Any]],
     ) -> None:
-        """Count events of a partition."""
+        """Add events of a partition to count."""
         events = self._counted.get(number)
         if events is None:
             events = self._counted[number] = ([], [], [])
@@ -57,11 +57,11 @@ class JoinedEvents:
         events[2].extend(payloads)
 
     def revert(self, number: int, event: Joined) -> None:
-        """Take back an event of a partition."""
+        """Add an event of a partition to revert."""
         self._reverted.append((number, event))
 
     def take(self, names: Mapping[int, str]) -> Outcome:
-        """All of them, by the partitions' names; there are none afterwards."""
+        """Return and remove all of them, by the partitions' names."""
         outcome = Outcome(
             {names[number]: self._columns(*events) for number, events in self._counted.items()},
             [(names[number], self._event(*event)) for number, event in self._reverted],
@@ -74,11 +74,11 @@ class JoinedEvents:
         self, labels: list[Any], times: list[int], payloads: list[Sequence[Any]]
     ) -> dict[str, Column]:
         columns: dict[str, Column] = {"y_true": labels, "time": np.array(times, dtype=np.int64)}
-        # A payload from before a column was kept is shorter: fields are added at its end.
+        # Payloads from before a column was added are shorter: columns are added at the end.
         for name, values in zip(self._layout, zip_longest(*payloads), strict=False):
             if type(values[0]) is float and None not in values:
                 columns[name] = np.array(values)
-            # A column that is absent is None throughout; a slice's value may be missing in all.
+            # An absent column is None in all rows; so may be the value of a slice.
             elif name.startswith("slice:") or any(value is not None for value in values):
                 columns[name] = list(values)
         return columns

@@ -1,52 +1,58 @@
-"""Predictions and labels meet by id: either first, each counted once, corrections exact.
+"""Joins predictions and labels by id: in either order, each counted once, corrections exact.
 
-The rules, all functions of the records and not of when they were read:
+The rules are functions of the records and not of the time at which they were read:
 
-- The first prediction of an id counts; another is a duplicate.
+- The first prediction of an id counts; another one is a duplicate.
 - A label counts if its time and its prediction's differ by at most ``wait``;
   otherwise it is too late.
-- The same label again is a duplicate. Another one, at most ``wait + remember``
-  away, is a correction: what was counted is taken back and counted anew.
-- A label that is further away than that is an orphan, as is one without a prediction.
-- Labels that come before their prediction wait for it, and are then looked at in
-  the order in which they came. One inside a complete record was there first: labels
-  that come by themselves replace it, whichever is read first.
+- The same label again is a duplicate. A different one, at most ``wait + remember``
+  away, is a correction: the event that was counted is reverted, and the new one counted.
+- A label further away than that is an orphan, as is one without a prediction.
+- Labels that are read before their prediction wait for it, and are then applied in
+  the order in which they were read. The label in a complete record is the oldest: label
+  records replace it, whichever is read first.
 
-They need the records of one id and one sort (predictions, labels) to be in one partition,
-as those of a topic with keys are: the order of two partitions is nobody's.
+The records of one id and one kind (predictions, labels) have to be in one partition,
+as those of a topic with keys are: there is no ordering guarantee across partitions.
 
-Memory is given back by the watermark, the slowest partition's newest time: an id is forgotten
-when its newest record is older than that by more than ``wait + remember``. So all the
-above holds for a record that is out of order within its partition, as long as its
+The watermark, the slowest partition's newest time, bounds the memory: an id is forgotten
+when its newest record is older than the watermark by more than ``wait + remember``. The rules
+therefore hold for a record that is out of order within its partition, as long as its
 prediction is not older than the watermark by more than ``wait + remember``: any label in
-time may be out of order by ``remember``. What comes still later finds nothing: a label then
+time may be out of order by ``remember``. Beyond that the id is unknown: a label then
 is an orphan, and a prediction that was forgotten counts once more.
 
-Use it so: ``add`` each decoded batch; at a checkpoint ``take`` what is to be counted and
-``write`` inside the transaction that counts it. What is in memory only is read again after
-a crash. ``coverage`` is what readers are told.
+Usage: ``add`` each decoded batch; at a checkpoint ``take`` the events to count and revert, and
+``write`` inside the transaction that counts them. Records that are only in memory are read
+again after a crash. ``coverage`` is the published form.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from streameval.errors import StoreError
+from streameval.event_time import duration
 from streameval.stream.batch import Decoded
+from streameval.stream.checksums import has_table, keep_checksums
+from streameval.stream.config.evaluators import kind_of_settings, step_of
+from streameval.stream.config.settings import EvaluatorSettings, FieldSettings, RunSettings
+from streameval.stream.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans
 from streameval.stream.join.coverage import Coverage
+from streameval.stream.join.entry_store.entry_store import EntryStore
 from streameval.stream.join.joined_events import Outcome
-from streameval.stream.join.pairing import Pairing
-from streameval.stream.join.partition_numbers import PartitionNumbers
-from streameval.stream.join.saved_join import SavedJoin
-from streameval.stream.join.waiting import WaitingStore
+from streameval.stream.join.pairing import Pairing, PartitionNumbers
 from streameval.stream.join.watermark import Watermark
 from streameval.stream.lateness import LateShare
+from streameval.stream.records.fields import record_fields
+from streameval.stream.store import Store, decoded
 
-__all__ = ["LabelJoin", "Outcome"]
+__all__ = ["JOIN_LAYOUT", "LabelJoin", "Outcome", "join_layout", "open_join"]
 
 _SCHEMA = """
 CREATE TABLE join_counts (
@@ -54,6 +60,12 @@ CREATE TABLE join_counts (
 );
 CREATE TABLE join_partitions (number INTEGER PRIMARY KEY, partition TEXT NOT NULL UNIQUE);
 """
+
+
+JOIN_LAYOUT = "run.layout"
+"""The key in ``meta`` with the columns of the predictions that wait, in their order."""
+
+_COHORT = "1h"
 
 
 class LabelJoin:
@@ -64,13 +76,13 @@ class LabelJoin:
         layout: The prediction's columns, without ``id`` and ``time``.
         wait_us: Microseconds that a prediction waits for its label, and the other way round.
         remember_us: For how long after that duplicates and corrections are recognised.
-        hot: Most entries that are held in memory beside those that a checkpoint has not written.
-        cohort_us: Width of the cohorts that coverage is told for.
-        clock: Seconds, only ever forward.
+        hot: Most entries in memory besides those that a checkpoint has not written.
+        cohort_us: Width of the cohorts of which coverage is reported.
+        clock: Seconds; it never goes backwards.
         now: Microseconds since 1970.
 
     Raises:
-        StoreError: What the store holds is damaged.
+        StoreError: The store is damaged.
 
     Cost:
         About 2 µs for a prediction and its label.
@@ -90,7 +102,7 @@ class LabelJoin:
     ) -> None:
         self._wait = wait_us
         self._remember = remember_us
-        self._entries = WaitingStore(connection, wait_us + remember_us, hot)
+        self._entries = EntryStore(connection, wait_us + remember_us, hot)
         self._coverage = Coverage(wait_us, cohort_us)
         self._watermark = Watermark(clock, now, leap_us=wait_us + remember_us, wait_us=wait_us)
         self._partitions = PartitionNumbers(self._load(connection))
@@ -106,13 +118,13 @@ class LabelJoin:
     @staticmethod
     def create(connection: sqlite3.Connection) -> None:
         """Make the tables, inside the caller's transaction."""
-        WaitingStore.create(connection)
+        EntryStore.create(connection)
         for statement in _SCHEMA.split(";\n"):
             if statement.strip():
                 connection.execute(statement)
 
     def _load(self, connection: sqlite3.Connection) -> dict[str, int]:
-        """Take over what was written; the numbers of the partitions."""
+        """Restore counts and watermark; returns the numbers of the partitions."""
         try:
             names = connection.execute("SELECT number, partition FROM join_partitions").fetchall()
             row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
@@ -133,13 +145,13 @@ class LabelJoin:
         return None if watermark is None else watermark - self._wait - self._remember
 
     def expect(self, partitions: Iterable[str]) -> None:
-        """Partitions that are going to be read: until they are, nothing expires."""
+        """Add partitions that will be read: until they are, nothing expires."""
         self._watermark.expect(partitions)
 
     # Records in
 
     def add(self, decoded: Decoded) -> None:
-        """Take a batch's records; what they come to is in :meth:`take`."""
+        """Add the records of a batch; :meth:`take` returns the resulting events."""
         partition = decoded.partition
         self._note_times(decoded)
         for records, take in (
@@ -152,12 +164,8 @@ class LabelJoin:
                 take(partition, records, times)
 
     def _note_times(self, decoded: Decoded) -> None:
-        """Tell the watermark, in the partition's order."""
-        parts = [
-            part
-            for part in (decoded.predictions, decoded.complete, decoded.labels)
-            if part is not None and part.rows
-        ]
+        """Update the watermark, in the partition's order."""
+        parts = decoded.parts()
         if parts:
             times = np.concatenate([np.asarray(part.columns["time"], np.int64) for part in parts])
             if len(parts) > 1:
@@ -168,17 +176,17 @@ class LabelJoin:
     # Events out
 
     def take(self) -> Outcome:
-        """What is to be counted and taken back since this was last asked."""
+        """The events to count and to revert since the last call."""
         return self._pairing.events.take(self._partitions.names)
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Make the store's tables what the join is now, inside the caller's transaction."""
+        """Write all changes to the store, inside the caller's transaction."""
         self._entries.write(connection)
         watermark = self._watermark.value
         border = self._border(watermark)
         if border is not None:
             self._entries.drop(connection, border)
-        self._coverage.settle(watermark, self._remember)
+        self._coverage.sum_up(watermark, self._remember)
         connection.executemany(
             "INSERT OR IGNORE INTO join_partitions VALUES (?, ?)",
             list(self._partitions.names.items()),
@@ -188,14 +196,79 @@ class LabelJoin:
 
     @property
     def watermark(self) -> int | None:
-        """How far time has come for certain, in microseconds; None before anything is."""
+        """The watermark in microseconds; None before there is one."""
         return self._watermark.value
 
     @property
     def late(self) -> LateShare:
-        """Of the recent records, those that had expired when they came."""
+        """The share of the recent records that had expired when they were read."""
         return self._watermark.late
 
     def coverage(self) -> dict[str, Any]:
         """Counts, delays and cohorts, as they are published."""
         return {**self._coverage.to_dict(self._watermark.value), "late": self.late.value}
+
+
+def join_layout(
+    fields: FieldSettings, evaluator: EvaluatorSettings, meta: Mapping[str, str]
+) -> list[str]:
+    """The columns that a join keeps of a prediction.
+
+    Those of the store are first and keep their position, even if the settings no longer name
+    them: the payloads of earlier predictions have these columns and none of the others.
+    """
+    kept = decoded(meta.get(JOIN_LAYOUT, "[]"), list[str], "the columns of waiting predictions are")
+    wanted = record_fields(fields, evaluator, join=True).prediction
+    names = [field.column for field in wanted if field.column not in ("id", "time")]
+    return list(dict.fromkeys([*kept, *names]))
+
+
+def open_join(
+    settings: RunSettings, store: Store, clock: Callable[[], float], now: Callable[[], int]
+) -> LabelJoin | None:
+    """The join of a store, or a new one; None without ``[join]``.
+
+    A cohort is as wide as the shortest pane of a window, so that each point of a
+    series has its coverage; an hour without panes. In an existing store it keeps its width.
+
+    Args:
+        settings: The run's.
+        store: Open for writing.
+        clock: Seconds; it never goes backwards.
+        now: Microseconds since 1970.
+
+    Raises:
+        StoreError: The store is damaged or cannot be written.
+    """
+    if settings.join is None:
+        return None
+    wait = duration(settings.join.wait, "join.wait")
+    remember = settings.join.remember
+    series = [window for window in settings.window if kind_of_settings(window).widest is not None]
+    panes = [pane for window in series for pane in step_of(window).values()]
+    cohorts = [duration(pane, "pane") for pane in panes] or [duration(_COHORT)]
+    meta = store.meta()
+    layout = join_layout(settings.fields, settings.evaluator, meta)
+    cohort = min(cohorts)
+    if JOIN_SPANS in meta:
+        # Counts by cohort cannot be converted to another width.
+        cohort = read_spans(meta[JOIN_SPANS]).cohort
+    spans = JoinSpans(wait, cohort)
+    with store.transaction() as connection:
+        store.set_meta(JOIN_LAYOUT, msgspec.json.encode(layout).decode())
+        if not has_table(connection, "join_counts"):
+            LabelJoin.create(connection)
+            keep_checksums(connection)
+        # For readers of the counts that do not have the settings.
+        store.set_meta(JOIN_SPANS, msgspec.json.encode(spans).decode())
+    with store.reading() as connection:
+        return LabelJoin(
+            connection,
+            layout=layout,
+            wait_us=wait,
+            remember_us=wait if remember is None else duration(remember, "remember", zero=True),
+            hot=settings.join.hot,
+            cohort_us=spans.cohort,
+            clock=clock,
+            now=now,
+        )

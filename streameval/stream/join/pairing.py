@@ -1,53 +1,73 @@
-"""Predictions and labels of one id find each other, a batch of columns at a time.
+"""Joins predictions and labels of one id, by columns and one record at a time.
 
-What is common (a new prediction, the first label of one that waits, or the other way
-round) is done by columns. Whatever else there is (duplicates, corrections, an id
-twice in a batch) is done one by one, in :mod:`singles`; columns only save time.
+The common cases (a new prediction, the first label of a waiting prediction, or the other way
+round) are handled by columns. All others (duplicates, corrections, an id twice in a batch) are
+handled one record at a time, by the same rules; columns only save time.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress, islice, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 import numpy as np
 
-from streameval.events import IntArray
+from streameval.events import BoolArray, IntArray
 from streameval.stream.batch import Records
 from streameval.stream.join.coverage import Coverage
+from streameval.stream.join.entry_store.entry_store import EntryStore
 from streameval.stream.join.joined_events import JoinedEvents
-from streameval.stream.join.label_rules import INSIDE, LABELS, MET, WAITS, Entry
-from streameval.stream.join.partition_numbers import PartitionNumbers
-from streameval.stream.join.singles import Singles
-from streameval.stream.join.waiting import WaitingStore
+from streameval.stream.join.label_rules import (
+    Complete,
+    EarlyLabel,
+    EarlyLabels,
+    Entry,
+    Labelled,
+    Unlabelled,
+    current_label,
+    judged,
+)
 
-__all__ = ["Pairing"]
+__all__ = ["Pairing", "PartitionNumbers"]
+
+_MOST_LABELS = 64
+"""Labels of one id that wait for its prediction; more are duplicates."""
 
 
-class _Met(NamedTuple):
-    """Labels and predictions that meet, by columns."""
+class PartitionNumbers:
+    """A small number for each partition, so that an entry need not hold its name.
 
-    ids: Sequence[str]
-    labels: Sequence[Any]
-    times: IntArray
-    """Of the labels."""
-    moments: Sequence[int]
-    """Times of the predictions."""
-    numbers: Sequence[int]
-    """Of the predictions' partitions."""
-    payloads: Sequence[Sequence[Any]]
-    newest: Sequence[int]
-    """Up to when what is known of the id was kept."""
+    Numbers from 1 on, in the order of the first look-up.
+
+    >>> numbers = PartitionNumbers({"files:a": 1})
+    >>> numbers.number("files:b"), numbers.number("files:a"), numbers.names
+    (2, 1, {1: 'files:a', 2: 'files:b'})
+    """
+
+    __slots__ = ("_numbers", "names")
+
+    def __init__(self, known: Mapping[str, int]) -> None:
+        self._numbers = dict(known)
+        self.names = {number: name for name, number in known.items()}
+
+    def number(self, partition: str) -> int:
+        """The number of a partition; a new one if it has none."""
+        found = self._numbers.get(partition)
+        if found is None:
+            found = self._numbers[partition] = len(self._numbers) + 1
+            self.names[found] = partition
+        return found
 
 
 class Pairing:
-    """Takes records, changes what is known of their ids, gives out events and counts.
+    """Adds records to the entries of their ids; collects joined events and counts.
 
     Args:
-        entries: What is known of each id.
-        coverage: Counts what becomes of the records.
+        entries: The entry of each id.
+        coverage: Counts the records by outcome.
         layout: The prediction's columns, without ``id`` and ``time``.
         wait_us: Microseconds that a prediction waits for its label, and the other way round.
         remember_us: For how long after that duplicates and corrections are recognised.
@@ -56,7 +76,7 @@ class Pairing:
 
     def __init__(
         self,
-        entries: WaitingStore,
+        entries: EntryStore,
         coverage: Coverage,
         *,
         layout: Sequence[str],
@@ -68,11 +88,11 @@ class Pairing:
         self._coverage = coverage
         self._layout = tuple(layout)
         self._wait = wait_us
+        self._remember = remember_us
         self._partitions = partitions
         self.events = JoinedEvents(self._layout)
-        self._singles = Singles(entries, coverage, self.events, partitions, wait_us, remember_us)
 
-    def _payloads(self, records: Records) -> list[Sequence[Any]]:
+    def _payloads(self, records: Records) -> list[tuple[Any, ...]]:
         columns = [_values(records.columns.get(name)) for name in self._layout]
         if not columns:
             return [()] * records.rows
@@ -81,91 +101,83 @@ class Pairing:
     # Predictions
 
     def predictions(self, partition: str, records: Records, times: IntArray) -> None:
-        """Predictions without labels."""
+        """Add predictions without labels."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
-        payloads = self._payloads(records)
         number = self._partitions.number(partition)
         moments = times.tolist()
-        entries: list[Entry] = list(
-            zip(
-                repeat(WAITS),
-                moments,
-                repeat(number),
-                payloads,
-                repeat(None),
-                moments,
-                strict=False,
-            )
+        entries = list(
+            map(Unlabelled, moments, repeat(number), self._payloads(records), repeat(None), moments)
         )
         known = self._entries.add(ids, entries, int(times.min()))
         if known:
-            early, others = self._sorted_out(ids, entries, known)
-            if early:
-                self._meet_early([(ids[n], entries[n], known[n]) for n in early])
+            early, others = self._split_known(ids, entries, known)
+            self._meet_early(ids, entries, early)
             for n in others:
-                # What the first of an id does, the second has to see.
+                # A later record of the same id has to see the effect of an earlier one.
                 old = self._entries.latest(ids[n], known[n])
-                self._singles.predict(partition, ids[n], entries[n], old)
+                self._predict_one(partition, ids[n], entries[n], old)
             new = np.ones(len(ids), dtype=np.bool_)
             new[others] = False
             times = times[new]
         self._coverage.count(partition, "predictions", len(times))
-        self._coverage.predicted(times)
+        self._coverage.predicted.add(times)
 
-    def _sorted_out(
-        self, ids: list[str], entries: list[Entry], known: dict[int, Entry]
-    ) -> tuple[list[int], list[int]]:
-        """Places of predictions that one label in time waits for, and all others."""
-        early: list[int] = []
+    def _split_known(
+        self, ids: list[str], entries: list[Unlabelled], known: dict[int, Entry]
+    ) -> tuple[dict[int, EarlyLabels], list[int]]:
+        """Predictions for which one label in time waits, and the indices of all others."""
+        early: dict[int, EarlyLabels] = {}
         others: list[int] = []
         wait = self._wait
         repeated = _repeated([ids[n] for n in known])
         for n in sorted(known):
-            kind, _, _, _, labels, _ = known[n]
+            old = known[n]
             if (
-                kind == LABELS
-                and len(labels) == 1
-                and -wait <= labels[0][1] - entries[n][1] <= wait
+                type(old) is EarlyLabels
+                and len(old.labels) == 1
+                and -wait <= old.labels[0].time - entries[n].time <= wait
                 and ids[n] not in repeated
             ):
-                early.append(n)
+                early[n] = old
             else:
                 others.append(n)
         return early, others
 
-    def _meet_early(self, found: list[tuple[str, Entry, Entry]]) -> None:
-        """Ids, predictions and what waited for each, one label: by columns."""
-        by_partition: dict[int, list[tuple[str, Entry, Entry]]] = {}
-        for one in found:
-            by_partition.setdefault(one[2][4][0][2], []).append(one)
+    def _meet_early(
+        self, ids: list[str], entries: list[Unlabelled], early: dict[int, EarlyLabels]
+    ) -> None:
+        """Join predictions and the one label that waited for each, by columns."""
+        by_partition: dict[int, list[int]] = {}
+        for n, old in early.items():
+            by_partition.setdefault(old.labels[0].partition, []).append(n)
         for number, rows in by_partition.items():
-            ids, entries, waited = zip(*rows, strict=True)
-            _, moments, numbers, payloads, _, _ = zip(*entries, strict=True)
-            labels, came, _ = zip(*[entry[4][0] for entry in waited], strict=True)
-            times = np.array(came, dtype=np.int64)
-            newest = [entry[5] for entry in waited]
-            self._coverage.label_waits(times, -1)
+            labels = [early[n].labels[0] for n in rows]
+            times = np.array([label.time for label in labels], dtype=np.int64)
+            self._coverage.early.add(times, -1)
             self._meet(
                 self._partitions.names[number],
-                _Met(ids, labels, times, moments, numbers, payloads, newest),
+                [ids[n] for n in rows],
+                [entries[n] for n in rows],
+                [label.label for label in labels],
+                times,
+                [early[n].newest for n in rows],
             )
 
     # Labels
 
     def labels(self, partition: str, records: Records, times: IntArray) -> None:
-        """Labels that come by themselves."""
+        """Add label records."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
         known = self._entries.find(ids)
         repeated = _repeated(ids)
         meet = [
-            entry is not None and entry[0] == WAITS and key not in repeated
+            type(entry) is Unlabelled and key not in repeated
             for entry, key in zip(known, ids, strict=True)
         ]
-        wait = self._wait
-        begun = [entry[1] if there else 0 for entry, there in zip(known, meet, strict=True)]  # type: ignore[index]
+        begun = [entry.time if there else 0 for entry, there in zip(known, meet, strict=True)]  # type: ignore[union-attr]
         in_time = np.array(meet, dtype=np.bool_)
-        in_time &= np.abs(times - np.array(begun, dtype=np.int64)) <= wait
+        in_time &= np.abs(times - np.array(begun, dtype=np.int64)) <= self._wait
         if not in_time.all():
             self._other_labels(partition, ids, labels, times, known, repeated, ~in_time)
             chosen = in_time.tolist()
@@ -174,8 +186,9 @@ class Pairing:
             times = times[in_time]
             known = list(compress(known, chosen))
         if ids:
-            _, moments, numbers, payloads, _, newest = zip(*known, strict=True)
-            self._meet(partition, _Met(ids, labels, times, moments, numbers, payloads, newest))
+            waiting: list[Unlabelled] = known  # type: ignore[assignment]
+            newest = [entry.newest for entry in waiting]
+            self._meet(partition, ids, waiting, labels, times, newest)
 
     def _other_labels(
         self,
@@ -185,9 +198,9 @@ class Pairing:
         times: IntArray,
         known: list[Entry | None],
         repeated: frozenset[str],
-        others: np.ndarray[Any, np.dtype[np.bool_]],
+        others: BoolArray,
     ) -> None:
-        """All labels of a batch that do not simply meet a prediction."""
+        """Add the labels of a batch that are not the first one of a waiting prediction."""
         number = self._partitions.number(partition)
         moments = times.tolist()
         alone: list[int] = []
@@ -195,28 +208,42 @@ class Pairing:
         for n in np.flatnonzero(others).tolist():
             (alone if known[n] is None and ids[n] not in repeated else single).append(n)
         if alone:
-            came = times[alone]
+            early = times[alone]
             self._entries.put(
                 [ids[n] for n in alone],
-                [
-                    (LABELS, moments[n], 0, None, ((labels[n], moments[n], number),), moments[n])
-                    for n in alone
-                ],
-                int(came.min()),
+                [_early((EarlyLabel(labels[n], moments[n], number),), moments[n]) for n in alone],
+                int(early.min()),
             )
-            self._coverage.label_waits(came)
+            self._coverage.early.add(early)
         for n in single:
             old = self._entries.latest(ids[n], known[n])
-            self._singles.label(partition, ids[n], labels[n], moments[n], old)
+            self._label_one(partition, ids[n], labels[n], moments[n], old)
 
-    def _meet(self, partition: str, met: _Met) -> None:
-        """Labels in time for predictions without one: what judged() says, by columns."""
-        ids, labels, times, moments, numbers, payloads, _ = met
+    def _meet(
+        self,
+        partition: str,
+        ids: Sequence[str],
+        predictions: Sequence[Unlabelled],
+        labels: Sequence[Any],
+        times: IntArray,
+        kept_until: Sequence[int],
+    ) -> None:
+        """Join labels in time with predictions without one: judged() by columns.
+
+        Args:
+            partition: Of the labels.
+            ids: Of both.
+            predictions: As many as ids.
+            labels: As many as ids.
+            times: Of the labels.
+            kept_until: The newest time of what was known of each id.
+        """
+        moments = [one.time for one in predictions]
+        numbers = [one.partition for one in predictions]
+        payloads = [one.payload for one in predictions]
         begun = np.array(moments, dtype=np.int64)
-        newest = np.maximum(np.maximum(times, begun), np.array(met.newest, dtype=np.int64))
-        entries = zip(
-            repeat(MET), moments, numbers, payloads, labels, newest.tolist(), strict=False
-        )
+        newest = np.maximum(np.maximum(times, begun), np.array(kept_until, dtype=np.int64))
+        entries = map(Labelled, moments, numbers, payloads, labels, newest.tolist())
         self._entries.put(ids, entries, int(newest.min()))
         different = set(numbers)
         for number in different:
@@ -226,35 +253,25 @@ class Pairing:
                 columns = (compress(column, mine) for column in columns)
             self.events.add(number, *columns)
         self._coverage.delays.add(times - begun)
-        self._coverage.labelled(begun)
+        self._coverage.labelled.add(begun)
         self._coverage.count(partition, "joined", len(ids))
         self._coverage.count(partition, "labels", len(ids))
 
     # Both at once
 
     def complete(self, partition: str, records: Records, times: IntArray) -> None:
-        """Predictions that bring their label."""
+        """Add predictions that contain their label."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
         number = self._partitions.number(partition)
         moments = times.tolist()
         payloads = self._payloads(records)
-        entries: list[Entry] = list(
-            zip(
-                repeat(INSIDE),
-                moments,
-                repeat(number),
-                payloads,
-                labels,
-                moments,
-                strict=False,
-            )
-        )
+        entries = list(map(Complete, moments, repeat(number), payloads, labels, moments))
         known = self._entries.add(ids, entries, int(times.min()))
         for n in sorted(known):
             old = self._entries.latest(ids[n], known[n])
-            entry: Entry = (WAITS, moments[n], number, payloads[n], None, moments[n])
-            self._singles.predict(partition, ids[n], entry, old, label=labels[n])
+            entry = Unlabelled(moments[n], number, payloads[n], None, moments[n])
+            self._predict_one(partition, ids[n], entry, old, label=labels[n])
         if known:
             new = np.ones(len(ids), dtype=np.bool_)
             new[list(known)] = False
@@ -268,12 +285,101 @@ class Pairing:
         self.events.add(number, labels, moments, payloads)
         for name in ("predictions", "labels", "joined"):
             self._coverage.count(partition, name, len(times))
-        self._coverage.predicted(times)
-        self._coverage.labelled(times)
+        self._coverage.predicted.add(times)
+        self._coverage.labelled.add(times)
+
+    # One record at a time
+
+    def _predict_one(
+        self,
+        partition: str,
+        key: str,
+        entry: Unlabelled,
+        old: Entry | None,
+        *,
+        label: Any = None,
+    ) -> None:
+        """Add one prediction, with the label that it contains, if any, to any known entry."""
+        if old is not None and not isinstance(old, EarlyLabels):
+            self._coverage.count(partition, "duplicate_predictions")
+            if label is not None:
+                self._label_one(partition, key, label, entry.time, old, inside=True)
+            return
+        self._coverage.count(partition, "predictions")
+        self._coverage.predicted.add_one(entry.time)
+        if old is not None:
+            # As long as the labels would have been kept, so that they are superseded for as long.
+            entry = msgspec.structs.replace(entry, newest=max(entry.time, old.newest))
+        self._put(key, entry)
+        now: Entry = entry
+        if label is not None:
+            now = self._label_one(partition, key, label, entry.time, now, inside=True)
+        for early in () if old is None else old.labels:
+            self._coverage.early.add_one(early.time, -1)
+            name = self._partitions.names[early.partition]
+            now = self._label_one(name, key, early.label, early.time, now)
+
+    def _label_one(
+        self,
+        partition: str,
+        key: str,
+        label: Any,
+        time: int,
+        old: Entry | None,
+        *,
+        inside: bool = False,
+    ) -> Entry:
+        """Add one label to any known entry; returns the entry afterwards."""
+        if old is None or isinstance(old, EarlyLabels):
+            return self._keep_early(partition, key, label, time, old)
+        count, entry = judged(
+            old, label, time, inside=inside, wait=self._wait, remember=self._remember
+        )
+        if count == "orphans":
+            self._coverage.early.add_one(time)
+            return old
+        self._coverage.count(partition, "labels")
+        self._coverage.count(partition, count)
+        if entry is old:
+            return old
+        self._put(key, entry)
+        before, now = current_label(old), current_label(entry)
+        if before is None:
+            self._coverage.labelled.add_one(entry.time)
+            if not inside:
+                self._coverage.delays.add_one(time - entry.time)
+        elif before == now:
+            return entry
+        else:
+            self.events.revert(entry.partition, (before, entry.time, entry.payload))
+        self.events.add(entry.partition, (now,), (entry.time,), (entry.payload,))
+        return entry
+
+    def _keep_early(
+        self, partition: str, key: str, label: Any, time: int, old: EarlyLabels | None
+    ) -> EarlyLabels:
+        """Keep a label whose prediction has not been read."""
+        if old is not None and len(old.labels) >= _MOST_LABELS:
+            self._coverage.count(partition, "labels")
+            self._coverage.count(partition, "duplicate_labels")
+            return old
+        before = () if old is None else old.labels
+        labels = (*before, EarlyLabel(label, time, self._partitions.number(partition)))
+        entry = _early(labels, time if old is None else max(time, old.newest))
+        self._put(key, entry)
+        self._coverage.early.add_one(time)
+        return entry
+
+    def _put(self, key: str, entry: Entry) -> None:
+        self._entries.put((key,), (entry,), entry.newest)
+
+
+def _early(labels: tuple[EarlyLabel, ...], newest: int) -> EarlyLabels:
+    return EarlyLabels(newest, 0, None, labels, newest)
 
 
 def _repeated(ids: list[str]) -> frozenset[str]:
-    """Those that are there more than once."""
+    """Those that occur more than once."""
     if len(set(ids)) == len(ids):
         return frozenset()
     return frozenset(key for key, count in Counter(ids).items() if count > 1)

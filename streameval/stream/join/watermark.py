@@ -1,4 +1,4 @@
-"""How far a run's time has come for certain: the slowest of its partitions."""
+"""The watermark of a run: the newest time of the slowest of its partitions."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["SavedWatermark", "Watermark"]
 IDLE_SECONDS = 60.0
 
 _CONFIRMING = 16
-"""So many more records beyond a leap than before it make it believed."""
+"""So many more records beyond a leap than before it confirm it."""
 
 _DAY_US = 86_400_000_000
 
 
 @dataclass(slots=True)
-class _Progress:
-    """A partition's newest believed time, and what is beyond a leap from there."""
+class _PartitionTime:
+    """A partition's newest confirmed time, and the records beyond a leap from there."""
 
     newest: int
     beyond: int = 0
@@ -31,7 +31,7 @@ class _Progress:
     """The smallest of those that are beyond."""
 
     def note(self, times: list[int], leap: int) -> None:
-        """One by one, so that it does not matter how a partition is cut into batches."""
+        """One by one, so that the result does not depend on how a partition is cut into batches."""
         for time in times:
             if time <= self.newest + leap:
                 self.newest = max(self.newest, time)
@@ -44,7 +44,7 @@ class _Progress:
 
 
 class SavedWatermark(msgspec.Struct):
-    """The written form: of each partition its newest time and what is beyond a leap."""
+    """The written form: of each partition the newest time and the records beyond a leap."""
 
     partitions: dict[str, tuple[int, int, int]]
     value: int | None
@@ -53,22 +53,22 @@ class SavedWatermark(msgspec.Struct):
 class Watermark:
     """The least of the partitions' newest times; it never goes back.
 
-    A partition that has brought nothing yet holds it back, for it may bring old
-    records; so does one that has been read for a while and is behind. One that
-    has been idle for a minute does not.
+    A partition without any record yet holds it back, because its records may be
+    old; so does one that is being read and is behind. One that has been idle for a
+    minute does not.
 
     A time that leaps ahead, by more than a day and more than records are kept, is
-    not believed until records beyond it prevail: a single one with a wrong year
-    would make all others old, for good. The first time of a partition is believed.
+    ignored until records beyond it are the majority: a single record with a wrong year
+    would make all others permanently old. The first time of a partition counts.
 
-    The watermark is never ahead of the machine's clock, however many records are: it
-    is capped when it is read, so that a clock that was wrong itself does no lasting harm.
+    The watermark is never ahead of the machine's clock, even if many records are: it
+    is capped when it is read, so that a wrong clock has no lasting effect.
 
     Args:
-        clock: Seconds, only ever forward.
+        clock: Seconds; it never goes backwards.
         now: Microseconds since 1970.
-        leap_us: For how long records are kept.
-        wait_us: A record that is further than this behind the watermark is late.
+        leap_us: Microseconds for which records are kept.
+        wait_us: A record further behind the watermark than this is late.
     """
 
     def __init__(
@@ -84,38 +84,38 @@ class Watermark:
         self._leap = max(leap_us, _DAY_US)
         self._wait = wait_us
         self.late = LateShare()
-        """Of the recent records, those that had expired when they came."""
+        """The share of the recent records that had expired when they were read."""
         self._begun = clock()
-        self._partitions: dict[str, _Progress] = {}
+        self._partitions: dict[str, _PartitionTime] = {}
         self._seen: dict[str, float] = {}
         self._expected: set[str] = set()
         self._value: int | None = None
 
     def expect(self, partitions: Iterable[str]) -> None:
-        """Partitions that records may come from, whether any have or not."""
+        """Add partitions that records may be read from, with or without any yet."""
         self._expected.update(partitions)
 
     def note(self, partition: str, times: IntArray) -> None:
-        """A partition has brought records of these times, in this order."""
+        """Add the times of records of a partition, in their order."""
         if not len(times):
             return
         self._seen[partition] = self._clock()
-        # As of the last checkpoint, in which what a batch brings is counted.
+        # As of the last checkpoint, because batches are counted at checkpoints.
         late = 0 if self._value is None else np.count_nonzero(times < self._value - self._wait)
         self.late.add(len(times), int(late))
-        progress = self._partitions.get(partition)
-        if progress is None:
-            progress = self._partitions[partition] = _Progress(int(times[0]))
+        reached = self._partitions.get(partition)
+        if reached is None:
+            reached = self._partitions[partition] = _PartitionTime(int(times[0]))
         top = int(times.max())
-        if top <= progress.newest + self._leap:
-            progress.newest = max(progress.newest, top)
-            progress.beyond = max(0, progress.beyond - len(times))
+        if top <= reached.newest + self._leap:
+            reached.newest = max(reached.newest, top)
+            reached.beyond = max(0, reached.beyond - len(times))
         else:
-            progress.note(times.tolist(), self._leap)
+            reached.note(times.tolist(), self._leap)
 
     @property
     def value(self) -> int | None:
-        """Microseconds since 1970; None before anything is certain."""
+        """Microseconds since 1970; None before every partition has a record."""
         if self._partitions:
             border = self._clock() - IDLE_SECONDS
             busy = [
@@ -123,25 +123,25 @@ class Watermark:
                 for name in self._expected | set(self._partitions)
                 if self._seen.get(name, self._begun) > border
             ]
-            # While all are idle, time stands where it stood.
+            # While all are idle, it does not change.
             if busy and None not in busy:
-                least = min(progress.newest for progress in busy if progress is not None)
+                least = min(reached.newest for reached in busy if reached is not None)
                 least = min(least, self._now())
                 self._value = least if self._value is None else max(self._value, least)
         return self._value
 
     def saved(self) -> SavedWatermark:
-        """What is to be written."""
+        """The written form."""
         partitions = {
-            name: (progress.newest, progress.beyond, progress.least)
-            for name, progress in sorted(self._partitions.items())
+            name: (reached.newest, reached.beyond, reached.least)
+            for name, reached in sorted(self._partitions.items())
         }
         return SavedWatermark(partitions, self._value)
 
     def restore(self, saved: SavedWatermark) -> int | None:
-        """Take over what was saved; returns the value as of then, capped by the clock."""
-        self._partitions = {name: _Progress(*kept) for name, kept in saved.partitions.items()}
-        # A store may have been written under a clock that was ahead, or without this cap.
+        """Restore the written form; returns its value, capped by the clock."""
+        self._partitions = {name: _PartitionTime(*kept) for name, kept in saved.partitions.items()}
+        # A store may have been written with a clock that was ahead, or without this cap.
         self._value = None if saved.value is None else min(saved.value, self._now())
         self._begun = self._clock()
         return self._value

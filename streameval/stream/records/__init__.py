@@ -1,1 +1,1 @@
-"""Bytes into columns: what a record may hold, and what is wrong with the others."""
+"""Messages to columns: the fields of a record, their checks, and the faults of bad records."""

@@ -1,22 +1,24 @@
-"""Raw messages become columns of predictions, labels and complete records; the bad stay apart."""
+"""Raw messages to columns of predictions, labels and complete records, and the bad messages."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.errors import shown
-from streameval.event_time import EARLIEST, LATEST, duration
-from streameval.events import BoolArray, IntArray
-from streameval.files.chunk import EXPECTED, Column, Wanted, taken
-from streameval.files.json_faults import Fault, read_object
-from streameval.stream.batch import BadEvent, Batch, Decoded, Kind, Records
+from streameval.errors import InputError, shown
+from streameval.event_time import EARLIEST, EARLY_1970, LATEST, duration, iso_time, unit_remedy
+from streameval.events import MAX_WEIGHT, BoolArray, IntArray, Label
+from streameval.files.chunk import EXPECTED, Wanted
+from streameval.files.event_columns import Column, EventColumns, probability_columns
+from streameval.files.json_record import Fault, read_object
+from streameval.files.times import time_column, time_error
+from streameval.states.class_proba_input import check_probabilities
+from streameval.stream.batch import BadEvent, Batch, Decoded, Kind
 from streameval.stream.config.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
-from streameval.stream.records import columns as checks
 from streameval.stream.records.fields import (
     Field,
     RecordFields,
@@ -24,47 +26,48 @@ from streameval.stream.records.fields import (
     fault_text,
     record_fields,
 )
-from streameval.stream.records.labels import (
-    LONGEST_NAME,
-    LabelKind,
-    RecordLabels,
-    checked_values,
-)
+from streameval.stream.records.labels import LONGEST_NAME, LabelKind, RecordLabels, checked_values
 
 __all__ = ["RecordDecoder"]
 
 _KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
 
+_Checked: TypeAlias = tuple[Column, dict[int, Fault]]
+"""A column, and the faults of some of its values by their index."""
+
+_NEARLY = 9e-4
+"""Sums nearer to 1 pass without check_probabilities, which has the rule itself."""
+
+
 class RecordDecoder:
     """Decodes the batches of a run.
 
-    What a record is, its fields tell: with one of ``y_pred``, ``score`` or
+    The fields of a record determine its kind: with one of ``y_pred``, ``score`` or
     ``proba`` it is a prediction, with the true label as well it is complete, with
-    the true label alone it is a label. A null is as good as a missing field.
-    Without a join only complete records count; with one, every record needs its id,
-    or nobody could tell when it comes twice. In a batch of ``labels`` only the
-    label's own fields are looked at.
+    the true label alone it is a label. null is treated as a missing field.
+    Without a join only complete records are accepted; with one, every record needs its
+    id, so that duplicates are found. In a batch of ``labels`` only the fields of a label
+    are read.
 
-    Whatever the bytes are, nothing is raised: each message ends up in exactly one
-    of the predictions, labels, complete and bad ones of the result. A record is
-    taken or refused for what is in it, whatever comes beside it; but the first
-    label of a multi-class run that does not list its labels decides whether
-    labels are text or numbers (:attr:`label_kind`, to be kept with the run).
+    No message raises an error: each is in exactly one of the predictions, labels,
+    complete and bad records of the result. Records are accepted or rejected independently
+    of each other; but the first label of a multi-class run that does not list its labels
+    decides whether labels are text or numbers (:attr:`label_kind`, stored with the run).
 
     Args:
-        fields: Where records have what is wanted.
-        evaluator: What is evaluated: its labels and slices.
-        join: Whether labels may come apart.
+        fields: Paths of the fields in a record.
+        evaluator: The labels and slices to evaluate.
+        join: Whether labels may be records of their own.
         max_record_bytes: A longer message is bad.
-        clock: Seconds since 1970: the time of a record that nobody else knows a
-            time of, and the moment that a time may not be far ahead of.
+        clock: Seconds since 1970: the time of a record without any other time, and
+            the reference for times in the future.
 
     Cost:
         About 0.6 µs for a record of two fields in 66 bytes; about 10 µs for a bad one.
 
     Raises:
-        InputError: A field's path is none, or two of them clash.
+        InputError: A field's path is malformed, or two paths clash.
 
     >>> fields = FieldSettings(id="id", score="score")
     >>> decoder = RecordDecoder(fields, EvaluatorSettings(), join=True)
@@ -95,7 +98,7 @@ class RecordDecoder:
 
     @property
     def label_kind(self) -> LabelKind | None:
-        """Whether labels are ``"text"`` or ``"number"``; None while nobody knows."""
+        """Whether labels are ``"text"`` or ``"number"``; None before the first label."""
         return self._labels.kind
 
     @label_kind.setter
@@ -104,9 +107,9 @@ class RecordDecoder:
             self._labels.kind = kind
 
     def decode(self, batch: Batch) -> Decoded:
-        """The records of a batch as columns; what is bad in words.
+        """The records of a batch as columns, and the bad ones with their faults.
 
-        The bad events that the batch brings are among those of the result.
+        The result includes the bad events of the batch itself.
         """
         reading = self._open(batch)
         everything = reading.read(self._most)
@@ -142,11 +145,11 @@ class RecordDecoder:
 
 
 class _Group(NamedTuple):
-    """Records of one batch that are the same thing."""
+    """Records of one batch that are of one kind."""
 
     records: list[Any]
     rows: IntArray
-    """Their places among the batch's messages."""
+    """Their indices among the batch's messages."""
 
     def where(self, mask: BoolArray) -> _Group:
         if mask.all():
@@ -155,7 +158,7 @@ class _Group(NamedTuple):
 
 
 class _Reading:
-    """One batch on its way."""
+    """One batch while it is decoded."""
 
     __slots__ = ("_batch", "_labels", "_latest", "_now", "_places", "_reader", "_short", "bad")
 
@@ -176,10 +179,10 @@ class _Reading:
         self.bad = list(batch.bad)
 
     def read(self, most: int) -> _Group:
-        """All messages that are records."""
+        """The messages that can be decoded."""
         messages = self._batch.messages
         longest = max(map(len, messages), default=0)
-        # What JSON text stands for is never longer than the text.
+        # A decoded JSON text is never longer than its source.
         self._short = longest <= LONGEST_NAME
         if longest <= most:
             records = self._reader.read_all(messages)
@@ -211,8 +214,8 @@ class _Reading:
                 found |= np.asarray([value is not None for value in values])
         return found
 
-    def columns(self, group: _Group, fields: tuple[Field, ...]) -> Records | None:
-        """The columns of records that need all of these fields; None where no record is good."""
+    def columns(self, group: _Group, fields: tuple[Field, ...]) -> EventColumns | None:
+        """The columns of records that require these fields; None where no record is good."""
         if not group.records:
             return None
         columns: dict[str, Column] = {}
@@ -226,9 +229,11 @@ class _Reading:
             columns["time"] = self._times(group.rows)
         times = columns["time"]
         assert isinstance(times, np.ndarray)
-        for place, outside in checks.refuse_outside(times, EARLIEST, self._latest).items():
+        for place, outside in _outside(times, EARLIEST, self._latest).items():
             faults.setdefault(place, (_TIME, outside))
         rows = group.rows
+        places = self._places
+        events = EventColumns(columns, places if len(rows) == len(places) else places[rows])
         if faults:
             for place, (field, known) in faults.items():
                 row = int(rows[place])
@@ -238,28 +243,25 @@ class _Reading:
             keep[list(faults)] = False
             if not keep.any():
                 return None
-            columns = {name: taken(column, keep) for name, column in columns.items()}
-            rows = rows[keep]
-        return Records(
-            columns, self._places if len(rows) == len(self._places) else self._places[rows]
-        )
+            events = events.take(keep)
+        return events
 
-    def _checked(self, field: Field, values: list[Any]) -> checks.Checked:
+    def _checked(self, field: Field, values: list[Any]) -> _Checked:
         kind = field.want.kind
         if kind == "id":
-            return checks.ids(values, self._short)
+            return _ids(values, self._short)
         if kind == "label":
             return self._labels.column(values, self._short)
         if kind == "slice":
             return checked_values(values, self._short, EXPECTED["slice"])
         if kind == "time":
-            return checks.moments(values, field.want.unit)
+            return _moments(values, field.want.unit)
         if kind == "probabilities":
-            return checks.probabilities(values, self._labels)
-        return checks.weights(values) if kind == "weight" else checks.numbers(values)
+            return _probabilities(values, self._labels)
+        return _weights(values) if kind == "weight" else _numbers(values)
 
     def _times(self, rows: IntArray) -> IntArray:
-        """The times that the broker or the inbox gives, or the time of reading."""
+        """The times of the broker or the inbox, or the time of reading."""
         given = self._batch.times
         if given is None:
             return np.full(len(rows), self._now, dtype=np.int64)
@@ -285,3 +287,146 @@ class _Reading:
 
 
 _TIME = Field("time", Wanted("time", "time"))
+
+
+def _ids(values: list[Any], short: bool) -> _Checked:
+    """Ids as text: the number 5 and the text ``"5"`` are one.
+
+    Args:
+        values: As decoded.
+        short: No text among them can be too long.
+    """
+    if short and set(map(type, values)) == {str} and "" not in values:
+        return values, {}
+    taken: list[Any] = []
+    faults: dict[int, Fault] = {}
+    expected = EXPECTED["id"]
+    for place, value in enumerate(values):
+        if value is None:
+            faults[place] = Fault("id", expected, "null")
+            taken.append("")
+            continue
+        try:
+            text = str(value)
+            size = len(text.encode())
+        except ValueError:  # an integer of thousands of digits
+            text, size = "", LONGEST_NAME + 1
+        if not size:
+            faults[place] = Fault("id", expected, "an empty text")
+        elif size > LONGEST_NAME:
+            faults[place] = Fault("id", f"{expected} of at most {LONGEST_NAME:,} bytes", "more")
+        taken.append(text)
+    return taken, faults
+
+
+def _numbers(values: list[Any]) -> _Checked:
+    """Finite numbers as float64."""
+    column = _floats(values)
+    return column, _number_faults(values, np.isfinite(column), "number")
+
+
+def _weights(values: list[Any]) -> _Checked:
+    """Weights above 0 as float64."""
+    column = _floats(values)
+    return column, _number_faults(values, (column > 0) & (column <= MAX_WEIGHT), "weight")
+
+
+def _floats(values: list[Any]) -> Any:
+    try:
+        return np.fromiter(values, np.float64, len(values))
+    except TypeError:  # a None among them
+        return np.asarray([np.nan if value is None else value for value in values], np.float64)
+
+
+def _number_faults(values: list[Any], good: BoolArray, kind: Any) -> dict[int, Fault]:
+    if good.all():
+        return {}
+    remedy = "leave events of weight 0 out"
+    return {
+        place: Fault("", EXPECTED[kind], shown(values[place]), "" if values[place] else remedy)
+        for place in np.flatnonzero(~good).tolist()
+    }
+
+
+def _moments(values: list[Any], unit: str | None) -> _Checked:
+    """Times as int64 microseconds since 1970."""
+    column, wrong = time_column(values, unit)
+    faults = {}
+    for place in () if wrong is None else np.flatnonzero(wrong).tolist():
+        if values[place] is None:
+            faults[place] = Fault("time", EXPECTED["time"], "null")
+        else:
+            error = time_error(values[place], unit)
+            faults[place] = Fault(
+                "time", EXPECTED["time"], error.got, error.remedy, error.remedy_code
+            )
+    times = column.view(np.int64)
+    if unit is not None and len(values) and int(times.min()) < EARLY_1970:
+        for place, value in enumerate(values):
+            if place not in faults and isinstance(value, (int, float)):
+                remedy = unit_remedy(value, unit)
+                if remedy:
+                    faults[place] = Fault("time", f"a time in {unit}", shown(value), remedy)
+    return times, faults
+
+
+def _outside(times: IntArray, earliest: int, latest: int) -> dict[int, Fault]:
+    """The faults of times outside a range; one far ahead would make all others late."""
+    if not len(times) or (int(times.min()) >= earliest and int(times.max()) <= latest):
+        return {}
+    return {
+        place: Fault(
+            "time",
+            f"a time from {iso_time(earliest)} to {iso_time(latest)}",
+            iso_time(int(times[place])),
+            "set the clock of the machine that writes it, or raise fields.ahead",
+        )
+        for place in np.flatnonzero((times > latest) | (times < earliest)).tolist()
+    }
+
+
+def _probabilities(values: list[Any], labels: RecordLabels) -> _Checked:
+    """Mappings label -> probability that add up to 1, as dictionaries of canonical labels."""
+    faults: dict[int, Fault] = {}
+    if None not in values:
+        table = probability_columns(values)
+        if isinstance(table, dict):
+            found = _relabelled(values[0], labels)
+            if not isinstance(found, Fault):
+                matrix = np.column_stack(list(table.values()))
+                good = (matrix >= 0.0).all(axis=1) & (np.abs(matrix.sum(axis=1) - 1) <= _NEARLY)
+                if good.all():
+                    if all(type(name) is str for name in found):
+                        return values, {}
+                    names = list(found)
+                    return [dict(zip(names, v.values(), strict=True)) for v in values], {}
+    taken: list[Any] = []
+    for place, value in enumerate(values):
+        one = Fault("", EXPECTED["probabilities"], "null") if value is None else _one(value, labels)
+        if isinstance(one, Fault):
+            faults[place] = one
+        taken.append(one)
+    return taken, faults
+
+
+def _one(value: dict[str, float], labels: RecordLabels) -> dict[Label, float] | Fault:
+    try:
+        # Before its labels are registered: a bad mapping must not register any.
+        check_probabilities(value)
+    except InputError as error:
+        inside = error.field.removeprefix("proba")
+        expected = f"{error.expected} in {inside}" if inside else error.expected
+        return Fault("", expected, error.got, error.remedy)
+    return _relabelled(value, labels)
+
+
+def _relabelled(value: dict[str, float], labels: RecordLabels) -> dict[Label, float] | Fault:
+    taken: dict[Label, float] = {}
+    for text, share in value.items():
+        label = labels.key(text)
+        if isinstance(label, Fault):
+            return label
+        if label in taken:
+            return Fault("", "each label once", f"{shown(text)} again")
+        taken[label] = share
+    return taken

@@ -1,4 +1,4 @@
-"""Which fields a record needs, by what it is: a prediction, a label, or both."""
+"""The fields that a record requires by its kind: a prediction, a label, or both."""
 
 from __future__ import annotations
 
@@ -9,24 +9,29 @@ from typing import Any
 import msgspec
 
 from streameval.files.chunk import Kind, Wanted
-from streameval.files.json_faults import Fault, fault_in_field, plain_fields, read_object
-from streameval.files.json_record import record_shape
+from streameval.files.json_record import (
+    CANNOT_DECODE,
+    Fault,
+    fault_in_field,
+    is_utf8,
+    plain_fields,
+    read_object,
+    record_shape,
+)
 from streameval.stream.batch import Kind as BatchKind
 from streameval.stream.config.settings import EvaluatorSettings, FieldSettings
 
 __all__ = ["Field", "RecordFields", "RecordReader", "fault_text", "record_fields"]
 
-_CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
 _LONGEST_DETAIL = 500
 
 _REMEDIES = {
-    "one number is a score: use --score": "one number is a score: name it in fields.score",
-    "declare the unit with --time-unit s, ms, us or ns": "say in fields.time_unit what numbers are",
-    "write one object a line (jq -c '.[]')": "write one object a record",
-    "compact it (jq -c .)": "write one object a record",
+    "object": "write one object a record",
+    "one_line": "write one object a record",
+    "probability": "one number is a score: name it in fields.score",
+    "time_unit": "say in fields.time_unit what numbers are",
 }
-"""What the readers of files advise, in terms of a run."""
+"""Remedies by code, in the keys of a run's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +47,13 @@ class RecordFields:
     """The fields of each kind of record."""
 
     prediction: tuple[Field, ...]
-    """With the id where labels come apart."""
+    """With the id where labels are records of their own."""
     marks: tuple[Field, ...]
-    """Those of them that make a record a prediction: ``y_pred``, ``score``, ``proba``."""
+    """Those of which one makes a record a prediction: ``y_pred``, ``score``, ``proba``."""
     truth: Field | None
-    """The label inside a prediction's record."""
+    """The true label in the record of a prediction."""
     label: tuple[Field, ...]
-    """Of a label that comes apart; empty where none does."""
+    """Of a label that is a record of its own; empty without a join."""
 
     @property
     def truths(self) -> tuple[Field, ...]:
@@ -57,12 +62,12 @@ class RecordFields:
 
     @property
     def label_truths(self) -> tuple[Field, ...]:
-        """What makes a record a label."""
+        """Those that make a record a label."""
         return tuple(field for field in self.label if field.column == "y_true")
 
     @property
     def complete(self) -> tuple[Field, ...]:
-        """Of a record that is both."""
+        """Of a record that is a prediction with its label."""
         return (*self.prediction, *self.truths)
 
     def of(self, kind: BatchKind) -> tuple[Field, ...]:
@@ -75,10 +80,10 @@ class RecordFields:
 
 
 def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: bool) -> RecordFields:
-    """What the settings want of each kind of record.
+    """The fields of each kind of record by the settings.
 
     Raises:
-        InputError: A path is none, lies inside another, or is wanted as two kinds.
+        InputError: A path is malformed, lies inside another, or has two kinds.
     """
 
     def field(column: str, path: str | None, kind: Kind, unit: str | None = None) -> list[Field]:
@@ -125,23 +130,23 @@ class RecordReader:
         self.getters = shape.getters
 
     def read_all(self, messages: list[bytes]) -> list[Any] | None:
-        """Every record, or None where any is bad and they have to be read one by one."""
+        """Every record, or None where one is bad and all must be read singly."""
         try:
-            if b"".join(messages).isascii() or all(map(_is_utf8, messages)):
+            if b"".join(messages).isascii() or all(map(is_utf8, messages)):
                 return list(map(self._decode, messages))
-        except _CANNOT_DECODE:
+        except CANNOT_DECODE:
             pass
         return None
 
     def read(self, message: bytes) -> Any | Fault:
-        """One record, or what is wrong with it."""
-        if _is_utf8(message):
+        """One record, or its fault."""
+        if is_utf8(message):
             try:
                 return self._decode(message)
-            except _CANNOT_DECODE:
+            except CANNOT_DECODE:
                 pass
-        # What one parser refuses in fields that nobody wants (Python's NaN, half
-        # of a surrogate pair), the other may still read.
+        # One parser rejects values of unwanted fields (Python's NaN, half of a
+        # surrogate pair) that the other reads.
         found = read_object(message)
         if isinstance(found, Fault):
             return found
@@ -156,7 +161,7 @@ class RecordReader:
             return Fault("record", "numbers of a usual size", "one that is too large")
 
     def missing(self, message: bytes, field: Field) -> Fault:
-        """Why a record that reads has no value of a field."""
+        """The fault of a record that can be decoded and lacks a field."""
         found = read_object(message)
         fault = None if isinstance(found, Fault) else fault_in_field(found, field.want)
         if fault is None:
@@ -165,7 +170,7 @@ class RecordReader:
 
 
 def _expected(fault: Fault, field: Field) -> str:
-    """The fault's own field, which may be a part of the wanted one, goes into the words."""
+    """The expected value, with the fault's field where it is a part of the wanted one."""
     inside = "" if fault.field == field.want.path else f" in {fault.field[:80]!r}"
     return f"{fault.expected}{inside}"
 
@@ -176,7 +181,7 @@ def fault_text(fault: Fault, path: str) -> str:
     >>> fault_text(Fault("score", "a finite number", "NaN"), "meta.score")
     'meta.score: expected a finite number, got NaN'
     """
-    remedy = _REMEDIES.get(fault.remedy, fault.remedy)
+    remedy = _REMEDIES.get(fault.remedy_code, fault.remedy)
     tail = f"; {remedy}" if remedy else ""
     text = f"{path}: expected {fault.expected}, got {fault.got}{tail}"
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
@@ -184,13 +189,3 @@ def fault_text(fault: Fault, path: str) -> str:
 
 def _is_slice(field: Field) -> bool:
     return field.want.kind == "slice"
-
-
-def _is_utf8(data: bytes) -> bool:
-    if data.isascii():
-        return True
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

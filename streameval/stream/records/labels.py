@@ -1,4 +1,4 @@
-"""Labels and slice values out of records: which are taken, and in which form."""
+"""Labels and slice values of records: which are accepted, and their canonical form."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from streameval.errors import InputError, shown
 from streameval.events import MAX_CLASSES, Label, canonical_label, is_missing
-from streameval.files.chunk import Column
-from streameval.files.json_faults import Fault
+from streameval.files.event_columns import Column
+from streameval.files.json_record import Fault
 from streameval.slices import MISSING
 from streameval.stream.config.settings import EvaluatorSettings
 
 __all__ = ["LONGEST_NAME", "LabelKind", "RecordLabels", "checked_values", "plain_value"]
 
 LONGEST_NAME = 1024
-"""Most bytes of an id, a label or a slice's value: they are kept, so their size is bounded."""
+"""Most bytes of an id, a label or a slice's value: they are stored, so their size is bounded."""
 
 LabelKind: TypeAlias = Literal["text", "number"]
 
@@ -28,7 +28,7 @@ _KIND_NAMES = {"text": "text", "number": "a number"}
 
 
 def plain_value(value: object, expected: str) -> Label | Fault:
-    """A str or int that can be kept, or what is wrong with the value.
+    """A str or int that can be stored, or the fault of the value.
 
     >>> plain_value(True, "a label"), plain_value(2.0, "a label")
     (1, 2)
@@ -36,7 +36,7 @@ def plain_value(value: object, expected: str) -> Label | Fault:
     try:
         label = canonical_label(value)
     except InputError as error:
-        remedy = error.remedy.partition(":")[0] if isinstance(value, float) else ""
+        remedy = "a fraction is a score" if error.remedy_code == "score" else ""
         return Fault("", expected, error.got, remedy)
     if isinstance(label, int):
         if not -(2**63) <= label < 2**63:
@@ -54,12 +54,12 @@ def plain_value(value: object, expected: str) -> Label | Fault:
 def checked_values(
     values: list[Any], short: bool, expected: str
 ) -> tuple[list[Any], dict[int, Fault]]:
-    """Values to slice by, each a str, an int or None; and the bad ones, by their place.
+    """Values to slice by, each a str, an int or None; and the faults by their index.
 
     Args:
         values: As decoded.
         short: No text among them can be too long.
-        expected: What would have been taken, in words.
+        expected: Description of the accepted values.
     """
     kinds = set(map(type, values))
     if short and kinds <= {str, NoneType} and MISSING not in values:
@@ -80,7 +80,7 @@ def checked_values(
 def _judged(
     values: list[Any], judge: Callable[[Any], Label | Fault | None]
 ) -> tuple[list[Any], dict[int, Fault]]:
-    """What is taken for each value, and the faults; each distinct one is judged once."""
+    """The canonical values, and the faults; each distinct value is judged once."""
     taken: list[Any] = []
     faults: dict[int, Fault] = {}
     verdicts: dict[tuple[type, Any], Label | Fault | None] = {}
@@ -98,20 +98,20 @@ def _judged(
 class RecordLabels:
     """The labels that a run's records may have.
 
-    A binary run knows its two labels. A multi-class run without ``labels``
-    takes what comes; there the first label says whether labels are text or
-    numbers, and the other kind is refused from then on.
+    A binary run has two labels. A multi-class run without ``labels`` discovers them;
+    its first label decides whether labels are text or numbers, and the other kind is
+    rejected from then on.
 
     Args:
-        settings: What is evaluated.
-        kind: What an earlier part of the run has learnt.
+        settings: The labels to evaluate.
+        kind: The kind of labels that the store has from earlier.
     """
 
     __slots__ = ("_closed", "_expected", "_keys", "_known", "_remedy", "kind")
 
     def __init__(self, settings: EvaluatorSettings, kind: LabelKind | None = None) -> None:
         self.kind: LabelKind | None = kind
-        """None while nobody knows."""
+        """None before the first label."""
         self._closed = True
         self._remedy = ""
         known: list[Label]
@@ -137,9 +137,9 @@ class RecordLabels:
         self._expected = f"one of the labels {listed}{more}" if self._closed else "a label"
 
     def column(self, values: list[Any], short: bool) -> tuple[Column, dict[int, Fault]]:
-        """The labels as str or int, and those that are none, by their place.
+        """The labels as str or int, and the faults by their index.
 
-        Booleans come as an array of 0 and 1: the most common labels by far need no list.
+        Booleans become an array of 0 and 1: the most common labels need no list.
         """
         kinds = set(map(type, values))
         if kinds == {bool} and {0, 1} <= self._known:
@@ -150,7 +150,7 @@ class RecordLabels:
         return _judged(values, self._verdict)
 
     def key(self, text: str) -> Label | Fault:
-        """The label that a key of a JSON object, which is always text, stands for."""
+        """The label that a key of a JSON object, which is always text, denotes."""
         label = self._keys.get(text)
         if label is not None:
             return label

@@ -1,1 +1,1 @@
-"""Where events come from: files, HTTP posts, Kafka topics."""
+"""Sources of records: files, HTTP posts, Kafka topics."""

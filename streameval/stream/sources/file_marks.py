@@ -1,12 +1,12 @@
-"""Identity of a file without its name: where it lies, how it begins, and what was counted of it.
+"""Identity of a file without its name: inode, content, and how much of it was counted.
 
 A :class:`Mark` holds device and inode, a digest of the file's head of a stated length, the number
 of bytes counted, and a digest of the bytes before there. The inode finds a renamed file
-without reading others; the digests tell a reused inode, a truncated file, a copy and a
+without reading others; the digests recognise a reused inode, a truncated file, a copy and a
 compressed file, whose marks are of the decompressed content.
 
-:class:`LogFile` is one regular file open for reading, :class:`KnownFiles` the marks of all files
-that were ever read, and what another file is to them.
+:class:`LogFile` is one regular file open for reading; :class:`KnownFiles` holds the marks of all
+files that were ever read, and compares further files with them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import IO, BinaryIO, NamedTuple, cast
+from typing import IO, Any, BinaryIO, NamedTuple, cast
+
+import msgspec
 
 from streameval.stream.batch import Position
 
@@ -64,7 +66,7 @@ _NOWHERE: Inode = (0, 0)
 
 
 class UnreadableError(Exception):
-    """A file whose content cannot be read; the message says why."""
+    """A file whose content cannot be read; the message is the reason."""
 
     def __init__(self, reason: str, *, incomplete: bool = False) -> None:
         super().__init__(reason)
@@ -73,7 +75,7 @@ class UnreadableError(Exception):
 
 
 class Mark(NamedTuple):
-    """How far a file was read, and what identifies it."""
+    """The position in a file, and the file's identity."""
 
     offset: int
     head: str
@@ -99,28 +101,13 @@ def mark_at(position: Position) -> Mark:
     >>> mark_at({"offset": 3, "head": "aa", "tail": "bb"})
     Mark(offset=3, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa', changed=0)
     """
-    return _mark(
-        position["offset"],
-        position["head"],
-        position["tail"],
-        *(position[name] for name in Mark._fields[3:] if name in position),
-    )
+    given: dict[str, Any] = {name: position[name] for name in Mark._fields if name in position}
+    return _with_first(Mark(**given))
 
 
-def _mark(offset: int | str, head: int | str, tail: int | str, *rest: int | str) -> Mark:
-    if not rest:
-        return Mark(int(offset), str(head), str(tail), first=str(head))
-    length, device, inode, first, changed = (*rest, 0)[:5]
-    return Mark(
-        int(offset),
-        str(head),
-        str(tail),
-        int(length),
-        int(device),
-        int(inode),
-        str(first),
-        int(changed),
-    )
+def _with_first(mark: Mark) -> Mark:
+    """Older releases had no digest but that of the first line."""
+    return mark._replace(first=mark.head) if mark.length == _FIRST_LINE else mark
 
 
 def position_of(mark: Mark) -> dict[str, int | str]:
@@ -146,16 +133,15 @@ def marks_of(text: str) -> Iterator[Mark]:
     >>> list(marks_of("7:aa:bb"))
     [Mark(offset=7, head='aa', tail='bb', length=-1, device=0, inode=0, first='aa', changed=0)]
     """
-    for one in text.split(" "):
-        if one:
-            yield _mark(*one.split(":"))
+    for one in text.split():
+        yield _with_first(msgspec.convert(one.split(":"), Mark, strict=False))
 
 
 def mark_of(file: BinaryIO, offset: int, size: int, place: Inode = _NOWHERE) -> Mark:
     """The mark of a file of so many bytes at an offset."""
     head = _part(file, 0, min(HEAD_BYTES, size))
     if not offset and b"\n" not in head and len(head) < HEAD_BYTES:
-        # Many files begin with the same few bytes: less than a line identifies none.
+        # Many files begin with the same few bytes: less than a line identifies no file.
         head = b""
     first = _first_line(head) if head else ""
     return Mark(offset, _digest(head), _tail(file, offset), len(head), *place, first)
@@ -265,7 +251,7 @@ class LogFile:
 
     @property
     def place(self) -> Inode:
-        """Where a mark says that the content lies."""
+        """Device and inode as a mark holds them."""
         return _NOWHERE if self.compressed else self.inode
 
     @property
@@ -278,7 +264,7 @@ class LogFile:
             try:
                 with self._decompressed() as data:
                     shutil.copyfileobj(data, content, _BLOCK)
-                # Its size is asked of the operating system, which knows what is written to it.
+                # Its size is read by fstat, which sees only what is written.
                 content.flush()
             except BaseException:
                 content.close()
@@ -293,7 +279,7 @@ class LogFile:
 
     @property
     def state(self) -> tuple[int, ...]:
-        """What changes whenever the file is written to, or linked elsewhere."""
+        """Size and times, which change when the file is written to or linked."""
         found = os.fstat(self._raw.fileno())
         return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -348,7 +334,7 @@ class LogFile:
         )
 
     def is_distinct(self) -> bool:
-        """Whether two lines differ: else another file may hold the same and be no copy."""
+        """Whether two lines differ; otherwise an equal file need not be a copy."""
         lines = iter(_part(self.file, 0, _BLOCK).splitlines())
         first = next(lines, b"")
         return any(line != first for line in lines)
@@ -366,8 +352,8 @@ class LogFile:
 def open_inodes() -> set[Inode]:
     """Files that this process has open.
 
-    None of them may be opened and closed once more: that drops the locks that the process
-    holds on it, such as those of the store, which may lie in the same directory.
+    None of them may be opened and closed again: that releases the locks that the process
+    holds on it, such as those of the store, which may be in the same directory.
     """
     found = set()
     for name in os.listdir("/dev/fd"):
@@ -378,7 +364,7 @@ def open_inodes() -> set[Inode]:
 
 
 class Listing:
-    """Regular files of some directories that this process has not open, as they are now.
+    """Regular files of some directories that this process does not have open.
 
     Args:
         directories: Which.
@@ -430,15 +416,10 @@ class Listing:
 
 def _begin(path: Path) -> bytes:
     try:
-        log = LogFile(path)
+        with closing(LogFile(path)) as log:
+            return log.begin()
     except (OSError, UnreadableError):
         return b""
-    try:
-        return log.begin()
-    except UnreadableError:
-        return b""
-    finally:
-        log.close()
 
 
 @dataclass(slots=True, eq=False)
@@ -449,29 +430,29 @@ class Known:
     number: int
     """Files that were found earlier have lower ones."""
     current: bool = False
-    """Whether the position of a partition is this mark."""
+    """Whether this mark is the position of a partition."""
     log: LogFile | None = None
-    """Where a reader has it open."""
+    """The handle of the reader that has it open."""
     copies: list[tuple[Known, int]] = field(default_factory=list)
-    """Files that hold the same, and their sizes: what is counted of this one is of them too."""
+    """Files with the same content, and their sizes: their marks advance with this one."""
 
 
 class Judgement(Enum):
-    """What a file is to those that are known."""
+    """How a file is related to the known ones."""
 
     NEW = "new"
     KNOWN = "known"
-    """It is one of them, or continues one that is not there any more."""
+    """It is one of them, or continues one that no longer exists."""
     COPY = "copy"
-    """It holds what another one holds that is still there."""
+    """It has the content of another one that still exists."""
     LONGER = "longer"
-    """It begins with all that another one holds that is still there."""
+    """It begins with the content of another one that still exists."""
     UNSURE = "unsure"
-    """It begins as one that is not there any more, and ends before what was counted of it."""
+    """It begins as one that no longer exists, and is shorter than what was counted of that."""
 
 
 class Verdict(NamedTuple):
-    """What a file is, to which known one, and where it is to be read on."""
+    """A judgement, the known file that it refers to, and the offset to read from."""
 
     judgement: Judgement
     known: Known | None = None
@@ -479,10 +460,10 @@ class Verdict(NamedTuple):
 
 
 class KnownFiles:
-    """Marks of all files that were read, found by place and by content.
+    """Marks of all files that were read, found by inode and by content.
 
-    A mark is kept for good: under whichever name, and however many files later its file, a
-    copy of it or its compressed form is found, what was counted is not counted again.
+    A mark is never dropped: what was counted of a file is not counted again in that file, in a
+    copy or in its compressed form, under any name.
 
     Cost:
         Some 300 bytes of memory and 60 of the store a file; a look-up by place is a
@@ -495,14 +476,14 @@ class KnownFiles:
         self._heads: dict[str, list[Known]] = {}
         self._number = 0
         self.directories: set[Path] = set()
-        """Where files are looked for under names that were not expected."""
+        """Directories that are searched for files under other names."""
         self.claimed: dict[Inode, Known] = {}
-        """What readers are reading."""
+        """The files that readers are reading."""
         self.changed = False
-        """Whether :meth:`text` is another than the stored one."""
+        """Whether :meth:`text` differs from the stored one."""
 
     def add(self, mark: Mark, *, current: bool = False) -> Known:
-        """Remember a file."""
+        """Add a file."""
         self._number += 1
         known = Known(mark, self._number, current)
         self._all[known.number] = known
@@ -525,7 +506,7 @@ class KnownFiles:
             self._heads[mark.first].remove(known)
 
     def update(self, known: Known, mark: Mark) -> None:
-        """A file was read further, or is found elsewhere."""
+        """Replace a file's mark: it was read further, or found elsewhere."""
         if (mark.place, mark.first) != (known.mark.place, known.mark.first):
             self._unindex(known)
             known.mark = mark
@@ -534,7 +515,7 @@ class KnownFiles:
         self.changed |= not known.current and mark.offset > 0
 
     def advance(self, known: Known, mark: Mark) -> None:
-        """A file was read further, and so were its copies."""
+        """Replace the marks of a file that was read further, and of its copies."""
         self.update(known, mark)
         for copy, size in known.copies:
             offset = min(size, mark.offset)
@@ -544,7 +525,7 @@ class KnownFiles:
         known.copies = [(copy, size) for copy, size in known.copies if size > mark.offset]
 
     def add_copy(self, log: LogFile, known: Known) -> None:
-        """Remember a file that holds what a known one holds, which is still there."""
+        """Add a file with the content of a known one that still exists."""
         size = log.size
         mark = log.mark(min(size, known.mark.offset))
         copy = None if log.compressed else self._places.get(log.inode)
@@ -557,17 +538,17 @@ class KnownFiles:
             known.copies.append((copy, size))
 
     def add_archive(self, log: LogFile) -> None:
-        """Remember compressed bytes whose content was counted to its end."""
+        """Add compressed bytes whose content was counted to its end."""
         if not self.is_counted_archive(log):
             self.add(log.raw_mark())
 
     def forget(self, known: Known) -> None:
-        """Drop a file that nothing was counted of, or that another mark stands for."""
+        """Drop a file of which nothing was counted, or that has another mark."""
         if self._all.pop(known.number, None) is not None:
             self._unindex(known)
 
     def retire(self, known: Known) -> None:
-        """No partition's position is this file's any more."""
+        """Note that no partition's position is in this file any more."""
         known.current = False
         if known.mark.offset:
             self.changed = True
@@ -575,17 +556,17 @@ class KnownFiles:
             self.forget(known)
 
     def text(self) -> str:
-        """All marks but those that are positions of partitions."""
+        """All marks except those that are positions of partitions."""
         return marks_text(
             known.mark for known in self._all.values() if known.mark.offset and not known.current
         )
 
     def at(self, inode: Inode) -> Known | None:
-        """What was last known to lie there."""
+        """The file that was last known to have this inode."""
         return self._places.get(inode)
 
     def note(self, path: Path) -> None:
-        """Remember the file of a name that a reader comes to later, to recognise its copies."""
+        """Add the file of a name that a reader reads later, to recognise its copies."""
         try:
             log = LogFile(path)
         except (OSError, UnreadableError):
@@ -599,20 +580,20 @@ class KnownFiles:
         log.close()
 
     def listing(self) -> Listing:
-        """What the directories hold now."""
+        """The files in the directories now."""
         return Listing(self.directories)
 
     def is_counted_archive(self, log: LogFile) -> bool:
-        """Whether these compressed bytes were counted to their end, in whichever file."""
+        """Whether these compressed bytes were counted to their end, in any file."""
         raw = log.raw_mark()
         return any(known.mark[:4] == raw[:4] for known in self._heads.get(raw.first, ()))
 
     def judge(self, log: LogFile, *, unread: bool = False) -> Verdict:
-        """What a file is to the known ones.
+        """Compare a file with the known ones.
 
         Args:
             log: The file.
-            unread: It was empty when a reader took it, so that any other one has precedence.
+            unread: It was empty when a reader opened it, so that any other one has precedence.
         """
         size = log.size
         best = None if log.compressed else self._places.get(log.inode)
@@ -664,7 +645,7 @@ class KnownFiles:
         ]
 
     def _original(self, known: Known, listing: Listing, log: LogFile) -> LogFile | None:
-        """The file of a mark, if it is still there and not the one in question."""
+        """The file of a mark, if it still exists and is another one."""
         if known.log is not None:
             return known.log if known.log.holds(known.mark) else None
         path = listing.at(known.mark.place)
@@ -673,34 +654,33 @@ class KnownFiles:
         return self.open_if_same(path, known.mark)
 
     def open_if_same(self, path: Path, mark: Mark) -> LogFile | None:
-        """A file, if it has the content that was marked."""
+        """Open a file if it has the content of a mark."""
+        log = None
         try:
             log = LogFile(path)
-        except (OSError, UnreadableError):
-            return None
-        try:
             if log.holds(mark):
                 return log
         except (OSError, UnreadableError):
             pass
-        log.close()
+        if log is not None:
+            log.close()
         return None
 
     def find(
         self, known: Known, listing: Listing, *, near: Path, cut: bool = False
     ) -> LogFile | None:
-        """The file of a mark, wherever it is now; its copy or compressed form if there is no other.
+        """Open the file of a mark under any name, otherwise its copy or its compressed form.
 
         Args:
             known: The file.
-            listing: Where to look.
+            listing: The files to search.
             near: Its own name, tried first, then those that begin with it.
             cut: The file at its place has other content now.
         """
         mark = known.mark
         place = listing.at(mark.place)
         if place is not None and not cut and (log := self._unclaimed(place, known)):
-            # What is compressed now was not read there: the inode was given to another file.
+            # It was not compressed when it was read: the inode was reused by another file.
             if not log.compressed:
                 return log
             log.close()
@@ -746,5 +726,5 @@ def whole_lines(log: LogFile) -> int:
 
 
 def _rank(known: Known) -> tuple[int, bool, int]:
-    """Of two files that hold the same, the higher one is read and the other is its copy."""
+    """Of two files with the same content, the higher one is read and the other is its copy."""
     return known.mark.offset, known.log is not None, -known.number

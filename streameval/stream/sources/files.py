@@ -10,12 +10,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import msgspec
 
 from streameval.errors import ConfigError
-from streameval.stream.batch import KINDS, Batch, Kind, Opening, PartitionStatus, Position, Source
+from streameval.stream.batch import (
+    KINDS,
+    Batch,
+    Kind,
+    LagUnit,
+    Opening,
+    PartitionStatus,
+    Position,
+    Source,
+)
 from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.sources.file_marks import (
     Inode,
@@ -42,7 +51,7 @@ _KNOWN = "files:"
 """The row of positions that holds the marks of files that no partition is reading."""
 
 _INCOMPLETE_SECONDS = 60.0
-"""Compressed data that ends early and was not written to for so long is not being written."""
+"""Compressed data that ends early and was not written for so long is taken as damaged."""
 
 
 class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -87,17 +96,17 @@ class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 class FilesSource:
     """Follows files by name, each path a partition of its own.
 
-    Patterns are looked at again every second, so that new files are found. A
+    Patterns are evaluated every second, so that new files are found. A
     path is followed through rotation by rename, by copy and truncation, and by compression.
     What was counted of a file is not counted again under another name, in a copy of it or in
-    its compressed form, whichever way a pattern matches these.
+    its compressed form.
 
     Args:
         settings: Which files.
-        positions: Where to go on, by partition.
+        positions: The positions to read from, by partition.
         clock: Seconds, only ever forward.
-        sleep: How to wait for so many seconds.
-        handles: Most files that are held open. None: a quarter of what the process may open,
+        sleep: Waits for so many seconds.
+        handles: Most files that are kept open. None: a quarter of what the process may open,
             and at most 256.
 
     Raises:
@@ -107,7 +116,7 @@ class FilesSource:
         A look is a listing and one ``stat`` a file. A file is opened when it has changed.
     """
 
-    lag_unit: Literal["records", "bytes"] = "bytes"
+    lag_unit: LagUnit = "bytes"
 
     def __init__(
         self,
@@ -126,22 +135,22 @@ class FilesSource:
         self._known = KnownFiles()
         self._files: dict[str, FollowedFile] = {}
         self._open: dict[FollowedFile, None] = {}
-        """Readers that hold a file open; the one that was read last is the last."""
+        """Readers that have a file open, the last one read at the end."""
         self._due: set[FollowedFile] = set()
-        """Readers that hold none, and have not been tried since the last look."""
+        """Readers without an open file that were not tried since the last look."""
         self._decided: dict[Inode, tuple[int, ...]] = {}
         """Files under a pattern that are not read as they are, and their states."""
         self._waiting: dict[Inode, tuple[Known, int]] = {}
         """Copies of files that are being read, and their sizes."""
         self._incomplete: dict[Inode, tuple[tuple[int, ...], float, str]] = {}
-        """Compressed data that ends early: its state, since when, and what to say of it."""
+        """Compressed data that ends early: its state, since when, and the message."""
         self._refused: dict[Path, str] = {}
         self._missed: dict[str, str] = {}
-        """What was lost of files that are not there any more."""
+        """What was lost of files that no longer exist."""
         self._held: set[Inode] = set()
-        """What the process had open then: a pattern may match the store."""
+        """The files that the process had open at the last look: a pattern may match the store."""
         self._refreshed = False
-        """Whether readers have seen, since this look, what became of their files."""
+        """Whether readers have refreshed their marks since this look."""
         self._coming: dict[FollowedFile, set[Path]] = {}
         """Files that readers will read after their current ones, as found in this look."""
         self._turn = 0
@@ -160,7 +169,7 @@ class FilesSource:
     # Where to begin
 
     def _resume(self, positions: Mapping[str, Position]) -> None:
-        """Find every file that was being read, before any other is looked at."""
+        """Find every file that was being read, before any other file is judged."""
         resumed = []
         for mark in marks_of(str(positions.get(_KNOWN, {}).get("past", ""))):
             self._known.add(mark)
@@ -168,7 +177,7 @@ class FilesSource:
         for partition, position in positions.items():
             if not partition.startswith("files:/"):
                 continue
-            # Rotated files, as an older release remembered them.
+            # Rotated files, as an older release stored them.
             for mark in marks_of(str(position.get("past", ""))):
                 self._known.add(mark)
             path = Path(partition.removeprefix("files:"))
@@ -186,7 +195,7 @@ class FilesSource:
             self._follow(path, kind).resume(known, listing)
 
     def _kind(self, path: Path) -> Kind | None:
-        """What the records of a path are; None where no pattern matches it."""
+        """The kind of a path's records; None where no pattern matches it."""
         for kind, pattern in self._patterns:
             parts = Path(pattern).absolute().parts
             if not glob.has_magic(pattern):
@@ -262,9 +271,9 @@ class FilesSource:
         if inode in self._incomplete and self._incomplete[inode][0] == state:
             _, since, text = self._incomplete[inode]
             if self._clock() - since >= _INCOMPLETE_SECONDS:
-                self._tell(path, text)
+                self._report(path, text)
             return
-        # A reader comes to its own name, and to what rotation made of it, by itself.
+        # Readers open their own names and the files rotated from these.
         if f"files:{path}" in self._files or self._is_coming(path):
             return
         if not self._refreshed:
@@ -280,11 +289,11 @@ class FilesSource:
             self._refuse(path, inode, state, error)
             return
         except OSError as error:
-            self._tell(path, f"cannot be opened: {error.strerror}")
+            self._report(path, f"cannot be opened: {error.strerror}")
             return
         taken = False
         try:
-            # Otherwise renamed in the meantime; the next look finds it.
+            # Otherwise it was renamed in the meantime; the next look finds it.
             if log.inode == inode:
                 taken = self._judge(path, kind, log, state)
         except UnreadableError as error:
@@ -312,7 +321,7 @@ class FilesSource:
         return False
 
     def _bases(self, path: Path) -> list[FollowedFile]:
-        """Readers of names that rotation may have made a name from."""
+        """Readers of the names from which a name may have been rotated."""
         name, found = path.name, []
         for end, sign in enumerate(name):
             if sign in ".-_" and end:
@@ -322,7 +331,7 @@ class FilesSource:
         return found
 
     def _judge(self, path: Path, kind: Kind, log: LogFile, state: tuple[int, ...]) -> bool:
-        """Read a file, or remember why it is not read; whether a reader has it now."""
+        """Start a reader of a file, or note why it is not read; whether a reader has it now."""
         self._waiting.pop(log.inode, None)
         self._incomplete.pop(log.inode, None)
         if log.compressed and self._known.is_counted_archive(log):
@@ -332,7 +341,7 @@ class FilesSource:
         if judgement is Judgement.UNSURE:
             assert known is not None
             self._decide(path, log.inode, state)
-            self._tell(path, f"is not read: {unsure(log, known)}")
+            self._report(path, f"is not read: {unsure(log, known)}")
             return False
         if judgement is Judgement.COPY:
             assert known is not None
@@ -355,7 +364,7 @@ class FilesSource:
         elif known is None:
             known = self._known.add(log.mark(0))
         elif known.current:
-            # Its reader is about to find out that it was cut, or moved.
+            # Its reader will notice that it was cut or moved.
             return False
         elif known.mark.offset >= log.size:
             if log.compressed:
@@ -383,15 +392,15 @@ class FilesSource:
     def _refuse(
         self, path: Path, inode: Inode, state: tuple[int, ...], error: UnreadableError
     ) -> None:
-        """Say by name that a file cannot be read; not while it is still being compressed."""
+        """Report that a file cannot be read; not while it is still being compressed."""
         text = f"is not read: {error}"
         if error.incomplete and self._settings.follow:
             self._incomplete[inode] = state, self._clock(), text
         else:
             self._decide(path, inode, state)
-            self._tell(path, text)
+            self._report(path, text)
 
-    def _tell(self, path: Path, text: str) -> None:
+    def _report(self, path: Path, text: str) -> None:
         if self._refused.get(path) != text:
             _log.warning("%a: %s", str(path), text)
         self._refused[path] = text
@@ -401,14 +410,15 @@ class FilesSource:
     def read(self, most: int, timeout: float) -> list[Batch]:
         """Some megabyte of lines of each file in turn, until there are ``most`` records.
 
-        Files of labels come after the others, as :class:`LabelTurns` says, up to ``most`` too.
+        Files of labels are read after the others, as :class:`LabelTurns` decides, up to ``most``
+        too.
         """
         until = self._clock() + timeout
         while True:
             if self._clock() - self._looked >= _LOOK_SECONDS:
                 self._looked = self._clock()
                 self._look()
-            # Where files begin, before and after: a reader may come to another one.
+            # Openings before and after: a reader may open another file while it reads.
             batches = [*self._openings(), *self._read_round(most), *self._openings()]
             left = until - self._clock()
             if batches or left <= 0 or self.finished:
@@ -417,7 +427,7 @@ class FilesSource:
 
     def _read_round(self, most: int) -> list[Batch]:
         files = [file for file in self._files.values() if file in self._due or not file.is_released]
-        # Which file is first changes, so that a fast file does not starve the others.
+        # The first file rotates, so that a fast file does not starve the others.
         self._turn += 1
         others = self._read_each([file for file in files if file.kind != "labels"], most)
         labels = [file for file in files if file.kind == "labels"]
@@ -440,7 +450,7 @@ class FilesSource:
         return batches
 
     def _bound(self, file: FollowedFile, *, read: bool) -> None:
-        """Hold few files open: close those that nothing was read of for longest."""
+        """Keep few files open: close those that were not read for longest."""
         if file.is_open and (read or file not in self._open):
             self._open.pop(file, None)
             self._open[file] = None
@@ -450,7 +460,7 @@ class FilesSource:
             oldest.release()
 
     def _openings(self) -> list[Batch]:
-        """Positions of files that were opened; then the marks of all that are not read now."""
+        """Positions of opened files, then the marks of all files that are not being read."""
         batches = [file.opening() for file in self._files.values() if file.opened]
         found = [batch for batch in batches if batch is not None]
         if self._known.changed:
@@ -459,10 +469,10 @@ class FilesSource:
         return found
 
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
-        """Nothing to do: files belong to the program that writes them."""
+        """Do nothing: files belong to the program that writes them."""
 
     def status(self) -> list[PartitionStatus]:
-        """Every file, and how many bytes of it are still to be read."""
+        """Every file; the lag is in bytes."""
         found = {file.partition: file.status() for file in self._files.values()}
         for partition, missed in self._missed.items():
             found.setdefault(partition, PartitionStatus(partition, None, 0, "", missed))
@@ -472,7 +482,7 @@ class FilesSource:
 
     @property
     def finished(self) -> bool:
-        """Whether all was read of files that are not followed."""
+        """Whether files that are not followed were read to their ends."""
         return not self._settings.follow and all(file.finished for file in self._files.values())
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """One path, followed by name through rotations, as ``tail -F`` does.
 
-What a position means is told by the file's content, not by its name: how far it was read, a digest
-of its head and one of the bytes before that place (:mod:`streameval.stream.sources.file_marks`).
-After a restart the file that was being read is looked for by its inode, under its own name, and
-by its content in the directories that files are read from, compressed files among them.
+A position identifies the file by content and not by name: the offset, a digest of the head and
+one of the bytes before the offset (:mod:`streameval.stream.sources.file_marks`).
+After a restart the file that was being read is searched by its inode, under its own name, and
+by its content in the directories that files are read from, also in compressed files.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from streameval.stream.sources.file_marks import (
 __all__ = ["MAX_LINE_BYTES", "FollowedFile", "Lines", "next_lines", "too_long", "unsure"]
 
 _MOST_ABSENT = 60
-"""Looks at which a file's name is not there, until it is not waited for any more."""
+"""Looks without the file's name after which the file is not waited for any more."""
 
 _log = logging.getLogger(__name__)
 
 MAX_LINE_BYTES = 1024 * 1024
-"""A longer line is no record; it goes to quarantine, cut."""
+"""A longer line is quarantined, truncated."""
 
 _BLOCK = 1024 * 1024
 _KEPT = 64 * 1024
 
 
 class _NotYetError(Exception):
-    """A file is a copy of one that is not counted as far, and may be cut before it is."""
+    """A file is a copy of one that is counted less far, and may be cut before that changes."""
 
 
 class FollowedFile:
     """Reads a path's lines, the rest of rotated files first.
 
     Args:
-        path: The name that is followed; it need not exist yet.
+        path: The name to follow; it need not exist yet.
         kind: What its records are.
         files: All files that are known.
         follow: False: what the file holds now is all there is.
         matched: The path was found by a pattern: an empty file may become a copy of another.
-        partition: Of what it reads, if not that of the path.
+        partition: The partition, if not that of the path.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class FollowedFile:
         self._idle: tuple[int, ...] | None = None
         """The state of the file when nothing was left to read."""
         self._refused: tuple[Inode, tuple[int, ...]] | None = None
-        """A file under the path that is not read, and its state then."""
+        """A file under the path that was refused, and its state then."""
         self._problem = ""
         self._unopened = False
         """Whether the problem is that the next file cannot be opened: opening it ends that."""
         self.missed = ""
         self.opened = False
-        """Whether the position of a file that was opened is still to be stored."""
+        """Whether the position of an opened file is still to be stored."""
         self._absent = 0
         self._last: Mark | None = None
         self.gone = False
-        """Whether nothing is left under this name: its file was deleted, and no other has it."""
+        """Whether the file was deleted and no other has its name."""
 
     # Where to begin
 
@@ -105,7 +105,7 @@ class FollowedFile:
         self._open_next()
 
     def resume(self, known: Known, listing: Listing) -> None:
-        """Go on where a stored position is; the file is looked for in a listing."""
+        """Continue at a stored position; the file is searched in a listing."""
         self._known = known
         while not self._find_moved(listing) and not self._find(listing):
             # A rotation in the meantime may have given it a name that was not looked at.
@@ -116,7 +116,7 @@ class FollowedFile:
             listing = again
 
     def take(self, known: Known, log: LogFile) -> None:
-        """Go on in a file that holds what a mark says."""
+        """Continue in the file of a mark."""
         self._known = known
         known.current = True
         self._hold(log, known.mark.offset)
@@ -130,10 +130,10 @@ class FollowedFile:
         return True
 
     def _find_moved(self, listing: Listing) -> bool:
-        """Go on in a rotated file if the current one was empty when it was last seen.
+        """Continue in a rotated file if the current one was empty when it was last seen.
 
-        Nothing but its inode identifies an empty file, and that may be another file's now. What
-        rotation made of this name since is older than the file there, and comes first.
+        Only its inode identifies an empty file, and that may be reused. Files that were rotated
+        from this name since are older than the file there, and are read first.
         """
         assert self._known is not None
         mark = self._known.mark
@@ -143,7 +143,7 @@ class FollowedFile:
         last = None
         if place is not None:
             last = place.state[1]
-            # Before the others: what holds the same is a copy of it.
+            # Before the others, because files with the same content are copies of it.
             self._files.update(self._known, place.mark(0))
             place.close()
         for sibling in reversed(_rotated(self.path)):
@@ -165,7 +165,7 @@ class FollowedFile:
         return False
 
     def _hold(self, log: LogFile, offset: int) -> None:
-        """Read on in a file that is open."""
+        """Continue in an open file."""
         assert self._known is not None
         self._let_go()
         self._unjudged = self._matched and not self._known.mark.length
@@ -187,33 +187,33 @@ class FollowedFile:
             self._inode = None
 
     def _leave(self) -> None:
-        """The current file was read to its end, or is lost."""
+        """Close the current file: it was read to its end, or is lost."""
         self._let_go()
         if self._known is not None:
             self._files.retire(self._known)
             self._known = None
 
     def _vanished(self) -> None:
-        """The current file is not there any more under any name."""
+        """The current file no longer exists under any name."""
         assert self._known is not None
         offset = self._known.mark.offset
         text = f"the file read up to byte {offset} is not there any more"
-        # What was read to its end may be deleted.
-        told = self._idle is not None and self._idle[0] == offset
+        # A file that was read to its end may be deleted.
+        read_all = self._idle is not None and self._idle[0] == offset
         if not self._matched or _stat_inode(self.path) is not None:
-            if not told and offset:
+            if not read_all and offset:
                 self._lost(text)
-            elif not told:
+            elif not read_all:
                 self._lack(text)
             self._leave()
             self._open_next()
             return
-        if not told:
+        if not read_all:
             self._lack(text)
         self._end()
 
     def _end(self) -> None:
-        """Nothing more comes under this name unless another file gets it."""
+        """Stop reading this name until another file has it."""
         self._last = self._known.mark if self._known is not None else None
         self._leave()
         self.gone = self.opened = True
@@ -242,7 +242,7 @@ class FollowedFile:
             self._files.note(self.path)
 
     def note_absent(self) -> None:
-        """Its name was not there at a look; a minute of that ends a file that was read."""
+        """Count a look without the name; a minute of these ends a file that was read."""
         self._absent += 1
         if (
             self._absent >= _MOST_ABSENT
@@ -309,8 +309,8 @@ class FollowedFile:
             log, known = self._log, self._known
             if log is None or known is None:
                 return None
-            # Asked first: nobody appends to a file after it was moved away and replaced, so
-            # the size that is told after that is its last.
+            # First: no program appends to a file after it was moved away and replaced, so
+            # the size that is read after this is final.
             replaced = self._replaced()
             state = log.state
             if state == self._idle and not replaced:
@@ -326,7 +326,7 @@ class FollowedFile:
                 last = not self._follow or replaced or log.compressed
                 lines = next_lines(log.file, mark.offset, size, last=last)
                 after = log.mark(lines.end)
-                # What was read is of this file only if it was not cut in the meantime.
+                # The lines are of this file only if it was not cut in the meantime.
                 if not log.holds(mark):
                     continue
                 if lines.end > mark.offset:
@@ -357,7 +357,7 @@ class FollowedFile:
         )
 
     def opening(self) -> Batch | None:
-        """The position where a file begins that was opened, or that it is deleted."""
+        """The position at which an opened file begins, or the note that it was deleted."""
         self.opened = False
         mark = self._last if self._known is None else self._known.mark
         if mark is None:
@@ -368,7 +368,7 @@ class FollowedFile:
         return Batch(self.partition, self.kind, [], [], position)
 
     def _is_new(self, log: LogFile, known: Known) -> bool:
-        """Whether a file that was empty holds now what no other file holds."""
+        """Whether a file that was empty now has content that no other file has."""
         if log.inode != _stat_inode(self.path):
             self._files.note(self.path)
         verdict = self._files.judge(log, unread=True)
@@ -379,13 +379,13 @@ class FollowedFile:
         return False
 
     def _cut(self, size: int) -> None:
-        """The current file holds other bytes now: its copy, if there is one, is read on first."""
+        """The current file has other content now: its copy, if there is one, is read first."""
         assert self._known is not None
         known = self._known
         if self._find(self._files.listing(), cut=True):
             return
         self._lost(f"the file was cut to {size} bytes when {known.mark.offset} had been read")
-        # What was counted is still recognised in a copy that is found later.
+        # The counted content is still recognised in a copy that is found later.
         self._let_go()
         self._files.update(known, known.mark._replace(device=0, inode=0))
         self._leave()
@@ -394,9 +394,9 @@ class FollowedFile:
     # Finding the next file
 
     def _open_next(self) -> bool:
-        """Open what comes after the file that was read to its end; False: not there yet.
+        """Open the file after the one that was read to its end; False: it does not exist yet.
 
-        Names are not kept: the next rotation gives them to other files.
+        Names are not kept: the next rotation moves them to other files.
         """
         passed: set[Inode] = set()
         while True:
@@ -419,8 +419,7 @@ class FollowedFile:
                         self._miss(path, str(error))
                     passed.add(younger[0].inode)
                     continue
-                said = error.strerror if isinstance(error, OSError) else error
-                self._cannot_open(said)
+                self._cannot_open(error.strerror if isinstance(error, OSError) else error)
                 return False
             # A rotation in the meantime gave the name to a later file. A rotated file is the
             # one that was seen under it; what is live comes next while nothing is in between.
@@ -434,7 +433,7 @@ class FollowedFile:
             log.close()
 
     def _move_to(self, log: LogFile, *, live: bool) -> bool:
-        """Go on in a file that comes next, unless it is counted or another reader has it."""
+        """Continue in the next file, unless it is counted or another reader has it."""
         if log.inode in self._files.claimed or (log.inode, log.state) == self._refused:
             return False
         try:
@@ -462,7 +461,7 @@ class FollowedFile:
         if log.compressed and self._files.is_counted_archive(log):
             return None
         judgement, known, offset = self._files.judge(log)
-        # A first line that is the same says little of a file that follows by its name.
+        # An equal first line proves little for a file that follows by its name.
         alike = judgement is Judgement.UNSURE and known is not None and known.mark.length > log.size
         if known is None or (live and alike):
             return self._unread(log, 0)
@@ -495,7 +494,7 @@ class FollowedFile:
         return self._unread(log, whole_lines(log))
 
     def _unread(self, log: LogFile, offset: int) -> Known:
-        """The mark of a file that nothing was read of; an earlier look may have made one."""
+        """The mark of an unread file; an earlier look may have added it."""
         known = None if log.compressed else self._files.at(log.inode)
         if known is None or known.mark.offset:
             known = self._files.add(log.mark(offset))
@@ -522,17 +521,17 @@ class FollowedFile:
         """Whether another file has taken the name of the one being read."""
         live = _stat_inode(self.path)
         if live is None:
-            # Moved away, and its successor is not there yet; but it may be further behind.
+            # Moved away, and its successor does not exist yet; but it may be further behind.
             return bool(self._younger(set()))
         return live != self._inode
 
     def _younger(self, passed: set[Inode]) -> list[_Rotated]:
-        """The rotated files that came after the current one, oldest first."""
-        # After the live one comes none.
+        """The rotated files that are younger than the current one, oldest first."""
+        # None is younger than the live one.
         if self._inode is None or self._inode == _stat_inode(self.path):
             return []
         younger: list[_Rotated] = []
-        # A file that was deleted, as when it was compressed, is not in the list any more.
+        # A deleted file, as after compression, is not in the list.
         changed = None if self._log is None else self._log.state[1]
         for sibling in _rotated(self.path):
             if sibling.inode == self._inode or (changed is not None and sibling.changed < changed):
@@ -549,7 +548,7 @@ class FollowedFile:
 
     @property
     def finished(self) -> bool:
-        """Whether all was read of a file that is not followed."""
+        """Whether a file that is not followed was read to its end."""
         if self._follow:
             return False
         if self.gone or self._problem:
@@ -564,7 +563,7 @@ class FollowedFile:
         return _size(self.path) if _stat_inode(self.path) == self._inode else 0
 
     def status(self) -> PartitionStatus:
-        """How far it has been read; the lag is in bytes."""
+        """Position and lag in bytes."""
         lag = 0
         if self._known is None:
             lag = _size(self.path)
@@ -584,7 +583,7 @@ class FollowedFile:
 
 
 def unsure(log: LogFile, known: Known) -> str:
-    """Why a file is not read that may be one that was counted, in an older state."""
+    """Why a file is refused that may be an older state of a counted one."""
     return (
         f"its {log.size} bytes begin as a file of which {known.mark.offset} were counted and which "
         "is not there any more, so it may be a copy of that one: expected a file that is longer, "
@@ -611,19 +610,19 @@ def _stat_inode(path: Path) -> Inode | None:
 
 
 class _Rotated(NamedTuple):
-    """A file as it was when it was looked at; they sort by age, the youngest last."""
+    """A rotated file at the time of a look; sorts by age, the youngest last."""
 
     changed: int
     number: int
-    """Of ``.1``, ``.2``, ... the first is the youngest; a date tells by its name."""
+    """Of ``.1``, ``.2``, ... the first is the youngest; a date sorts by name."""
     path: Path
     inode: Inode
 
 
 def _rotated(path: Path) -> list[_Rotated]:
-    """What rotation made of the path's files, youngest first."""
+    """The files that were rotated from a path, youngest first."""
     found = _looked_at(path)
-    # A file that was renamed during the look may have been missed.
+    # The look may have missed a file that was renamed during it.
     while (again := _looked_at(path)) != found:
         found = again
     return found
@@ -656,7 +655,7 @@ def _siblings(path: Path) -> Iterator[Path]:
 
 
 class Lines(NamedTuple):
-    """Some lines of a file, blank ones left out."""
+    """Some lines of a file, without blank ones."""
 
     messages: list[bytes]
     places: list[int]
@@ -667,7 +666,7 @@ class Lines(NamedTuple):
 
 
 def too_long(place: int, raw: bytes, limit: int = MAX_LINE_BYTES) -> BadEvent:
-    """The event of a line beyond the limit; ``raw`` is its beginning."""
+    """The bad event for a line beyond the limit; ``raw`` is its beginning."""
     detail = f"expected a line of at most {limit:,} bytes, got a longer one"
     return BadEvent(place, "too long", detail, raw[:_KEPT])
 
@@ -681,8 +680,8 @@ def next_lines(
         file: Open for reading, in bytes.
         start: Where a line begins.
         stop: How far the file may be read.
-        last: What stands at the end without a line break is a line too;
-            otherwise its rest is still to come and it is left alone.
+        last: Text at the end without a line break is a line too;
+            otherwise it is left until its rest is written.
         limit: Longest line, in bytes.
 
     >>> import io
@@ -704,7 +703,7 @@ def next_lines(
     if not lines[-1]:
         lines.pop()
     lengths = list(map(len, lines))
-    # Where each begins: behind all before it and their line breaks.
+    # Each begins after all before it and their line breaks.
     places = list(map(add, accumulate(lengths, initial=start), range(len(lines))))
     bad: list[BadEvent] = []
     if max(lengths, default=0) > limit or not all(map(bytes.strip, lines)):
@@ -721,7 +720,7 @@ def next_lines(
 def _past_long_line(
     file: BinaryIO, start: int, stop: int, head: bytes, *, last: bool, limit: int
 ) -> Lines:
-    """Skip a line that is too long, once its end is there."""
+    """Skip a line that is too long, once its end is written."""
     place = start + len(head)
     while place < stop:
         block = file.read(min(_BLOCK, stop - place))

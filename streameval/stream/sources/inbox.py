@@ -1,7 +1,7 @@
 """Posts over HTTP: durable in an inbox first, then read from there like a file.
 
-A post is answered when it is on disk, and the run reads it from there like
-any other source: so a crash at any moment loses nothing that was answered.
+A post is acknowledged when it is on disk, and the run reads it from there like
+any other source: so a crash at any moment loses no acknowledged post.
 
 On disk the inbox is segment files of frames, each frame one post. A frame is a header line,
 ``<microseconds> <bytes> <crc32 of the body> <crc32 of the place and of the header up to here>``,
@@ -25,7 +25,7 @@ from typing import Annotated, BinaryIO, ClassVar, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.errors import StoreError, shown
-from streameval.stream.batch import Batch, Kind, Opening, PartitionStatus, Position, Source
+from streameval.stream.batch import Batch, Kind, LagUnit, Opening, PartitionStatus, Position, Source
 from streameval.stream.config.errors import ConfigErrors
 from streameval.stream.private_files import private_directory, private_file
 from streameval.stream.store import sync
@@ -96,7 +96,7 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return {}
 
     def ending(self) -> HttpSettings:
-        """The same: a post may always come."""
+        """The same: the source never ends."""
         return self
 
     def open(self, opening: Opening) -> list[Source]:
@@ -110,15 +110,15 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class InboxFullError(StoreError):
-    """Nothing was taken: the inbox has reached its bound, or the disk is full. Post again later."""
+    """The post was refused: the inbox has reached its bound, or the disk is full."""
 
 
 class Inbox:
-    """Takes posts and gives them to the run.
+    """Stores posts durably until the run has counted them.
 
     Args:
         directory: Made if need be.
-        max_bytes: Most that may lie there; a post beyond it is refused.
+        max_bytes: Largest size; a post beyond it is refused.
         clock: Seconds since 1970, for the stamps of posts.
 
     Raises:
@@ -143,7 +143,7 @@ class Inbox:
     ) -> None:
         self.directory = directory
         self.arrived = threading.Event()
-        """Set with each post; who waits for posts clears it."""
+        """Set by each post; cleared by the reader before it reads."""
         try:
             private_directory(directory)
             ends = {kind: _cut_torn_end(directory, kind) for kind in _KINDS}
@@ -156,7 +156,7 @@ class Inbox:
     def append(self, kind: InboxKind, body: bytes) -> int:
         """Keep a post of JSON lines; it is on disk when this returns.
 
-        Any number of threads may call it; those that come together share
+        Any number of threads may call it; concurrent calls share
         one wait for the disk.
 
         Returns:
@@ -185,7 +185,7 @@ class Inbox:
 
     @property
     def bytes(self) -> int:
-        """What lies in the inbox."""
+        """Size of the inbox in bytes."""
         return sum(tail.bytes for tail in self.tails.values())
 
     def close(self) -> None:
@@ -279,10 +279,10 @@ class InboxSource:
 
     Args:
         inbox: Where posts arrive; closed with the source.
-        positions: Where to go on, by partition.
+        positions: The positions to read from, by partition.
     """
 
-    lag_unit: Literal["records", "bytes"] = "bytes"
+    lag_unit: LagUnit = "bytes"
 
     def __init__(self, inbox: Inbox, positions: Mapping[str, Position]) -> None:
         self.inbox = inbox
@@ -292,7 +292,7 @@ class InboxSource:
 
     def read(self, most: int, timeout: float) -> list[Batch]:
         """What has been posted, some megabytes at a time."""
-        # Cleared before looking: a post that comes after this sets it again.
+        # Cleared before reading: a later post sets it again.
         self.inbox.arrived.clear()
         batches = self._read()
         if not batches and timeout > 0 and self.inbox.arrived.wait(timeout):
@@ -316,7 +316,7 @@ class InboxSource:
 
     @property
     def finished(self) -> bool:
-        """Never: a post may always come."""
+        """Never: further posts may arrive."""
         return False
 
     def close(self) -> None:
@@ -471,7 +471,7 @@ class Frame(NamedTuple):
     """One post."""
 
     time: int
-    """Microseconds since 1970 when it came."""
+    """Microseconds since 1970 when it arrived."""
     start: int
     """Where its body begins."""
     body: bytes
@@ -560,8 +560,8 @@ def sound_end(path: Path) -> int:
 def _is_torn(tail: bytes, start: int) -> bool:
     """Whether this is the beginning of a frame, as a crash leaves it.
 
-    Each answered post is whole on disk, and one bit that flips in it gives none of these: so
-    it is not taken for a post that was never answered.
+    Each acknowledged post is whole on disk, and one flipped bit in it matches none of these
+    cases: so it is not mistaken for a post that was never acknowledged.
     """
     if not tail.strip(b"\0"):
         return True  # a power cut: the file's new length without its content

@@ -18,7 +18,7 @@ from streameval.stream.sources.turns import PredictionsFirst
 
 __all__ = ["KafkaProperties", "KafkaSettings"]
 
-# What is ours to decide: the rest of librdkafka's properties pass through.
+# Any other property of librdkafka is passed through.
 _DEFAULTS: dict[str, Any] = {
     "group.id": "streameval",
     # Its default, a second, throttles a consumer that is faster than the broker.
@@ -36,10 +36,10 @@ _OURS: dict[str, Any] = {
 }
 
 _LONGEST = 300
-"""Characters of librdkafka's words that are shown."""
+"""Characters of librdkafka's messages that are shown."""
 
 _TELLING = 8
-"""So many characters of a secret are as good as all of it: librdkafka cuts what is long."""
+"""A secret is recognised by so many of its characters: librdkafka truncates long texts."""
 
 
 class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -51,7 +51,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     partitions: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
     """None: all, new ones as they are added."""
     start: Literal["earliest", "latest"] = "earliest"
-    """Of a topic that the store does not know; partitions added later begin at their beginning."""
+    """Of a topic that is new to the store; partitions added later are read from their beginning."""
     out_of_range: Literal["stop", "earliest", "latest"] = "stop"
     stop_at_end: bool = False
     properties: dict[str, str | int | float | bool] = {}
@@ -64,9 +64,9 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 #labels = "labels"
 # Off, all of them, new ones as they are added.
 #partitions = [0, 1]
-# Where a topic is begun that the store does not know: "earliest", "latest".
+# Where reading begins in a topic that is new to the store: "earliest", "latest".
 #start = "earliest"
-# Where the position is gone from the broker: "stop", or go on at "earliest" or
+# If the broker no longer has the position: "stop", or continue at "earliest" or
 # "latest".
 #out_of_range = "stop"
 # End the run when all is read.
@@ -98,7 +98,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         if "bootstrap.servers" not in self.properties:
             raise errors.error(
                 f"{table}.properties",
-                expected='"bootstrap.servers", the brokers to ask first',
+                expected='"bootstrap.servers", the brokers to connect to',
                 got=shown(sorted(self.properties)),
             )
 
@@ -142,14 +142,14 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class KafkaProperties:
-    """The client's properties, and its words without any secret.
+    """The client's properties; removes secrets from the client's messages.
 
     Args:
         given: From the configuration.
-        secret: From ``env:NAME`` or ``file:PATH`` and the key it stands at to the value.
+        secret: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
 
-    >>> told = KafkaProperties({"sasl.password": "env:P"}, lambda value, key: "hunter2")
-    >>> told.values["sasl.password"], told.scrubbed("no such user: u/hunter2")
+    >>> properties = KafkaProperties({"sasl.password": "env:P"}, lambda value, key: "hunter2")
+    >>> properties.values["sasl.password"], properties.scrubbed("no such user: u/hunter2")
     ('hunter2', 'no such user: u/***')
     """
 
@@ -166,12 +166,12 @@ class KafkaProperties:
         name = f"kafka.properties.{key}"
         found = secret(value, name) if is_reference(value) else value
         if found and is_secret(name, value):
-            # A key in PEM has lines, and a parser may name one of them.
+            # A key in PEM has lines, and a parser may quote one of them.
             self._hidden.update([found, *(x for x in found.splitlines() if len(x) >= _TELLING)])
         return found
 
     def scrubbed(self, text: str) -> str:
-        """Words of librdkafka or a broker, to be shown: on one line, not too long."""
+        """A message of librdkafka or a broker as it may be shown: one line, limited, no secret."""
         for hidden in sorted(self._hidden, key=len, reverse=True):
             text = text.replace(hidden, HIDDEN)
             begun = text.find(hidden[:_TELLING]) if len(hidden) > _TELLING else -1

@@ -1,8 +1,8 @@
-"""Kafka topics, by partitions that are assigned and not by a group's.
+"""Kafka topics, read by assigned partitions and not by a group's assignment.
 
-Positions live in the store, beside what was counted up to them; a group, where
-one is named, is told them for information. So a crash, a rebalance or a
-commit that is lost can neither skip a message nor count one twice.
+Positions are kept in the store with the counts up to them, and committed to a
+consumer group, where one is named, for information only. So a crash, a rebalance
+or a lost commit can neither skip a message nor count one twice.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import compress, groupby
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from streameval.errors import ConfigError, MissingExtraError, SourceError
 from streameval.events import IntArray
-from streameval.stream.batch import BadEvent, Batch, Kind, PartitionStatus, Position
+from streameval.stream.batch import BadEvent, Batch, Kind, LagUnit, PartitionStatus, Position
 from streameval.stream.sources.kafka import KafkaProperties, KafkaSettings
 
 try:
@@ -60,36 +60,36 @@ _LOOK_SECONDS = 10.0
 """Between two looks for new partitions; while one is missing it is looked for each second."""
 
 _RECOVERY_SECONDS = 3.0
-"""For so long a broker may have less than was read already, before that is taken for true."""
+"""For so long after a restart a broker may report fewer messages than were read."""
 
 
 class KafkaSource:
     """Reads one topic or two, all their partitions or some.
 
-    What may go wrong, and what then happens:
+    Failures and their handling:
 
-    - A topic is not there, or no broker answers: it waits, and says so in :meth:`status`.
-    - A broker goes and comes back: reading goes on where it was.
+    - A topic does not exist, or no broker answers: it waits, and :meth:`status` reports it.
+    - A broker restarts: reading continues at the same offset.
     - Partitions are added: they are found within ten seconds, and read from their beginning.
       With ``start = "latest"`` only what is there when a store's first run opens the topic
       begins at its end, and these positions are brought as batches without messages.
     - A position is out of the broker's range, because retention has passed it
       or the broker lost its data: ``out_of_range`` decides. ``stop`` raises
-      SourceError; ``earliest`` and ``latest`` go on there, and say what was missed.
-    - A message without a value is bad. All others are the decoder's.
+      SourceError; ``earliest`` and ``latest`` continue there, and report what was missed.
+    - A message without a value is bad; all others are decoded.
 
     Args:
         settings: Topics and librdkafka's properties.
-        positions: Where to go on, by partition.
+        positions: The positions to read from, by partition.
         clock: Seconds, only ever forward.
-        secret: From ``env:NAME`` or ``file:PATH`` and the key it stands at to the value.
-        stamps: Whether the broker's time stamps are wanted.
+        secret: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
+        stamps: Whether the broker's time stamps are needed.
 
     Raises:
         ConfigError: librdkafka does not take a property.
     """
 
-    lag_unit: Literal["records", "bytes"] = "records"
+    lag_unit: LagUnit = "records"
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class KafkaSource:
         self._missing: dict[str, str] = dict.fromkeys(self._topics, "has not been looked for yet")
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._moves: list[Batch] = []
-        """Positions that are to be stored though no message has come."""
+        """Positions to be stored without a message."""
         self._look_at = self._loss_at = clock()
         try:
             self._consumer = Consumer(
@@ -158,7 +158,7 @@ class KafkaSource:
             self._consumer.incremental_assign(new)
 
     def _begin(self, topic: str, kind: Kind, there: Iterable[int]) -> bool:
-        """Fix where a topic begins that no run has opened; False if the broker does not say.
+        """Fix the start of a topic that no run has opened; False if the broker does not report it.
 
         All its partitions at once, and so that they are stored together: after
         that a partition without a position is one that has been added. One that
@@ -205,7 +205,7 @@ class KafkaSource:
     # Reading
 
     def read(self, most: int, timeout: float) -> list[Batch]:
-        """What has come, by partition; a batch without messages only moves a position.
+        """New messages by partition; a batch without messages only moves a position.
 
         Raises:
             SourceError: A position is out of range, and ``out_of_range`` is ``stop``.
@@ -215,12 +215,12 @@ class KafkaSource:
         wait = min(timeout, _CONSUME_SECONDS)
         messages = self._consumer.consume(min(most, _CONSUME), wait)
         # map() over methods: a call of each in a comprehension takes three times as long.
-        told = []
+        failed = []
         if any(map(Message.error, messages)):
-            told = [message for message in messages if message.error() is not None]
+            failed = [message for message in messages if message.error() is not None]
             messages = [message for message in messages if message.error() is None]
         found += self._batches(messages)
-        for message in told:
+        for message in failed:
             self._on_partition_error(message)
         self._look_for_loss()
         return found + self._moved()
@@ -296,7 +296,7 @@ class KafkaSource:
             partition.problem = self._scrubbed(error.str())
 
     def _look_for_loss(self) -> None:
-        """Not every broker that has lost its data says that a position is out of range."""
+        """Not every broker that has lost its data reports that a position is out of range."""
         now = self._clock()
         if now < self._loss_at:
             return
@@ -306,7 +306,7 @@ class KafkaSource:
                 self._out_of_range(partition)
 
     def _known_end(self, partition: Partition) -> int | None:
-        """Where the partition ended at the last fetch; to ask would take a round trip."""
+        """The end of the partition at the last fetch; a query would take a round trip."""
         place = TopicPartition(partition.topic, partition.number)
         known = self._consumer.get_watermark_offsets(place, cached=True)
         return None if known is None or known[1] < 0 else int(known[1])
@@ -323,21 +323,21 @@ class KafkaSource:
         try:
             low, high = self._range(partition.topic, partition.number)
         except KafkaException as error:
-            # The error comes again with the next fetch.
+            # The next fetch reports the error again.
             partition.problem = self._scrubbed(error.args[0].str())
             self._restart(partition)
             return
         if not partition.may_be_recovering(low, high, self._clock()):
-            told = partition.told(low, high)
+            problem = partition.range_problem(low, high)
             policy = self._settings.out_of_range
             if policy == "stop":
                 raise SourceError(
-                    f'{told}; set kafka.out_of_range to "earliest" or "latest" to go on without '
+                    f'{problem}; set kafka.out_of_range to "earliest" or "latest" to go on without '
                     "what is missing"
                 )
             start = low if policy == "earliest" else high
-            _log.warning("%s; goes on at %s, as kafka.out_of_range says", told, start)
-            partition.go_on_at(start, told)
+            _log.warning("%s; goes on at %s, as kafka.out_of_range says", problem, start)
+            partition.continue_at(start, problem)
             # At once: a crash now, and the next run would begin at another newest offset.
             self._store(partition)
         self._restart(partition)
@@ -352,10 +352,10 @@ class KafkaSource:
         self._consumer.incremental_unassign([TopicPartition(partition.topic, partition.number)])
         self._consumer.incremental_assign([self._place(partition)])
 
-    # What others ask
+    # State
 
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
-        """Tell the group, where one is named, how far this is. Nothing rests on it."""
+        """Commit to the group, where one is named; the positions in the store decide."""
         if not self._informs_group:
             return
         offsets = [
@@ -391,12 +391,12 @@ class KafkaSource:
         )
 
     def close(self) -> None:
-        """Leave the brokers."""
+        """Close the client."""
         self._consumer.close()
 
 
 def _quiet() -> logging.Logger:
-    """librdkafka's own log repeats what :meth:`KafkaSource.status` tells, and may hold secrets."""
+    """librdkafka's own log repeats :meth:`KafkaSource.status`, and may hold secrets."""
     logger = logging.getLogger(f"{__name__}.librdkafka")
     logger.setLevel(logging.CRITICAL)
     return logger
@@ -422,13 +422,13 @@ def is_known(topic: str, positions: Iterable[str]) -> bool:
 
 @dataclass(slots=True)
 class Partition:
-    """One that has been assigned.
+    """An assigned partition.
 
     Attributes:
-        next: The offset next to read; None until the broker has told where it begins.
+        next: The offset next to read; None until the broker has reported its beginning.
         at_end: Whether all of it has been read.
         problem: What keeps it from being read for now.
-        missed: What could not be read and was left out; said as long as the run goes on.
+        missed: What could not be read and was skipped; reported until the run ends.
         beyond_since: Since when its position has been beyond what the broker has.
     """
 
@@ -447,24 +447,24 @@ class Partition:
         return partition_name(self.topic, self.number)
 
     def restore(self, positions: Mapping[str, Position]) -> None:
-        """Go on where the store says, if it does."""
+        """Start at the stored position, if there is one."""
         position = positions.get(self.name)
         if position is not None:
             self.next = int(position["offset"])
 
     def read_to(self, next_offset: int) -> None:
-        """Messages have come; this is the offset after the last one."""
+        """Messages were read; this is the offset after the last one."""
         self.next = next_offset
         self.at_end = False
         self.problem = ""
         self.beyond_since = None
 
     def ended(self, offset: int, end: int | None) -> None:
-        """The broker has said that the partition ends here; ``end`` is its newest offset."""
+        """The broker has reported the end of the partition; ``end`` is its newest offset."""
         if self.next is None or self.is_beyond(end):
-            # Some brokers call the end what is far behind it.
+            # Some brokers report an end far behind the newest offset.
             return
-        # More may have come behind the end that this one tells of.
+        # Messages may have been added since this end was reported.
         self.at_end = offset >= self.next
         self.problem = ""
         self.beyond_since = None
@@ -484,8 +484,8 @@ class Partition:
     def may_be_recovering(self, low: int, high: int, now: float) -> bool:
         """Whether the broker's range may only look wrong for a moment.
 
-        A broker that comes back from a crash knows its high watermark from
-        some seconds before, until it has looked through its log.
+        A broker that restarts after a crash reports a high watermark that is
+        some seconds old until it has scanned its log.
         """
         if self.next is None or self.next < low:
             return False
@@ -498,23 +498,23 @@ class Partition:
         self.problem = f"waiting for offset {self.next}, the broker has {low} to {high}"
         return now - self.beyond_since < _RECOVERY_SECONDS
 
-    def told(self, low: int, high: int) -> str:
-        """What was expected of the broker's range, and what it is."""
+    def range_problem(self, low: int, high: int) -> str:
+        """The position that was expected in the broker's range, and the range."""
         return (
             f"{self.name}: expected to read on at offset {self.next}, "
             f"the broker has {low} to {high}"
         )
 
-    def go_on_at(self, offset: int, told: str) -> None:
-        """Leave out what cannot be read."""
-        self.missed = f"went on at offset {offset}: {told}"
+    def continue_at(self, offset: int, problem: str) -> None:
+        """Skip what cannot be read."""
+        self.missed = f"went on at offset {offset}: {problem}"
         self.next = offset
         self.at_end = False
         self.problem = ""
         self.beyond_since = None
 
     def status(self, end: int | None, trouble: str) -> PartitionStatus:
-        """How far it is; ``trouble`` is what ails all partitions."""
+        """Position and lag; ``trouble`` is a problem of the client and so of all partitions."""
         position = None if self.next is None else {"offset": self.next}
         problem = self.problem or trouble
         return PartitionStatus(self.name, position, self.lag(end), problem, self.missed)

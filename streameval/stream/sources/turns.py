@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
-from streameval.stream.batch import Batch, PartitionStatus, Position, Source
+from streameval.stream.batch import Batch, LagUnit, PartitionStatus, Position, Source
 
 __all__ = ["LabelTurns", "PredictionsFirst"]
 
 _BACKLOG = 1_000
-"""A source that gives so many records at once has more of them."""
+"""A source that returns so many records at once has a backlog."""
 
 _MOST_BEHIND = 100_000
-"""Labels that were read ahead hold others back for no longer than so many predictions."""
+"""Labels that were read ahead delay others for at most so many predictions."""
 
 _MOST_EXPECTED = 40_000
-"""For no more labels than these are predictions read in advance."""
+"""Predictions are read in advance for at most so many labels."""
 
 
 class LabelTurns:
-    """Whether it is the labels' turn to be read.
+    """Decides when labels are read.
 
     A label that waits for its prediction costs more than a prediction that waits for its label.
-    So while predictions have a backlog, labels are read when there is a prediction for each of
-    them, should as many come as the last time; when there is none, all labels that there are.
+    So while predictions have a backlog, labels are read when enough predictions were read for as
+    many labels as the last time; without a backlog, all labels are read.
     """
 
     def __init__(self) -> None:
@@ -40,7 +39,7 @@ class LabelTurns:
             return found
         labels = read()
         count = _records(labels)
-        # What the labels did not use is not kept for later.
+        # Predictions that the labels did not use do not add up.
         self._ahead = min(self._ahead, came + self._expected) - count
         self._expected = min(max(count, 1), _MOST_EXPECTED)
         return found + labels
@@ -51,14 +50,14 @@ def _records(batches: list[Batch]) -> int:
 
 
 class PredictionsFirst:
-    """Reads a source of predictions and one of labels in turn, as :class:`LabelTurns` says.
+    """Reads a source of predictions and one of labels in turn, as :class:`LabelTurns` decides.
 
-    One consumer of both topics would hand out what the broker sends first, often all of one
+    One consumer of both topics would return what the broker sends first, often all of one
     before any of the other.
 
     Args:
         predictions: Read first.
-        labels: Read when it is not ahead.
+        labels: Read in its turn.
     """
 
     def __init__(self, predictions: Source, labels: Source) -> None:
@@ -67,8 +66,8 @@ class PredictionsFirst:
         self._turns = LabelTurns()
 
     @property
-    def lag_unit(self) -> Literal["records", "bytes"]:
-        """That of the predictions."""
+    def lag_unit(self) -> LagUnit:
+        """That of the predictions' source; both are of one kind."""
         return self._predictions.lag_unit
 
     def read(self, most: int, timeout: float) -> list[Batch]:

@@ -1,0 +1,596 @@
+"""How often the predicted label was right, for each class and on average.
+
+Functions of :class:`~streameval.states.confusion.ConfusionCounts`. A metric of
+one class against the rest is one :class:`~streameval.metrics.averages.Rule` of
+the table below; :func:`class_metric` makes the function and its docstring.
+
+TP, FP, FN and TN of a class: TP events are of it and predicted so, FP
+predicted but not of it, FN of it but not predicted, TN neither.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, cast, overload
+
+from streameval.errors import MetricError, shown
+from streameval.events import Label, Weight
+from streameval.metrics.averages import Average, Rule, averaged, whole_counts
+from streameval.metrics.macro import f1_macro, precision_macro, recall_macro
+from streameval.metrics.metric import BINARY, Metric
+from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
+from streameval.states.confusion import ConfusionCounts
+
+__all__ = [
+    "accuracy",
+    "error_rate",
+    "f1",
+    "fbeta",
+    "fnr",
+    "fowlkes_mallows",
+    "fpr",
+    "informedness",
+    "jaccard",
+    "markedness",
+    "negative_likelihood_ratio",
+    "npv",
+    "positive_likelihood_ratio",
+    "precision",
+    "prevalence_weighted_precision",
+    "prevalence_weighted_recall",
+    "recall",
+    "specificity",
+    "support",
+]
+
+
+def accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
+    """The share of events whose predicted label is the true one.
+
+    Args:
+        counts: The events.
+        undefined: A number to return while there are no events.
+
+    Returns:
+        A fraction in [0, 1]; undefined before the first event.
+
+    Cost:
+        O(1).
+
+    >>> accuracy(ConfusionCounts.from_matrix([[3, 1], [0, 4]], ["cat", "dog"]))
+    0.875
+    """
+    total = counts.total
+    if type(total) is int and total:
+        return counts.correct / total
+    whole = whole_counts(counts)
+    return ratio(sum(whole.correct), whole.total, NO_EVENTS, undefined)
+
+
+def error_rate(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
+    """The share of events whose predicted label is not the true one: 1 − accuracy.
+
+    Args:
+        counts: The events.
+        undefined: A number to return while there are no events.
+
+    Returns:
+        A fraction in [0, 1]; undefined before the first event.
+
+    Cost:
+        O(1).
+
+    >>> error_rate(ConfusionCounts.from_matrix([[3, 1], [0, 4]], ["cat", "dog"]))
+    0.125
+    """
+    total = counts.total
+    if type(total) is int and total:
+        return (total - counts.correct) / total
+    whole = whole_counts(counts)
+    return ratio(whole.total - sum(whole.correct), whole.total, NO_EVENTS, undefined)
+
+
+# The table. Of a class with c correct, t true and p predicted of s events:
+# TP = c, FP = p − c, FN = t − c, TN = s − t − p + c.
+
+PRECISION = Rule(
+    name="precision",
+    title="Precision, or positive predictive value",
+    definition="share of the events predicted positive that are: TP / (TP + FP)",
+    parts=lambda c, t, p, s: (c, p),
+    needs=("predicted",),
+    example="average=None -> {'cat': 0.6, 'dog': 0.8}",
+    source="scikit-learn's ``precision_score``",
+    synonyms=("ppv",),
+    # With one label an event, a false positive of one class is a false
+    # negative of another: pooled, these are the share predicted right, or wrong.
+    fast={"macro": precision_macro, "micro": accuracy},
+)
+RECALL = Rule(
+    name="recall",
+    title="Recall, or sensitivity, true positive rate, hit rate, coverage",
+    definition="share of the positive events predicted so: TP / (TP + FN)",
+    parts=lambda c, t, p, s: (c, t),
+    needs=("true",),
+    example='positive="cat" -> 0.75',
+    note="Its weighted average is the accuracy, bit for bit.",
+    source="scikit-learn's ``recall_score``",
+    synonyms=("coverage", "hit_rate", "sensitivity", "tpr"),
+    # A class's support cancels its denominator.
+    fast={"macro": recall_macro, "micro": accuracy, "weighted": accuracy},
+)
+F1 = Rule(
+    name="f1",
+    title="F1 measure",
+    definition="harmonic mean of precision and recall: 2 TP / (2 TP + FP + FN)",
+    parts=lambda c, t, p, s: (2 * c, t + p),
+    needs=("either",),
+    example='positive="cat" -> 0.6666666666666666',
+    source="scikit-learn's ``f1_score``",
+    synonyms=("f_measure",),
+    fast={"macro": f1_macro, "micro": accuracy},
+)
+JACCARD = Rule(
+    name="jaccard",
+    title="Jaccard index, or intersection over union",
+    definition="share of the events positive or predicted so that are both: TP / (TP + FP + FN)",
+    parts=lambda c, t, p, s: (c, t + p - c),
+    needs=("either",),
+    example="average=None -> {'cat': 0.5, 'dog': 0.5714285714285714}",
+    source="scikit-learn's ``jaccard_score``; Jaccard (1912)",
+    synonyms=("iou",),
+)
+FOWLKES_MALLOWS = Rule(
+    name="fowlkes_mallows",
+    title="Fowlkes–Mallows index, or G-measure",
+    definition="geometric mean of precision and recall",
+    parts=lambda c, t, p, s: (c * c, t * p),
+    needs=("predicted", "true"),
+    root=True,
+    example='positive="cat" -> 0.6708203932499369',
+    note="It lies between F1 and the arithmetic mean of precision and recall.",
+    source="Fowlkes & Mallows (1983)",
+    synonyms=("g_measure",),
+)
+SPECIFICITY = Rule(
+    name="specificity",
+    title="Specificity, or true negative rate",
+    definition="share of the negative events predicted so: TN / (TN + FP)",
+    parts=lambda c, t, p, s: (s - t - p + c, s - t),
+    needs=("others true",),
+    example='positive="dog" -> 0.75',
+    source="Altman & Bland (1994), Diagnostic tests 1",
+    synonyms=("tnr",),
+)
+FPR = Rule(
+    name="fpr",
+    title="False positive rate, or false alarm rate",
+    definition="share of the negative events predicted positive: FP / (FP + TN)",
+    parts=lambda c, t, p, s: (p - c, s - t),
+    needs=("others true",),
+    example='positive="dog" -> 0.25',
+    direction="down",
+    note="1 − specificity.",
+    source="Fawcett (2006), An introduction to ROC analysis",
+)
+FNR = Rule(
+    name="fnr",
+    title="False negative rate, or miss rate",
+    definition="share of the positive events predicted negative: FN / (FN + TP)",
+    parts=lambda c, t, p, s: (t - c, t),
+    needs=("true",),
+    example='positive="cat" -> 0.25',
+    direction="down",
+    note="1 − recall.",
+    source="Fawcett (2006), An introduction to ROC analysis",
+    fast={"micro": error_rate, "weighted": error_rate},
+)
+NPV = Rule(
+    name="npv",
+    title="Negative predictive value",
+    definition="share of the events predicted negative that are: TN / (TN + FN)",
+    parts=lambda c, t, p, s: (s - t - p + c, s - p),
+    needs=("others predicted",),
+    example='positive="cat" -> 0.8',
+    source="Altman & Bland (1994), Diagnostic tests 2",
+)
+INFORMEDNESS = Rule(
+    name="informedness",
+    title="Informedness, or Youden's J",
+    definition="recall + specificity - 1 (Youden's J)",
+    parts=lambda c, t, p, s: (c * (s - t - p + c) - (p - c) * (t - c), t * (s - t)),
+    needs=("true", "others true"),
+    example='positive="cat" -> 0.4166666666666667',
+    low=-1.0,
+    note="0 for predictions that do not depend on the true class.",
+    source="Youden (1950), Index for rating diagnostic tests; Powers (2011)",
+    synonyms=("youden", "youden_j"),
+)
+MARKEDNESS = Rule(
+    name="markedness",
+    title="Markedness",
+    definition="precision + npv - 1",
+    parts=lambda c, t, p, s: (c * (s - t - p + c) - (p - c) * (t - c), p * (s - p)),
+    needs=("predicted", "others predicted"),
+    example='positive="cat" -> 0.4',
+    low=-1.0,
+    note="Informedness with truth and prediction exchanged.",
+    source="Powers (2011), Evaluation: from precision, recall and F-measure",
+)
+POSITIVE_LIKELIHOOD_RATIO = Rule(
+    name="positive_likelihood_ratio",
+    title="Positive likelihood ratio, LR+",
+    definition="recall / fpr",
+    parts=lambda c, t, p, s: (c * (s - t), t * (p - c)),
+    needs=("true", "others true", "false positives"),
+    example='positive="cat" -> 2.25',
+    high=math.inf,
+    note="How many times likelier a positive event is predicted positive than a negative one.",
+    source="Deeks & Altman (2004), Diagnostic tests 4: likelihood ratios",
+)
+NEGATIVE_LIKELIHOOD_RATIO = Rule(
+    name="negative_likelihood_ratio",
+    title="Negative likelihood ratio, LR−",
+    definition="fnr / specificity",
+    parts=lambda c, t, p, s: ((t - c) * (s - t), t * (s - t - p + c)),
+    needs=("true", "others true", "true negatives"),
+    example='positive="cat" -> 0.375',
+    high=math.inf,
+    direction="down",
+    note="How many times likelier a positive event is predicted negative than a negative one.",
+    source="Deeks & Altman (2004), Diagnostic tests 4: likelihood ratios",
+)
+# Whatever beta is, the same classes have a value.
+FBETA = Rule(
+    name="fbeta",
+    title="F-beta measure",
+    definition="F-measure in which recall counts beta times as much (1 unless given)",
+    parts=F1.parts,
+    needs=("either",),
+    example='beta=2, positive="cat" -> 0.7142857142857143',
+    note="(1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP); `beta` above 1 favours recall.",
+    source="scikit-learn's ``fbeta_score``; van Rijsbergen (1979)",
+    synonyms=("f_beta", "f2"),
+)
+
+_DOCSTRING = """{title}.
+
+    {definition}
+
+One class is positive, all others together are negative.
+{note}
+Args:
+    counts: The events.
+    {params}average: ``"binary"``, the value of the class `positive`;
+        ``"macro"``, the mean over the classes; ``"micro"``, the value of
+        their counts added up; ``"weighted"``, the mean weighted by how often
+        each is true; None, a dictionary of every class's own value.
+    positive: The class, for ``"binary"``.
+    undefined: A number in place of a value whose denominator is 0. A mean
+        leaves classes without a value out unless it is given;
+        :func:`~streameval.metrics.registry.left_out` names them.
+
+Returns:
+    A number in [{low}, {high}, or a dictionary of them. Undefined for a class
+    that is {undefined_for}.
+
+Raises:
+    MetricError: No `positive` with ``"binary"``, or an unknown average{raises}.
+
+Cost:
+    O(1) for one class and micro, O(classes) else.
+
+Source:
+    {source}.
+
+>>> counts = ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["cat", "dog"])
+>>> {name}(counts, {options})
+{value}
+"""
+
+
+def _docstring(rule: Rule, params: str = "", raises: str = "") -> str:
+    options, value = rule.example.split(" -> ")
+    return _DOCSTRING.format(
+        name=rule.name,
+        title=rule.title,
+        definition=rule.definition,
+        note=f"\n{rule.note}\n" if rule.note else "",
+        low=f"{rule.low:g}".replace("-", "−"),
+        high="∞)" if math.isinf(rule.high) else f"{rule.high:g}]",
+        undefined_for=rule.undefined_for,
+        source=rule.source,
+        params=params,
+        raises=raises,
+        options=options,
+        value=value,
+    )
+
+
+class ClassMetric(Protocol):
+    """A metric of one class: a number, or with ``average=None`` one for each class.
+
+    ``average="macro"`` is the mean over the classes, ``"micro"`` the value of
+    their counts added up, ``"weighted"`` the mean weighted by support;
+    ``"binary"`` is about the class ``positive``. ``undefined`` is a number in
+    place of a value whose denominator is 0.
+    """
+
+    @property
+    def __name__(self) -> str: ...
+
+    @overload
+    def __call__(
+        self,
+        counts: ConfusionCounts,
+        *,
+        average: Average = "binary",
+        positive: Label | None = None,
+        undefined: float | None = None,
+    ) -> float: ...
+
+    @overload
+    def __call__(
+        self,
+        counts: ConfusionCounts,
+        *,
+        average: None,
+        positive: Label | None = None,
+        undefined: float | None = None,
+    ) -> dict[Label, float]: ...
+
+
+def class_metric(rule: Rule) -> ClassMetric:
+    """The function of a row of the table, with its docstring; examples run as doctests."""
+    fast_macro = rule.fast.get("macro")
+
+    def metric(
+        counts: ConfusionCounts,
+        *,
+        average: Average | None = "binary",
+        positive: Label | None = None,
+        undefined: float | None = None,
+    ) -> float | dict[Label, float]:
+        if fast_macro is not None and average == "macro":
+            return fast_macro(counts, undefined=undefined)
+        return averaged(rule, counts, average, positive, undefined)
+
+    metric.__name__ = metric.__qualname__ = rule.name
+    metric.__doc__ = _docstring(rule)
+    return cast(ClassMetric, metric)
+
+
+precision = class_metric(PRECISION)
+recall = class_metric(RECALL)
+f1 = class_metric(F1)
+jaccard = class_metric(JACCARD)
+fowlkes_mallows = class_metric(FOWLKES_MALLOWS)
+specificity = class_metric(SPECIFICITY)
+fpr = class_metric(FPR)
+fnr = class_metric(FNR)
+npv = class_metric(NPV)
+informedness = class_metric(INFORMEDNESS)
+markedness = class_metric(MARKEDNESS)
+positive_likelihood_ratio = class_metric(POSITIVE_LIKELIHOOD_RATIO)
+negative_likelihood_ratio = class_metric(NEGATIVE_LIKELIHOOD_RATIO)
+
+
+@overload
+def fbeta(
+    counts: ConfusionCounts,
+    *,
+    beta: float = 1.0,
+    average: Average = "binary",
+    positive: Label | None = None,
+    undefined: float | None = None,
+) -> float: ...
+
+
+@overload
+def fbeta(
+    counts: ConfusionCounts,
+    *,
+    beta: float = 1.0,
+    average: None,
+    positive: Label | None = None,
+    undefined: float | None = None,
+) -> dict[Label, float]: ...
+
+
+def fbeta(
+    counts: ConfusionCounts,
+    *,
+    beta: float = 1.0,
+    average: Average | None = "binary",
+    positive: Label | None = None,
+    undefined: float | None = None,
+) -> float | dict[Label, float]:
+    if not isinstance(beta, Real) or not 0 < beta < math.inf:
+        raise MetricError(f"beta: expected a positive number, got {shown(beta)}")
+    return averaged(_fbeta_rule(float(beta)), counts, average, positive, undefined)
+
+
+fbeta.__doc__ = _docstring(
+    FBETA,
+    params="beta: Above 1 favours recall, below 1 precision; 1 is F1.\n    ",
+    raises=", or\n        `beta` is not a positive finite number",
+)
+
+
+@functools.lru_cache
+def _fbeta_rule(beta: float) -> Rule:
+    """The rule of F-beta, exact for the float that `beta` is."""
+    top, bottom = (Fraction(beta) ** 2).as_integer_ratio()
+    # (1+β²)TP / ((1+β²)TP + β²FN + FP) with TP + FN = t and TP + FP = p.
+    return FBETA._replace(parts=lambda c, t, p, s: ((top + bottom) * c, top * t + bottom * p))
+
+
+@overload
+def support(
+    counts: ConfusionCounts,
+    *,
+    average: Literal["binary"] = "binary",
+    positive: Label | None = None,
+    undefined: float | None = None,
+) -> float: ...
+
+
+@overload
+def support(
+    counts: ConfusionCounts,
+    *,
+    average: None,
+    positive: Label | None = None,
+    undefined: float | None = None,
+) -> dict[Label, Weight]: ...
+
+
+def support(
+    counts: ConfusionCounts,
+    *,
+    average: Literal["binary"] | None = "binary",
+    positive: Label | None = None,
+    undefined: float | None = None,
+) -> float | dict[Label, Weight]:
+    """The weight of the events that are truly a class, or of all events.
+
+    Args:
+        counts: The events.
+        average: ``"binary"`` for one number, None for each class's own.
+        positive: The class; None for all classes together.
+        undefined: Ignored: a support always exists. Every metric takes it.
+
+    Returns:
+        A number of at least 0, or a dictionary of them.
+
+    Raises:
+        MetricError: An unknown average; a support has no mean over classes.
+
+    Cost:
+        O(1); O(classes) for each class's own.
+
+    >>> counts = ConfusionCounts.from_matrix([[3, 1], [0, 4]], ["cat", "dog"])
+    >>> support(counts, positive="cat"), support(counts), support(counts, average=None)
+    (4.0, 8.0, {'cat': 4, 'dog': 4})
+    """
+    if average is None:
+        labels, _, true, _ = counts.per_class()
+        return dict(zip(labels, true, strict=True))
+    if average != "binary":
+        raise MetricError(f"average of support: expected 'binary' or None, got {shown(average)}")
+    return float(counts.total if positive is None else counts.true_count(positive))
+
+
+def prevalence_weighted_precision(
+    counts: ConfusionCounts, *, undefined: float | None = None
+) -> float:
+    """Correct over predicted, each class weighted by how often it is true.
+
+        Σ Cᵢᵢtᵢ / Σ pᵢtᵢ
+
+    The ratio of two weighted sums, where ``precision(average="weighted")`` is
+    the weighted mean of ratios.
+
+    Args:
+        counts: The events.
+        undefined: A number to return where the denominator is 0.
+
+    Returns:
+        A fraction in [0, 1]; undefined while no class is both true of some
+        event and predicted for some.
+
+    Cost:
+        O(classes).
+
+    >>> counts = ConfusionCounts.from_matrix([[1, 1], [0, 2]], ["cat", "dog"])
+    >>> prevalence_weighted_precision(counts)
+    0.75
+    """
+    _, correct, true, predicted, total = whole_counts(counts)
+    if not total:
+        return undefined_value(NO_EVENTS, undefined)
+    return ratio(
+        sum(c * t for c, t in zip(correct, true, strict=True)),
+        sum(p * t for p, t in zip(predicted, true, strict=True)),
+        "no class that was predicted is true of any event",
+        undefined,
+    )
+
+
+def prevalence_weighted_recall(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
+    """Correct over true, each class weighted by how often it is true.
+
+        Σ Cᵢᵢtᵢ / Σ tᵢ²
+
+    The ratio of two weighted sums; the weighted mean of recalls is the accuracy.
+
+    Args:
+        counts: The events.
+        undefined: A number to return while there are no events.
+
+    Returns:
+        A fraction in [0, 1]; undefined before the first event.
+
+    Cost:
+        O(classes).
+
+    >>> counts = ConfusionCounts.from_matrix([[1, 1], [0, 4]], ["cat", "dog"])
+    >>> prevalence_weighted_recall(counts)
+    0.9
+    """
+    _, correct, true, _, _ = whole_counts(counts)
+    return ratio(
+        sum(c * t for c, t in zip(correct, true, strict=True)),
+        sum(t * t for t in true),
+        NO_EVENTS,
+        undefined,
+    )
+
+
+_AVERAGES: Mapping[str, str] = {
+    "macro": "the mean of the classes' {}",
+    "micro": "{} of the classes' counts added up",
+    "weighted": "the mean of the classes' {}, each weighted by its support",
+}
+
+
+def class_row(function: Callable[..., Any], rule: Rule, params: tuple[str, ...] = ()) -> Metric:
+    """The registry's row of a metric of the positive class, for binary tasks."""
+    return Metric(
+        name=rule.name,
+        function=function,
+        state="confusion",
+        definition=rule.definition,
+        tasks=BINARY,
+        low=rule.low,
+        high=rule.high,
+        direction=rule.direction,
+        params=params,
+        needs_positive=True,
+        synonyms=rule.synonyms,
+    )
+
+
+def class_rows(
+    function: Callable[..., Any], rule: Rule, params: tuple[str, ...] = ()
+) -> Iterator[Metric]:
+    """The row of the positive class, and one for each average, such as ``f1_macro``."""
+    yield class_row(function, rule, (*params, "average"))
+    for average, words in _AVERAGES.items():
+        yield Metric(
+            name=f"{rule.name}_{average}",
+            function=rule.fast.get(average) or functools.partial(function, average=average),
+            state="confusion",
+            definition=words.format(rule.name),
+            low=rule.low,
+            high=rule.high,
+            direction=rule.direction,
+            params=params,
+            fixed=MappingProxyType({"average": average}),
+            mean_of=None if average == "micro" else rule,
+        )

@@ -1,0 +1,1 @@
+"""The entries of a label join, in memory and on disk."""

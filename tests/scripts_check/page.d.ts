@@ -1,0 +1,69 @@
+// The types that the dashboard's scripts share, beside those of the API.
+
+/** What a panel is given. */
+interface Page {
+  readonly snapshot: Api.SnapshotEvent;
+  readonly status: Api.Status;
+  /** By metric. */
+  readonly meanings: Record<string, Api.Definition | undefined>;
+  readonly chosen: { window: string | null; metric: string | null };
+  /** Draw another metric over time. */
+  chooseMetric(name: string): void;
+  /** Load one of the panels' data at once. */
+  reload(id: string): void;
+}
+
+/** A section of the page: a script with one of these, and a row in app.js. */
+interface Panel {
+  node: HTMLElement;
+  /** Hidden until an event is counted. */
+  counted?: boolean;
+  hidden?(page: Page): boolean;
+  /** Called once. */
+  start?(page: Page): void;
+  /** Called with every snapshot. */
+  show?(page: Page): void;
+  /** Called with every view of the chosen window. */
+  draw?(view: Api.ViewAnswer, page: Page): void;
+  /** Called when another window is chosen. */
+  rewind?(): void;
+  /** Requests after a snapshot, each at most every so many milliseconds while #id is in sight. */
+  loads?: { id: string; every: number; load(page: Page, signal: AbortSignal): Promise<unknown> }[];
+}
+
+interface Column<Row> {
+  key: string;
+  name: string;
+  title?: string;
+  class?: string;
+  /** Aligned as a number, and sorted from the largest at first. */
+  number?: boolean;
+  /** What rows are sorted by; none where the server sorts. */
+  value?(row: Row): string | number | null;
+  cell(row: Row): Node | string;
+  hint?(row: Row): string;
+  /** Why there is no value. */
+  reason?(row: Row): string;
+}
+
+interface Sort {
+  key: string;
+  order: "asc" | "desc";
+}
+
+interface Table<Row> {
+  node: HTMLElement;
+  show(rows: Row[], options?: { sort?: Sort | null; columns?: Column<Row>[]; empty?: string | null }): void;
+}
+
+interface LiveState {
+  kind: "connecting" | "live" | "offline" | "stopped" | "paused";
+  /** Milliseconds since 1970: when the connection broke. */
+  since: number | null;
+}
+
+/** How current the numbers are, and a sentence where they are not. */
+interface Currency {
+  kind: LiveState["kind"] | "waiting" | "behind" | "stale";
+  words: string;
+}
