@@ -307,8 +307,10 @@ class Tally:
 
     def become(self, other: Tally) -> None:
         """Take over the states of another tally of this plan, which is not used any more."""
-        vars(self).clear()
-        vars(self).update(vars(other))
+        self._forget_derived()
+        for name in self.plan.keeps:
+            setattr(self, name, getattr(other, name))
+        self._sort()
 
     # Counting
 

@@ -1,4 +1,4 @@
-"""Fields of a validated event, and errors that binary and multi-class input share."""
+"""What the inputs of both tasks share: errors and positions of events."""
 
 from __future__ import annotations
 
