@@ -1,37 +1,31 @@
-<<<<<<< HEAD
-"""Input of a binary evaluator: labels as positive or not, predictions from scores."""
-=======
 """Input of a binary evaluator: positive or not, and predictions from scores."""
->>>>>>> house-states
 
 from __future__ import annotations
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
 import numpy as np
-from streameval.errors import InputError
-from streameval.errors import StateError
-from streameval.errors import did_you_mean
-from streameval.errors import shown
-from streameval.events import BoolArray
-from streameval.events import EventFields
-from streameval.events import FloatArray
-from streameval.events import Label
-from streameval.events import Weight
-from streameval.events import canonical_label
-from streameval.events import canonical_score
-from streameval.events import canonical_weight
-from streameval.events import check_same_kind
-from streameval.events import check_same_length
-from streameval.events import label_column
-from streameval.events import named_columns
-from streameval.events import score_column
-from streameval.events import weight_column
-from streameval.intake.event_fields import first_position
-from streameval.intake.event_fields import nothing_given
-from streameval.states.class_proba_input import check_probabilities
-from streameval.states.class_proba_input import check_probability_matrix
+
+from streameval.errors import InputError, StateError, did_you_mean, shown
+from streameval.events import (
+    BoolArray,
+    EventFields,
+    FloatArray,
+    Label,
+    Weight,
+    canonical_label,
+    canonical_score,
+    canonical_weight,
+    check_same_kind,
+    check_same_length,
+    label_column,
+    named_columns,
+    score_column,
+    weight_column,
+)
+from streameval.intake.event_fields import first_position, nothing_given
+from streameval.states.class_proba_input import check_probabilities, check_probability_matrix
 from streameval.tally import Batch
 
 __all__ = ["BinaryIntake"]
@@ -47,11 +41,7 @@ class BinaryIntake:
 
     Args:
         positive: The label that counts as positive; every other is the one
-<<<<<<< HEAD
-            negative label, learnt from the events.
-=======
             negative label, learnt from the first event that has it.
->>>>>>> house-states
         threshold: An event with ``score >= threshold`` is predicted positive
             where no ``y_pred`` is given.
         labels: Both labels, where they are known beforehand.
@@ -216,11 +206,7 @@ class BinaryIntake:
         return shares.get(self.positive, 0.0)
 
     def _named(self, given: Mapping[Any, Any], position: int | None = None) -> dict[Label, Any]:
-<<<<<<< HEAD
-        """The value given for each of the two labels; learns nothing.
-=======
         """The values by label; learns nothing.
->>>>>>> house-states
 
         Files and data frames may name columns by text only, so the text of a
         known numeric label is accepted for it.

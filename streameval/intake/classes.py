@@ -1,40 +1,34 @@
-<<<<<<< HEAD
-"""Input of a multi-class evaluator: canonical labels, predictions from probabilities."""
-=======
 """Input of a multi-class evaluator: canonical labels, and the most probable one."""
->>>>>>> house-states
 
 from __future__ import annotations
-from collections.abc import Iterable
-from collections.abc import Mapping
-from collections.abc import Sequence
+
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
 import numpy as np
-from streameval.errors import InputError
-from streameval.errors import StateError
-from streameval.errors import did_you_mean
-from streameval.errors import shown
-from streameval.events import MAX_CLASSES
-from streameval.events import BoolArray
-from streameval.events import EventFields
-from streameval.events import FloatArray
-from streameval.events import IntArray
-from streameval.events import Label
-from streameval.events import LabelColumn
-from streameval.events import canonical_label
-from streameval.events import canonical_score
-from streameval.events import canonical_weight
-from streameval.events import check_same_kind
-from streameval.events import check_same_length
-from streameval.events import label_column
-from streameval.events import named_columns
-from streameval.events import score_column
-from streameval.events import weight_column
-from streameval.intake.event_fields import first_position
-from streameval.intake.event_fields import nothing_given
+
+from streameval.errors import InputError, StateError, did_you_mean, shown
+from streameval.events import (
+    MAX_CLASSES,
+    BoolArray,
+    EventFields,
+    FloatArray,
+    IntArray,
+    Label,
+    LabelColumn,
+    canonical_label,
+    canonical_score,
+    canonical_weight,
+    check_same_kind,
+    check_same_length,
+    label_column,
+    named_columns,
+    score_column,
+    weight_column,
+)
+from streameval.intake.event_fields import first_position, nothing_given
 from streameval.states.class_proba_input import check_probabilities
-from streameval.states.class_terms import most_probable
-from streameval.states.class_terms import most_probable_columns
+from streameval.states.class_terms import most_probable, most_probable_columns
 from streameval.tally import Batch
 
 __all__ = ["ClassIntake"]
@@ -355,11 +349,7 @@ def _most_probable_codes(
 
 
 def _check_rows(columns: tuple[Label, ...], matrix: FloatArray) -> None:
-<<<<<<< HEAD
-    """Raise the error of the first row that is no distribution, as for a single event."""
-=======
     """Raise the error of the first row that is not a distribution."""
->>>>>>> house-states
     good = (
         (matrix >= 0.0).all(axis=1)
         & (matrix <= 1.0).all(axis=1)
