@@ -27,7 +27,7 @@ _TIMES = """() => ({
 
 
 class Paint(NamedTuple):
-    """Medians, in seconds since the page was asked for."""
+    """Medians, in seconds since the page was requested."""
 
     first: float
     """First contentful paint, as the browser reports it."""

@@ -33,7 +33,7 @@ from streameval.stream.snapshot import Publisher
 from streameval.stream.store import open_store
 from tests.brokers import Broker, free_port, running_broker
 
-__all__ = ["asked", "parts", "run", "until"]
+__all__ = ["fetched", "parts", "run", "until"]
 
 _RUN = """
 store = "{store}"
@@ -184,7 +184,7 @@ def _pairs_row(source: str, rates: list[float]) -> Row:
         rate / 150_000,
         "≥ 150,000 a second",
         rate >= 150_000,
-        "what was asked for",
+        "the requirement",
         "pairs a second",
     )
 
@@ -301,7 +301,7 @@ def run(folder: Path, text: str, *options: str) -> Iterator[subprocess.Popen[byt
             process.wait(60)
 
 
-def asked(port: int, path: str) -> Any:
+def fetched(port: int, path: str) -> Any:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
         connection.request("GET", path)
@@ -360,7 +360,7 @@ enabled = false
                         1024 / peak,
                         "≤ 1 GB",
                         peak <= 1024,
-                        "what was asked for",
+                        "the requirement",
                         "MiB, peak",
                     )
                 )
@@ -374,9 +374,9 @@ def _restart(folder: Path, text: str) -> Row:
     serving = text.replace("enabled = false", f'listen = "127.0.0.1:{port}"')
     serving = serving.replace("follow = false", "follow = true")
     with run(folder, serving):
-        seconds = until(lambda: asked(port, "/readyz") is not None)
-        told = asked(port, "/api/join")
-        assert told["join"]["predictions"] == 1_000_000
+        seconds = until(lambda: fetched(port, "/readyz") is not None)
+        found = fetched(port, "/api/join")
+        assert found["join"]["predictions"] == 1_000_000
     return Row(
         "from start to ready with 1,000,000 predictions waiting",
         seconds,
@@ -384,7 +384,7 @@ def _restart(folder: Path, text: str) -> Row:
         5 / seconds,
         "< 5 s",
         seconds < 5,
-        "what was asked for",
+        "the requirement",
     )
 
 
@@ -412,15 +412,15 @@ listen = "127.0.0.1:{port}"
 
     def look() -> None:
         while not done.is_set():
-            told = asked(port, "/api/join")
-            if told is not None and told["join"] is not None:
-                seen.append((time.perf_counter(), told["join"]["joined"]))
+            found = fetched(port, "/api/join")
+            if found is not None and found["join"] is not None:
+                seen.append((time.perf_counter(), found["join"]["joined"]))
             time.sleep(0.02)
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with run(folder, text):
-            until(lambda: asked(port, "/api/status") is not None)
+            until(lambda: fetched(port, "/api/status") is not None)
             watcher = threading.Thread(target=look)
             watcher.start()
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
@@ -462,7 +462,7 @@ listen = "127.0.0.1:{port}"
         2 / worst,
         "< 2 s at 20,000 a second",
         worst < 2 and reached > 0.95 * rate,
-        "what was asked for",
+        "the requirement",
     )
 
 
@@ -479,6 +479,6 @@ def painted() -> list[Row]:
             1 / paint.first,
             "< 1 s",
             paint.first < 1,
-            "what was asked for",
+            "the requirement",
         )
     ]

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.service import asked, run, until
+from benchmarks.service import fetched, run, until
 from tests.brokers import free_port
 
 HERE = Path(__file__).parent
@@ -51,13 +51,13 @@ listen = "127.0.0.1:{port}"
 
 def _sample(folder: Path, pid: int, port: int, begun: float) -> dict[str, Any]:
     status = Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]
-    told = asked(port, "/api/partitions")
-    state = asked(port, "/api/status")
+    found = fetched(port, "/api/partitions")
+    state = fetched(port, "/api/status")
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {
         "seconds": round(time.perf_counter() - begun, 1),
         "rss_mib": round(int(status) / 1024, 1),
-        "lag_bytes": None if told is None else sum(p["lag"] or 0 for p in told["partitions"]),
+        "lag_bytes": None if found is None else sum(p["lag"] or 0 for p in found["partitions"]),
         "checkpoint_seconds": None if state is None else state["run"]["checkpoint"]["seconds"],
         "disk_mib": round(sum(path.stat().st_size for path in files) / 2**20, 1),
     }
@@ -71,7 +71,7 @@ def soak(minutes: float, rate: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with run(folder, CONFIG.format(port=port)) as process:
-            until(lambda: asked(port, "/api/status") is not None, 60)
+            until(lambda: fetched(port, "/api/status") is not None, 60)
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
             begun = time.perf_counter()
             look = 0.0

@@ -86,6 +86,7 @@ def duration(value: object, field: str = "duration", *, zero: bool = False) -> i
             field,
             expected='a duration such as "90s", "5m", "1h" or "7d", or a timedelta',
             got=shown(value),
+            remedy_code="duration",
         )
     return amount
 

@@ -32,9 +32,7 @@ def test_it_writes_a_configuration_that_can_be_run(run: Command, tmp_path: Path)
     path = tmp_path / "a b.toml"
     result = run("init", path)
     assert (result.code, result.err) == (0, "")
-    assert result.out == (
-        f"wrote {path}; see what it comes to with: streameval run '{path}' --check\n"
-    )
+    assert result.out == (f"wrote {path}; check it with: streameval run '{path}' --check\n")
     settings = load_settings(path)
     assert settings.join is not None
     assert settings.http is not None

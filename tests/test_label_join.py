@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StoreError
-from streameval.stream.batch import Decoded, Records
+from streameval.files.event_columns import EventColumns
+from streameval.stream.batch import Decoded
 from streameval.stream.join.coverage import COUNTS
 from streameval.stream.join.label_join import LabelJoin
 from tests.join_model import Label, Prediction, joined
@@ -64,9 +65,9 @@ def predictions(*rows: Prediction, labels: list[int] | None = None) -> Decoded:
     }
     places = np.arange(len(rows))
     if labels is not None:
-        complete = Records({**columns, "y_true": labels}, places)
+        complete = EventColumns({**columns, "y_true": labels}, places)
         return Decoded(rows[0].partition, complete=complete)
-    return Decoded(rows[0].partition, predictions=Records(columns, places))
+    return Decoded(rows[0].partition, predictions=EventColumns(columns, places))
 
 
 def labels(*rows: Label) -> Decoded:
@@ -75,7 +76,7 @@ def labels(*rows: Label) -> Decoded:
         "time": np.array([row.time for row in rows], dtype=np.int64),
         "y_true": [row.y_true for row in rows],
     }
-    return Decoded(rows[0].partition, labels=Records(columns, np.arange(len(rows))))
+    return Decoded(rows[0].partition, labels=EventColumns(columns, np.arange(len(rows))))
 
 
 def write(join: LabelJoin, connection: sqlite3.Connection) -> None:

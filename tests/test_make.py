@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,24 @@ def test_every_target_runs_in_ci() -> None:
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     called = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / ".ci" / "run").read_text()))
     assert called | set(_ELSEWHERE) == targets
+
+
+def _markers() -> set[str]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    markers = settings["tool"]["pytest"]["ini_options"]["markers"]
+    return {marker.partition(":")[0] for marker in markers}
+
+
+def test_selections_of_tests_name_markers_that_exist() -> None:
+    selections = re.findall(r'pytest .*-m "([^"]*)"', (ROOT / "Makefile").read_text())
+    assert len(selections) == 2
+    for selection in selections:
+        assert set(re.findall(r"\w+", selection)) - {"and", "or", "not"} <= _markers()
+
+
+def test_every_folder_of_tests_has_a_marker() -> None:
+    modules = (ROOT / "tests").glob("*/test_*.py")
+    assert {module.parent.name for module in modules} <= _markers()
 
 
 def _row() -> Row:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from window_model import Item, Model, batches, binary_stream, columns
 
 import streameval as se
 from streameval.errors import InputError
@@ -18,6 +17,7 @@ from streameval.states.registry import STATES, StateRow
 from streameval.states.state_fields import bool_field, fields_of, refuse, weights_field
 from streameval.tally import Batch, Plan, Tally
 from tests.laws import LAWS, StateSpec, check_law
+from tests.window_model import Item, Model, batches, binary_stream, columns
 
 # The class, as its module would have it ------------------------------------
 

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StateError
-from streameval.stream.alarms import observe
-from streameval.stream.alerts import AlertBook, Judgement, Observed
+from streameval.stream.alerts import AlertBook, Judgement, Observed, observe
 from streameval.stream.config.settings import AlertSettings, RunSettings, WindowSettings
 from streameval.stream.snapshot import Report, Slice, Value
 from tests.published_sample import published

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from every_kth import EVERY, EveryKth
-from window_model import binary_stream, columns
 
 import streameval as se
 from streameval.command_line.window_text import parse_window
 from streameval.windows import window_note, window_spec
 from streameval.windows.kinds import KINDS, kind_of
+from tests.every_kth import EVERY, EveryKth
+from tests.window_model import binary_stream, columns
 
 SPECS: list[Any] = [
     se.Last(7),
@@ -90,7 +90,7 @@ def test_an_unknown_window_is_refused_by_name() -> None:
 
 SERVICE = """
 from streameval.windows.kinds import KINDS
-from every_kth import EVERY
+from tests.every_kth import EVERY
 KINDS[EVERY.name] = EVERY  # the settings are made of the rows when they are imported
 from streameval.command_line.init import template
 from streameval.command_line.run import check_text
@@ -124,7 +124,7 @@ def test_a_service_is_configured_with_it(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", SERVICE],
         cwd=tmp_path,
-        env={"PYTHONPATH": str(Path(__file__).parent)},
+        env={"PYTHONPATH": str(Path(__file__).parents[1])},
         capture_output=True,
         text=True,
         check=False,

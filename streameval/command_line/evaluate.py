@@ -22,8 +22,8 @@ from streameval.command_line.output import (
     tell_bad_records,
     tell_reasons,
 )
-from streameval.command_line.request import Details, Request
-from streameval.command_line.result import result_of
+from streameval.command_line.request import Request
+from streameval.command_line.result import Details, result_of
 from streameval.command_line.window_text import parse_slices, parse_window
 from streameval.errors import OptionError, StateError
 from streameval.evaluator import Evaluator

@@ -118,7 +118,7 @@ WindowOption: TypeAlias = Annotated[
     _windows(
         metavar="WINDOW",
         help=" ".join(
-            ["Which events count; all unless given.", *(k.help for k in KINDS.values() if k.help)]
+            ["Events to count; all by default.", *(k.help for k in KINDS.values() if k.help)]
         ),
     ),
 ]

@@ -4,79 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from streameval.command_line.output import TargetError, check_target, say
+from streameval.command_line.result import Details
 from streameval.command_line.window_text import Dimensions
 from streameval.errors import InputError, MetricError, OptionError
 from streameval.files.chunk import Wanted
 from streameval.metrics.registry import find
-from streameval.report import SeriesRow
 from streameval.tally import Task
 from streameval.windows.kinds import kind_of, window_forms
 from streameval.windows.window import WindowSpec
 
-__all__ = ["Details", "Request", "probability_pairs"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Details:
-    """The options of the slices' table, the series and its picture.
-
-    Args:
-        by: The metric that slices are compared by; None for the main one.
-        worst: Number of slices shown.
-        min_support: Slices of less support are left out.
-        dimensions: The kinds of slices that are shown; None for all.
-        series: The metric of the series.
-        plot: File of the picture.
-    """
-
-    by: str | None = None
-    worst: int | None = None
-    min_support: float | None = None
-    dimensions: Dimensions | None = None
-    series: str | None = None
-    plot: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.plot is not None and self.series is None:
-            remedy = "add --series f1, or another metric to draw"
-            raise OptionError.requires("--plot", "--series", remedy=remedy)
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metrics that these details need."""
-        return tuple(name for name in (self.by, self.series) if name is not None)
-
-    def slice_options(self) -> list[str]:
-        """The given options that require slices."""
-        options = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
-        return [name for name, value in options.items() if value is not None]
-
-    def check_plot(self) -> None:
-        """Check that the picture can be made, before the input is read.
-
-        Raises:
-            MissingExtraError: The extra ``plots`` is not installed.
-            InputError: A file name of another kind.
-            TargetError: The file cannot be written.
-        """
-        if self.plot is not None:
-            _plots().check_picture(self.plot, "--plot")
-            check_target(self.plot)
-
-    def draw(self, rows: Sequence[SeriesRow] | None) -> bool:
-        """Draw the series where ``--plot`` is given; a failure is printed, and False returned."""
-        if self.plot is None or self.series is None or rows is None:
-            return True
-        plots = _plots()
-        try:
-            plots.save_figure(plots.plot_series(rows, self.series), self.plot)
-        except OSError as error:
-            say(str(TargetError(f"{self.plot}: cannot be written: {error.strerror or error}")))
-            return False
-        return True
+__all__ = ["Request", "probability_pairs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,9 +186,3 @@ def probability_pairs(proba: str | None) -> list[tuple[str, str]]:
             )
         pairs.append((label, column))
     return pairs
-
-
-def _plots() -> Any:
-    from streameval import plots  # the extra's packages take a second to load
-
-    return plots

@@ -1,4 +1,4 @@
-"""The result of a command: the report, slices and a series."""
+"""The result of a command: the report, and the slices, series and picture of its options."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from streameval.command_line.output import Format, say, to_json, write
-from streameval.command_line.request import Details
-from streameval.errors import InputError
+from streameval.command_line.output import (
+    Format,
+    TargetError,
+    check_target,
+    say,
+    to_json,
+    write,
+)
+from streameval.command_line.window_text import Dimensions
+from streameval.errors import InputError, OptionError
 from streameval.evaluator import Evaluator
 from streameval.files.chunk import BadRecords
 from streameval.metrics.registry import USUAL_METRICS
@@ -23,7 +30,7 @@ from streameval.report import (
 )
 from streameval.slices import SliceKey
 
-__all__ = ["Result", "result_of"]
+__all__ = ["Details", "Result", "result_of"]
 
 _SHOWN_SLICES = 20
 """Slices in a table without ``--worst``."""
@@ -36,6 +43,66 @@ _ARRIVALS = {
     "late_kept": "late and kept",
     "late_dropped": "late and dropped",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """The options of the slices' table, the series and its picture.
+
+    Args:
+        by: The metric that slices are compared by; None for the main one.
+        worst: Number of slices shown.
+        min_support: Slices of less support are left out.
+        dimensions: The kinds of slices that are shown; None for all.
+        series: The metric of the series.
+        plot: File of the picture.
+    """
+
+    by: str | None = None
+    worst: int | None = None
+    min_support: float | None = None
+    dimensions: Dimensions | None = None
+    series: str | None = None
+    plot: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.plot is not None and self.series is None:
+            remedy = "add --series f1, or another metric to draw"
+            raise OptionError.requires("--plot", "--series", remedy=remedy)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that these details need."""
+        return tuple(name for name in (self.by, self.series) if name is not None)
+
+    def slice_options(self) -> list[str]:
+        """The given options that require slices."""
+        options = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
+        return [name for name, value in options.items() if value is not None]
+
+    def check_plot(self) -> None:
+        """Check that the picture can be made, before the input is read.
+
+        Raises:
+            MissingExtraError: The extra ``plots`` is not installed.
+            InputError: A file name of another kind.
+            TargetError: The file cannot be written.
+        """
+        if self.plot is not None:
+            _plots().check_picture(self.plot, "--plot")
+            check_target(self.plot)
+
+    def draw(self, rows: Sequence[SeriesRow] | None) -> bool:
+        """Draw the series where ``--plot`` is given; a failure is printed, and False returned."""
+        if self.plot is None or self.series is None or rows is None:
+            return True
+        plots = _plots()
+        try:
+            plots.save_figure(plots.plot_series(rows, self.series), self.plot)
+        except OSError as error:
+            say(str(TargetError(f"{self.plot}: cannot be written: {error.strerror or error}")))
+            return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +297,9 @@ def _slices(evaluator: Evaluator, report: Report, details: Details) -> SliceRepo
 
 def _names(key: SliceKey) -> tuple[str, ...]:
     return tuple(name for name, _ in key)
+
+
+def _plots() -> Any:
+    from streameval import plots  # the extra's packages take a second to load
+
+    return plots

@@ -242,21 +242,21 @@ class _Parts:
 class _Signalled:
     """Calls a method of the runner on a signal, also on one that arrived before the runner."""
 
-    def __init__(self, tell: Callable[[Runner], None]) -> None:
-        self._tell = tell
-        self._asked = False
+    def __init__(self, call: Callable[[Runner], None]) -> None:
+        self._call = call
+        self._signalled = False
         self._runner: Runner | None = None
 
     def __call__(self) -> None:
-        self._asked = True
+        self._signalled = True
         if self._runner is not None:
-            self._tell(self._runner)
+            self._call(self._runner)
 
     def reaches(self, runner: Runner) -> None:
         """Set the runner."""
         self._runner = runner
-        if self._asked:
-            self._tell(runner)
+        if self._signalled:
+            self._call(runner)
 
 
 @contextmanager
@@ -278,13 +278,13 @@ def _signals(stop: Callable[[], None], hangup: Callable[[], None]) -> Iterator[N
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    asked = False
+    signalled = False
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked and number == signal.SIGINT:
+        nonlocal signalled
+        if signalled and number == signal.SIGINT:
             raise KeyboardInterrupt
-        asked = True
+        signalled = True
         stop()
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}

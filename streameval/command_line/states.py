@@ -7,8 +7,7 @@ import typer
 from streameval.command_line import options
 from streameval.command_line.evaluate import saved
 from streameval.command_line.output import FAILURE, Format, check_target
-from streameval.command_line.request import Details
-from streameval.command_line.result import result_of
+from streameval.command_line.result import Details, result_of
 from streameval.command_line.window_text import parse_slices
 from streameval.errors import StateError
 from streameval.evaluator import Evaluator, load

@@ -14,8 +14,7 @@ import typer
 
 from streameval.command_line.options import MetricsOption, metric_names
 from streameval.command_line.output import FAILURE, Format, TargetError, say, to_json, write
-from streameval.command_line.request import Details
-from streameval.command_line.result import result_of
+from streameval.command_line.result import Details, result_of
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator import Evaluator
 from streameval.event_time import iso_time, wall_time

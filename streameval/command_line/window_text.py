@@ -52,9 +52,9 @@ def parse_window(text: str, *, all_panes: bool = False) -> WindowSpec:
     except InputError as error:
         if error.field == "--window":
             raise
-        remedy = error.remedy or f"write it as in {text.strip()!r}: 90s, 5m, 1h, 7d or 52w"
-        if "duration" not in error.expected:
-            remedy = error.remedy
+        remedy = error.remedy
+        if error.remedy_code == "duration":
+            remedy = f"write it as in {text.strip()!r}: 90s, 5m, 1h, 7d or 52w"
         raise InputError(
             "--window", expected=error.expected, got=error.got, remedy=remedy
         ) from None

@@ -1,4 +1,4 @@
-"""What the inputs of both tasks share: errors and positions of events."""
+"""Fields of a validated event, and errors that binary and multi-class input share."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _without(kind: type[Struct], name: str, left_out: str) -> type[Struct]:
 
 
 def _part(of: Struct, kind: type[Struct]) -> Struct:
-    return kind(*[getattr(of, field.name) for field in fields(kind)])
+    return kind(*[getattr(of, name) for name in kind.__struct_fields__])
 
 
 class Endpoint(NamedTuple):
@@ -400,15 +400,9 @@ EVENT = _shape(
 def compact(data: Snapshot) -> Struct:
     """What the stream of events holds of each snapshot: enough to redraw the header and tiles,
     and to know that the rest has changed."""
-    join, quarantine = data.join, data.quarantine
-    return EVENT(
-        *(data.sequence, data.at, data.windows, data.reports),
-        None if join is None else _part(join, _JOIN_COUNTS),
-        data.partitions,
-        _part(quarantine, _QUARANTINE_COUNTS),
-        data.alerts,
-        data.checkpoint,
-    )
+    join = None if data.join is None else _part(data.join, _JOIN_COUNTS)
+    quarantine = _part(data.quarantine, _QUARANTINE_COUNTS)
+    return _part(replace(data, join=join, quarantine=quarantine), EVENT)
 
 
 class Definition(Struct, frozen=True, forbid_unknown_fields=True):

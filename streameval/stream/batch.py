@@ -21,7 +21,6 @@ __all__ = [
     "Opening",
     "PartitionStatus",
     "Position",
-    "Records",
     "Source",
     "SourceSettings",
 ]
@@ -32,8 +31,6 @@ Kind: TypeAlias = Literal["predictions", "labels", "records"]
 LagUnit: TypeAlias = Literal["records", "bytes"]
 
 KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
-
-Records: TypeAlias = EventColumns
 
 Position: TypeAlias = Mapping[str, int | str]
 """The position *next to read* in a partition: plain values, kept in the store as JSON."""
@@ -134,8 +131,8 @@ class SourceSettings(Protocol):
     """A table of the configuration that describes a source.
 
     It is a struct in the module of its source, and one row in
-    :class:`streameval.stream.config.settings.RunSettings`. Its attribute ``template`` is the
-    text of the table in the file that ``streameval init`` writes.
+    :class:`streameval.stream.config.settings.RunSettings`. Its attribute ``template`` explains
+    the keys: it is the table's part of the file that ``streameval init`` writes.
     """
 
     def names(self) -> Mapping[Kind, Sequence[str]]:
@@ -174,7 +171,7 @@ class Decoded:
     complete: EventColumns | None = None
     bad: list[BadEvent] = field(default_factory=list)
 
-    def parts(self) -> list[Records]:
+    def parts(self) -> list[EventColumns]:
         """Predictions, complete records and labels, without empty ones."""
         found = (self.predictions, self.complete, self.labels)
         return [records for records in found if records is not None and records.rows]

@@ -11,7 +11,7 @@ import numpy as np
 
 from streameval.errors import SourceError
 from streameval.event_time import duration, iso_time, wall_time
-from streameval.stream.alarms import Alarms
+from streameval.stream.alerts import Alerts
 from streameval.stream.batch import Batch, Decoded, Position, Source
 from streameval.stream.begins import read_begins
 from streameval.stream.checkpoint_policy import CheckpointPolicy
@@ -94,7 +94,7 @@ class Runner:
             self._rows = StateRows(connection)
             self._positions = Positions(connection)
             self._quarantine = Quarantine(connection, settings.quarantine, now)
-            self._alarms = Alarms(settings, connection, webhook, now)
+            self._alerts = Alerts(settings, connection, webhook, now)
         counters = store.counters()
         kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
         self._label_kind = decoder.label_kind = kind
@@ -146,7 +146,7 @@ class Runner:
         self._settings = settings
         self._policy.every, self._policy.events = _checkpoint_settings(settings)
         self._quarantine.settings = settings.quarantine
-        self._alarms.configure(settings, webhook)
+        self._alerts.configure(settings, webhook)
         self._snapshots = SnapshotBuilder(
             settings, self._counting.evaluators, self._begins, self._clock
         )
@@ -173,9 +173,9 @@ class Runner:
             raise
         self._checkpoint()
         self._publish(force=True)
-        if self._alarms.changed:
+        if self._alerts.changed:
             with self._store.transaction() as connection:
-                self._alarms.write(connection)
+                self._alerts.write(connection)
 
     def _loop(self, until_end: bool) -> None:
         while not self._stopping:
@@ -242,7 +242,7 @@ class Runner:
             self._policy.records
             or self._quarantine.pending
             or self._positions.changed
-            or self._alarms.changed
+            or self._alerts.changed
         )
 
     def _is_finished(self, until_end: bool) -> bool:
@@ -270,7 +270,7 @@ class Runner:
             counted = self._count(number)
             if self._join is not None:
                 self._join.write(connection)
-            self._alarms.write(connection)
+            self._alerts.write(connection)
             changed = self._positions.write()
             replayed = self._quarantine.write()
             self._events += counted
@@ -334,7 +334,7 @@ class Runner:
             ),
             force=force,
         )
-        alerts = self._alarms.judge(snapshot)
+        alerts = self._alerts.judge(snapshot)
         self._publisher.publish(msgspec.structs.replace(snapshot, alerts=alerts))
 
 

@@ -341,7 +341,8 @@ declare namespace Api {
     checkpoint: Checkpoint;
   }
   interface SourceInfo {
-    kind: "files" | "http" | "kafka";
+    /** The source's table of the configuration, as files. */
+    kind: string;
     holds: "labels" | "predictions" | "records";
     /** A path or pattern, a topic, or the path of posts. */
     name: string;

@@ -173,7 +173,7 @@ function login() {
   box.hidden = false;
   box.append(
     make("h2", { id: "login-title" }, "Log in"),
-    make("p", {}, "This run is shown to those who know its token."),
+    make("p", {}, "This run requires its token."),
     make("form", { method: "post", action: "/login" },
       make("label", { for: "token" }, "Token"),
       make("input", { id: "token", name: "token", type: "password", autocomplete: "current-password", required: true }),

@@ -164,8 +164,8 @@ function picture(labels, matrix) {
     showgrid: false, tickfont: { size: labels.length > 40 ? 10 : 12 },
   };
   // Plotly leaves out names that would run over the edge: long ones rise towards their cells.
-  const room = byId("confusion-chart").clientWidth / (places.length + 1);
-  const angle = Math.max(...shown.map((name) => 7 * name.length)) < room ? 0 : few ? -40 : -90;
+  const width = byId("confusion-chart").clientWidth / (places.length + 1);
+  const angle = Math.max(...shown.map((name) => 7 * name.length)) < width ? 0 : few ? -40 : -90;
   draw("confusion-chart", summary, (theme) => ({
     data: [{
       type: "heatmap", z: shares, x: labels.map((_, n) => n), y: labels.map((_, n) => n),

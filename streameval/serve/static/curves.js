@@ -20,7 +20,7 @@ const CURVES = {
   },
   calibration: {
     title: "Calibration", picture: calibration,
-    about: "How often what was predicted with a probability came true. Bars: events in each bin.",
+    about: "Observed frequency of the positive class against the predicted probability. Bars: events in each bin.",
   },
 };
 /** @typedef {keyof typeof CURVES} Name */
@@ -118,7 +118,7 @@ function calibration({ observed, predicted, weight, low, high }, report) {
   const words = `Calibration in ${text.plural(observed.length, "bin")}${expected}`;
   const about = observed.map((share, n) =>
     `bin ${text.value(low?.[n])} to ${text.value(high?.[n])}<br>predicted ${text.value(predicted[n])}` +
-    `<br>came true ${text.value(share)}<br>${text.plural(weight?.[n] ?? 0, "event")}`);
+    `<br>observed ${text.value(share)}<br>${text.plural(weight?.[n] ?? 0, "event")}`);
   const bins = low.map((from, n) => ({ from: Number(from), to: Number(high[n]) }));
   draw("calibration-chart", words, (theme) => ({
     data: [
@@ -132,7 +132,7 @@ function calibration({ observed, predicted, weight, low, high }, report) {
     ],
     layout: {
       xaxis: { ...unit, title: "predicted probability", anchor: "y2" },
-      yaxis: { ...unit, title: "came true", domain: [0.3, 1] },
+      yaxis: { ...unit, title: "observed frequency", domain: [0.3, 1] },
       yaxis2: { title: "events", domain: [0, 0.2], rangemode: "tozero", nticks: 3 },
       annotations: typeof error === "number"
         ? [corner(`expected error ${text.value(error)}`, theme, "left", 0.94)] : [],

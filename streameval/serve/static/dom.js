@@ -70,7 +70,7 @@ export function setText(node, text) {
 }
 
 /**
- * Text where there is something to say, else the element is hidden.
+ * Set the text; an element without one is hidden.
  *
  * @param {HTMLElement} node
  * @param {string} text

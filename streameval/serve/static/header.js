@@ -13,7 +13,7 @@ const STATES = {
   stale: ["Stale", ""],
   offline: ["Reconnecting", ""],
   stopped: ["No answer", ""],
-  paused: ["Paused", "The page stays as it is; the run goes on"],
+  paused: ["Paused", "The page stays as it is; the run continues"],
 };
 
 let announced = "";
@@ -111,7 +111,7 @@ export function vitals(snapshot, now) {
       "what was counted before it survives a crash"),
     vital("Lag", lagOf(snapshot.partitions),
       "What the source has and is not read yet, over all partitions: records of Kafka, bytes of files and posts"),
-    ...(join ? [vital("Waiting", text.compact(join.waiting), "Predictions whose label has not come yet")] : []),
+    ...(join ? [vital("Waiting", text.compact(join.waiting), "Predictions whose label has not arrived yet")] : []),
     ...(quarantine.total
       ? [vital("Quarantined", text.compact(quarantine.total), "Records that could not be counted")] : []),
     ...(problems ? [vital("Problems", text.whole(problems), "Partitions that cannot be read", "bad")] : []),

@@ -9,14 +9,14 @@ import * as text from "./text.js";
 
 /** @type {[key: "joined" | keyof Api.JoinCounts, name: string, meaning: string][]} */
 const COUNTS = [
-  ["predictions", "Predictions", "Predictions that came, each id once"],
-  ["labels", "Labels", "Labels that came, each id once"],
+  ["predictions", "Predictions", "Predictions that arrived, each id once"],
+  ["labels", "Labels", "Labels that arrived, each id once"],
   ["joined", "Joined", "Predictions that have found their label and are counted"],
-  ["waiting", "Waiting", "Predictions whose label may still come"],
-  ["labels_waiting", "Labels waiting", "Labels whose prediction may still come"],
-  ["expired", "Never labelled", "Predictions whose label did not come in the time set as join.wait"],
-  ["orphans", "Orphans", "Labels whose prediction did not come in time"],
-  ["too_late", "Too late", "Labels that came, but too long after their prediction to count"],
+  ["waiting", "Waiting", "Predictions whose label may still arrive"],
+  ["labels_waiting", "Labels waiting", "Labels whose prediction may still arrive"],
+  ["expired", "Never labelled", "Predictions whose label did not arrive within join.wait"],
+  ["orphans", "Orphans", "Labels whose prediction did not arrive in time"],
+  ["too_late", "Too late", "Labels that arrived too long after their prediction to count"],
   ["duplicate_predictions", "Repeated predictions", "Predictions of an id that had one; the first counts"],
   ["duplicate_labels", "Repeated labels", "Labels that said again what was known"],
   ["corrected", "Corrected", "Labels that changed; the event was taken back and counted anew"],
@@ -92,10 +92,10 @@ function show(join) {
   const error = text.percent(delay.relative_error, 0);
   const within = delay.relative_error ? `, within ${error}` : "";
   /** @param {string} part */
-  const late = (part) => `${part} of the labels came within this time after their prediction${within}`;
+  const late = (part) => `${part} of the labels arrived within this time after their prediction${within}`;
   byId("labels-main").replaceChildren(
     pair("Label coverage", text.percent(coverage),
-      "Share of the newest mature predictions that have a label; mature are those whose label can no longer come",
+      "Share of the newest mature predictions that have a label; mature are those whose label can no longer arrive",
       typeof coverage === "number" ? over(join.mature) : text.visible(join.coverage_reason, 200)),
     pair("Delay p50", text.duration(delay.p50), late("Half")),
     pair("p95", text.duration(delay.p95), late("95 %")),

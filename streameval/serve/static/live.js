@@ -8,7 +8,7 @@ const STATUS_EVERY = 5_000;
 const GIVEN_UP_AFTER = 15_000;
 /** Refused the stream (there are as many listeners as may be), try again after so long. */
 const AGAIN_AFTER = 5_000;
-/** The stream may take so long to open before the page asks for what it would bring. */
+/** The stream may take so long to open before the page polls instead. */
 const OPENS_WITHIN = 3_000;
 
 /**
@@ -36,7 +36,7 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken }) {
   let described = false;
 
   /** @param {LiveState["kind"]} next */
-  function tell(next) {
+  function report(next) {
     if (next === kind) return;
     kind = next;
     onState({ kind, since: brokenSince });
@@ -44,12 +44,12 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken }) {
 
   function works() {
     brokenSince = null;
-    tell("live");
+    report("live");
   }
 
   function broken() {
     brokenSince ??= Date.now();
-    tell(Date.now() - brokenSince > GIVEN_UP_AFTER ? "stopped" : "offline");
+    report(Date.now() - brokenSince > GIVEN_UP_AFTER ? "stopped" : "offline");
   }
 
   function open() {
@@ -64,12 +64,12 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken }) {
       if (mine !== source) return;
       works();
       onSnapshot(JSON.parse(event.data));
-      // The first of a run: what its windows and curves are is told by the status.
+      // The first of a run: its windows and curves are in the status.
       if (!described) checkStatus();
     });
     mine.addEventListener("error", () => {
       if (mine !== source) return;
-      // While it is connecting, the browser tries again by itself.
+      // While it is connecting, the browser retries.
       if (mine.readyState === EventSource.CLOSED) {
         close();
         again = setTimeout(open, AGAIN_AFTER);
@@ -129,10 +129,10 @@ export function follow({ onSnapshot, onStatus, onState, onNeedsToken }) {
       paused = on;
       if (on) {
         close();
-        tell("paused");
+        report("paused");
       } else {
         brokenSince = null;
-        tell("connecting");
+        report("connecting");
         open();
         checkStatus();
       }

@@ -1,5 +1,5 @@
 // @ts-check
-// A metric in each pane of a window; panes whose labels still come in are dashed.
+// A metric in each pane of a window; panes whose labels still arrive are dashed.
 
 import { clear, draw } from "./charts.js";
 import { byId, control, hiddenNote, make, note, options, section, setText } from "./dom.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// When parts of the page ask the server again: after a new snapshot, when they are in
+// When parts of the page are requested again: after a new snapshot, when they are in
 // sight, and each not too often.
 
 import { byId } from "./dom.js";

@@ -66,7 +66,7 @@ export function sortable({ columns, caption, keyOf, empty, sort = null, onSort =
     const { value } = column;
     const sign = shown.sort.order === "asc" ? 1 : -1;
     const pairs = rows.map((row) => /** @type {const} */ ([value(row), row]));
-    // What is undefined is neither large nor small: it comes last, whatever the order.
+    // Undefined values are last in every order.
     return pairs.sort(([a], [b]) => {
       if (a === null || b === null) return Number(a === null) - Number(b === null);
       return sign * (typeof a === "number" ? a - Number(b) : String(a).localeCompare(String(b), "en"));

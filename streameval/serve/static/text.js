@@ -56,7 +56,7 @@ export function percent(fraction, digits = 1) {
   return `${text} %`;
 }
 
-/** Seconds in the two largest units that matter. @param {unknown} seconds */
+/** Seconds in their two largest units. @param {unknown} seconds */
 export function duration(seconds) {
   if (typeof seconds !== "number" || !Number.isFinite(seconds)) return NOTHING;
   const sign = seconds < 0 ? "−" : "";

@@ -22,11 +22,12 @@ function examples(run) {
   return [curl("/v1/predictions", [{ id: "1", ...prediction }]), curl("/v1/labels", [{ id: "1", ...truth }])];
 }
 
-/** What the run reads, as its settings say. @param {Api.Run | null} run */
+/** What the run reads, by its settings. @param {Api.Run | null} run */
 function sources(run) {
+  /** @type {Record<string, string>} */
   const ways = { files: "from files", kafka: "from the Kafka topic", http: "by POST at" };
   return (run?.sources ?? []).map(({ kind, holds, name }) =>
-    make("li", { class: "stream" }, `${holds} ${ways[kind]} ${text.visible(name, 200)}`));
+    make("li", { class: "stream" }, `${holds} ${ways[kind] ?? `from ${kind}`} ${text.visible(name, 200)}`));
 }
 
 /**
@@ -46,8 +47,8 @@ export function show(status, snapshot) {
   box.dataset.shown = key;
   const so = join && (join.predictions || join.labels)
     ? `So far ${text.plural(join.predictions, "prediction")} and ${text.plural(join.labels, "label")} ` +
-      "have come, but no two of the same id."
-    : "None has come yet.";
+      "have arrived, but no two of the same id."
+    : "None has arrived yet.";
   box.replaceChildren(
     make("h2", { id: "waiting-title" }, "Waiting for the first labelled events"),
     make("p", {}, `${so} This page shows them as soon as they are counted.`),

@@ -1,12 +1,13 @@
 """The settings of a run: the tables and keys of its configuration file, typed.
 
 Durations are texts such as ``"5m"``; field paths are written as for files
-(``"meta.score"``). How a file becomes settings is in :mod:`streameval.stream.config.load`.
+(``"meta.score"``). A table's ``template`` explains its keys; it is the table's part of the file
+that ``streameval init`` writes. A file becomes settings in :mod:`streameval.stream.config.load`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -59,10 +60,31 @@ class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     threshold: float = 0.5
     labels: list[str | int] | None = None
     metrics: list[str] | None = None
-    """Metrics that are published; None is the task's usual list."""
     bins: int = 10
     slices: list[str | list[str]] = []
     max_slices: int = 10_000
+
+    template: ClassVar[str] = """\
+[evaluator]
+# "binary" or "multiclass".
+task = "binary"
+# The label that counts as positive; true and 1 are one. Where it is text, name
+# both labels below.
+positive = true
+# A score from here on is predicted positive.
+threshold = 0.5
+# All labels there are; others are refused.
+#labels = [0, 1]
+# The metrics that are kept and shown, as `streameval metrics` lists them; off,
+# the usual ones are shown, and all can be queried.
+#metrics = ["accuracy", "precision", "recall", "f1", "roc_auc", "log_loss"]
+# Bins of the calibration curve.
+#bins = 10
+# Fields to evaluate by as well. A list of fields is a combination of them.
+#slices = ["country", ["country", "model"]]
+# Largest number of slices; further ones are counted as "(other)".
+#max_slices = 10000
+"""
 
 
 class _NamedWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -73,6 +95,8 @@ class _NamedWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """
 
     name: str
+
+    template: ClassVar[str] = "\n".join(kind.template for kind in KINDS.values() if kind.template)
 
 
 if TYPE_CHECKING:
@@ -106,32 +130,72 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """Dotted paths of a record's fields."""
 
     id: str | None = None
-    """Needed for the join."""
     y_true: str | None = "y_true"
     y_pred: str | None = None
     score: str | None = None
     proba: str | None = None
     weight: str | None = None
     time: str | None = None
-    """None: the broker's or the inbox's time stamp, or for files the time of reading."""
     time_unit: Literal["s", "ms", "us", "ns"] | None = None
     ahead: DurationOrZero | None = None
-    """A time further ahead of the clock than this is a fault: it would make all others late.
-    None: a day, or what :func:`streameval.stream.config.evaluators.ahead_limit` allows."""
     slices: dict[str, str] = {}
-    """From a slice's key to its path, where the two differ."""
     label: LabelFieldSettings = LabelFieldSettings()
+
+    template: ClassVar[str] = """\
+# A record is a JSON object. A dot in a path goes one level down: "meta.score".
+
+[fields]
+# What a label and its prediction share; needed for the join.
+id = "id"
+# The true label.
+y_true = "y_true"
+# The positive label's score, any number. In its place, proba = "proba" names an
+# object from label to probability.
+score = "score"
+# The predicted label; off, it follows from score or proba.
+#y_pred = "y_pred"
+# A weight above 0.
+#weight = "weight"
+# When it happened: ISO 8601 with an offset, or a number. Off, it is when Kafka or
+# the inbox took the record; for files, when it is read.
+#time = "time"
+# What numbers count since 1970: "s", "ms", "us" or "ns".
+#time_unit = "ms"
+# A record whose time is further ahead of the clock is bad, because it would make
+# all others late: at most half of join.wait, and a pane or half-life of each window;
+# off, as much as that, and a day at most.
+#ahead = "5m"
+
+# Where the keys of slices are found, if not under their own names.
+#[fields.slices]
+#country = "meta.country"
+
+# Where a label's own record has its fields, if not in the same places.
+#[fields.label]
+#id = "prediction_id"
+#y_true = "truth"
+#time = "labelled_at"
+"""
 
 
 class JoinSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How predictions and labels are joined."""
 
     wait: Duration = "24h"
-    """Largest difference in time between a prediction and a label that is counted."""
     remember: DurationOrZero | None = None
-    """For how long after ``wait`` duplicates and corrections are recognised; None is ``wait``."""
     hot: PositiveCount = 500_000
-    """Most entries that are held in memory; the rest is on disk."""
+
+    template: ClassVar[str] = """\
+# Without [join], only records that hold their label count.
+
+[join]
+# A label counts if it is at most so much younger, or older, than its prediction.
+wait = "24h"
+# For how long after that duplicates and corrections are recognised; off, as wait.
+#remember = "24h"
+# Most entries in memory; the rest is on disk.
+#hot = 500000
+"""
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -140,12 +204,27 @@ class CheckpointSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     every: Duration = "1s"
     events: PositiveCount = 50_000
 
+    template: ClassVar[str] = """\
+# When what was counted becomes durable and visible: so often, or after so many
+# events if that is sooner.
+[checkpoint]
+#every = "1s"
+#events = 50000
+"""
+
 
 class QuarantineSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How much is kept of records that cannot be counted."""
 
     keep: Count = 10_000
     max_bytes: Count = 4096
+
+    template: ClassVar[str] = """\
+# Records that cannot be counted: how many are kept, and how much of each.
+[quarantine]
+#keep = 10000
+#max_bytes = 4096
+"""
 
 
 class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -154,11 +233,25 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     enabled: bool = True
     listen: str = "127.0.0.1:8642"
     token: str | None = None
-    """``env:NAME`` or ``file:PATH``; needed for any address but loopback."""
     max_slices_exposed: Count = 200
-    """Most slices (by support) in ``/metrics``."""
     ready_lag: Count = 100_000
     ready_checkpoint_age: Duration = "30s"
+
+    template: ClassVar[str] = """\
+[serve]
+# Pages, API and /metrics.
+#enabled = true
+# Host and port; port 0 is any free one. Any address but loopback needs the token.
+listen = "127.0.0.1:8642"
+# Requests send it as "Authorization: Bearer".
+#token = "env:STREAMEVAL_TOKEN"
+# Most slices in /metrics, those of most support.
+#max_slices_exposed = 200
+# /readyz answers 503 while more records than this wait to be read, or while the last
+# checkpoint is older than this.
+#ready_lag = 100000
+#ready_checkpoint_age = "30s"
+"""
 
 
 class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -169,10 +262,30 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     below: float | None = None
     above: float | None = None
     window: str | None = None
-    """None is the first window."""
     slice: dict[str, str | int] = {}
     min_support: PositiveCount = 1
     for_: DurationOrZero = msgspec.field(default="0s", name="for")
+
+    template: ClassVar[str] = """\
+#[[alert]]
+#name = "f1-low"
+#metric = "f1"
+# It fires below this; above = 0.2 would fire above that.
+#below = 0.8
+# Off, the first window.
+#window = "hour"
+# Off, all events.
+#slice = { country = "PT" }
+# With less support than this the value is not judged.
+#min_support = 1000
+# For how long it has to be so.
+#for = "10m"
+
+#[[alert]]
+#name = "log-loss-high"
+#metric = "log_loss"
+#above = 0.7
+"""
 
 
 class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -182,6 +295,17 @@ class WebhookSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     token: str | None = None
     timeout: Duration = "5s"
     retries: Count = 5
+
+    template: ClassVar[str] = """\
+# Where alerts are posted to.
+#[webhook]
+#url = "https://hooks.example.com/streameval"
+# Sent as "Authorization: Bearer".
+#token = "file:/run/secrets/webhook"
+#timeout = "5s"
+# After 1, 2, 4 ... seconds.
+#retries = 5
+"""
 
 
 class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from streameval.events import BoolArray, IntArray
-from streameval.stream.batch import Records
+from streameval.files.event_columns import EventColumns
 from streameval.stream.join.coverage import Coverage
 from streameval.stream.join.entry_store.entry_store import EntryStore
 from streameval.stream.join.joined_events import JoinedEvents
@@ -92,7 +92,7 @@ class Pairing:
         self._partitions = partitions
         self.events = JoinedEvents(self._layout)
 
-    def _payloads(self, records: Records) -> list[tuple[Any, ...]]:
+    def _payloads(self, records: EventColumns) -> list[tuple[Any, ...]]:
         columns = [_values(records.columns.get(name)) for name in self._layout]
         if not columns:
             return [()] * records.rows
@@ -100,7 +100,7 @@ class Pairing:
 
     # Predictions
 
-    def predictions(self, partition: str, records: Records, times: IntArray) -> None:
+    def predictions(self, partition: str, records: EventColumns, times: IntArray) -> None:
         """Add predictions without labels."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         number = self._partitions.number(partition)
@@ -165,7 +165,7 @@ class Pairing:
 
     # Labels
 
-    def labels(self, partition: str, records: Records, times: IntArray) -> None:
+    def labels(self, partition: str, records: EventColumns, times: IntArray) -> None:
         """Add label records."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
@@ -259,7 +259,7 @@ class Pairing:
 
     # Both at once
 
-    def complete(self, partition: str, records: Records, times: IntArray) -> None:
+    def complete(self, partition: str, records: EventColumns, times: IntArray) -> None:
         """Add predictions that contain their label."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))

@@ -17,7 +17,7 @@ from streameval.files.event_columns import Column, EventColumns, probability_col
 from streameval.files.json_record import Fault, read_object
 from streameval.files.times import time_column, time_error
 from streameval.states.class_proba_input import check_probabilities
-from streameval.stream.batch import BadEvent, Batch, Decoded, Kind
+from streameval.stream.batch import KINDS, BadEvent, Batch, Decoded, Kind
 from streameval.stream.config.settings import LONGEST_AHEAD, EvaluatorSettings, FieldSettings
 from streameval.stream.records.fields import (
     Field,
@@ -29,8 +29,6 @@ from streameval.stream.records.fields import (
 from streameval.stream.records.labels import LONGEST_NAME, LabelKind, RecordLabels, checked_values
 
 __all__ = ["RecordDecoder"]
-
-_KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
 
 
 _Checked: TypeAlias = tuple[Column, dict[int, Fault]]
@@ -88,7 +86,7 @@ class RecordDecoder:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._fields = record_fields(fields, evaluator, join)
-        self._readers = {kind: RecordReader(self._fields.of(kind)) for kind in _KINDS}
+        self._readers = {kind: RecordReader(self._fields.of(kind)) for kind in KINDS}
         self._labels = RecordLabels(evaluator)
         self._join = join
         self._most = max_record_bytes

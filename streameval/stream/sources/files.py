@@ -61,7 +61,6 @@ class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     predictions: list[str] = []
     labels: list[str] = []
     follow: bool = True
-    """False: end when all has been read."""
 
     template: ClassVar[str] = """\
 # Files of JSON lines. In place of the two kinds, records = ["logs/*.jsonl"] names

@@ -200,17 +200,14 @@ class FollowedFile:
         text = f"the file read up to byte {offset} is not there any more"
         # A file that was read to its end may be deleted.
         read_all = self._idle is not None and self._idle[0] == offset
-        if not self._matched or _stat_inode(self.path) is not None:
-            if not read_all and offset:
-                self._lost(text)
-            elif not read_all:
-                self._lack(text)
+        followed = not self._matched or _stat_inode(self.path) is not None
+        if not read_all:
+            self._lost(text, as_missed=not (followed and offset))
+        if followed:
             self._leave()
             self._open_next()
-            return
-        if not read_all:
-            self._lack(text)
-        self._end()
+        else:
+            self._end()
 
     def _end(self) -> None:
         """Stop reading this name until another file has it."""
@@ -218,14 +215,14 @@ class FollowedFile:
         self._leave()
         self.gone = self.opened = True
 
-    def _lack(self, what: str) -> None:
-        self.missed = f"{what}; what it held beyond that is not counted"
-        _log.warning("%a: %s", str(self.path), self.missed)
-
-    def _lost(self, what: str) -> None:
-        self._problem = f"{what}; what it held beyond that is not counted"
-        self._unopened = False
-        _log.warning("%a: %s", str(self.path), self._problem)
+    def _lost(self, what: str, *, as_missed: bool = False) -> None:
+        """Report content that is lost: as missed, or as a problem of the partition."""
+        text = f"{what}; what it held beyond that is not counted"
+        _log.warning("%a: %s", str(self.path), text)
+        if as_missed:
+            self.missed = text
+        else:
+            self._problem, self._unopened = text, False
 
     def refresh(self) -> None:
         """Bring the marks up to date with what is there, so that copies of it are recognised."""

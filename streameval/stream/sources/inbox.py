@@ -62,7 +62,6 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     max_body_bytes: int = 8 * 1024 * 1024
     max_line_bytes: Annotated[int, msgspec.Meta(ge=1)] = 1024 * 1024
     max_inbox_bytes: int = 4 * 1024 * 1024 * 1024
-    """Posts are refused (503) while the inbox holds more than this that is not yet counted."""
 
     template: ClassVar[str] = """\
 # POST /v1/predictions and /v1/labels: one JSON object a line.
@@ -168,7 +167,7 @@ class Inbox:
         lines = [line for line in body.split(b"\n") if line.strip()]
         if not lines:
             return 0
-        # No line of a body looks like a header, so that damage can be told from a torn end.
+        # No line of a body looks like a header, so that damage and a torn end differ.
         lines = [b" " + line if line[:1].isdigit() else line for line in lines]
         body = b"\n".join(lines) + b"\n"
         if self.bytes + len(body) > self.max_bytes:

@@ -49,13 +49,11 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     predictions: str | None = None
     labels: str | None = None
     partitions: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
-    """None: all, new ones as they are added."""
     start: Literal["earliest", "latest"] = "earliest"
     """Of a topic that is new to the store; partitions added later are read from their beginning."""
     out_of_range: Literal["stop", "earliest", "latest"] = "stop"
     stop_at_end: bool = False
     properties: dict[str, str | int | float | bool] = {}
-    """Any of librdkafka's; ``env:NAME`` and ``file:PATH`` stand for a secret's value."""
 
     template: ClassVar[str] = """\
 # Topics. In place of the two, records = "events" names one for everything.

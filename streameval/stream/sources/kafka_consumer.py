@@ -177,7 +177,7 @@ class KafkaSource:
                     _, end = self._range(topic, number)
                 except KafkaException as error:
                     words = self._scrubbed(error.args[0].str())
-                    self._missing[topic] = f"waiting to be told where it ends: {words}"
+                    self._missing[topic] = f"the broker does not report its end: {words}"
                     return False
             ends[partition_name(topic, number)] = {"offset": end}
         self._positions.update(ends)
@@ -369,7 +369,7 @@ class KafkaSource:
             try:
                 self._consumer.commit(offsets=offsets, asynchronous=True)
             except KafkaException as error:
-                _log.info("the group was not told: %s", self._scrubbed(error.args[0].str()))
+                _log.info("the commit to the group failed: %s", self._scrubbed(error.args[0].str()))
 
     def status(self) -> list[PartitionStatus]:
         """Every partition; the lag is in messages, as of the broker's last answer."""
@@ -508,10 +508,7 @@ class Partition:
     def continue_at(self, offset: int, problem: str) -> None:
         """Skip what cannot be read."""
         self.missed = f"went on at offset {offset}: {problem}"
-        self.next = offset
-        self.at_end = False
-        self.problem = ""
-        self.beyond_since = None
+        self.read_to(offset)
 
     def status(self, end: int | None, trouble: str) -> PartitionStatus:
         """Position and lag; ``trouble`` is a problem of the client and so of all partitions."""
