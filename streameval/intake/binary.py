@@ -1,4 +1,4 @@
-"""Input of a binary evaluator: positive or not, and predictions from scores."""
+"""Input of a binary evaluator: labels as positive or not, predictions from scores."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BinaryIntake:
 
     Args:
         positive: The label that counts as positive; every other is the one
-            negative label, learnt from the first event that has it.
+            negative label, learnt from the events.
         threshold: An event with ``score >= threshold`` is predicted positive
             where no ``y_pred`` is given.
         labels: Both labels, where they are known beforehand.
@@ -206,7 +206,7 @@ class BinaryIntake:
         return shares.get(self.positive, 0.0)
 
     def _named(self, given: Mapping[Any, Any], position: int | None = None) -> dict[Label, Any]:
-        """The values by label; learns nothing.
+        """The value given for each of the two labels; learns nothing.
 
         Files and data frames may name columns by text only, so the text of a
         known numeric label is accepted for it.

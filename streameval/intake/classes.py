@@ -1,4 +1,4 @@
-"""Input of a multi-class evaluator: canonical labels, and the most probable one."""
+"""Input of a multi-class evaluator: canonical labels, predictions from probabilities."""
 
 from __future__ import annotations
 
@@ -349,7 +349,7 @@ def _most_probable_codes(
 
 
 def _check_rows(columns: tuple[Label, ...], matrix: FloatArray) -> None:
-    """Raise the error of the first row that is not a distribution."""
+    """Raise the error of the first row that is no distribution, as for a single event."""
     good = (
         (matrix >= 0.0).all(axis=1)
         & (matrix <= 1.0).all(axis=1)
