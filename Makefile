@@ -57,7 +57,7 @@ test: $(VENV)/.stamp-test $(VENV)/.stamp-promtool  ## the whole test suite
 
 # The tests of single classes and of laws, less the slow ones, with few Hypothesis examples.
 test-fast: $(VENV)/.stamp-test  ## unit tests and properties, in less than a minute
-	$(BIN)/python -m pytest -n 2 -q --hypothesis-profile=fast -m "(unit or properties) and not slow"
+	$(BIN)/python -m pytest -n 2 -q --hypothesis-profile=fast -m "not slow" tests/unit tests/properties
 
 # Everything but the folders and modules that compiled code cannot change. A new test file is
 # included unless it is in one of these folders or marks itself as backend_independent.
@@ -77,7 +77,7 @@ $(VENV)/.stamp-scripts: tests/scripts_check/package-lock.json | $(VENV)/.stamp-c
 
 scripts: $(VENV)/.stamp-scripts  ## types and linter of the dashboard's scripts
 	$(NODE) $(MODULES)/typescript/bin/tsc --project tests/scripts_check/tsconfig.json
-	$(NODE) $(MODULES)/eslint/bin/eslint.js --config tests/scripts_check/eslint.config.js --max-warnings 0 streameval/serve/static
+	$(NODE) $(MODULES)/eslint/bin/eslint.js --config tests/scripts_check/eslint.config.js --max-warnings 0 streameval/service/http/static
 
 static: $(VENV)/.stamp-check-test scripts  ## linters and types
 	@touch $(VENV)/.stamp-test  # what the tests need is among what was installed
@@ -88,21 +88,21 @@ static: $(VENV)/.stamp-check-test scripts  ## linters and types
 check: static test  ## linters, types and tests
 
 test-kafka: $(VENV)/.stamp-test  ## the Kafka tests against Apache Kafka, which Maven fetches
-	$(BIN)/python -m tests.apache_kafka
+	$(BIN)/python -m tests.support.apache_kafka
 
 KILLS ?= 200
 
 kill: $(VENV)/.stamp-test  ## kill a run KILLS times at random, of each source; SEED= for other times
-	$(BIN)/python -m tests.kill_runs --source files --kills $(KILLS) --seed $(SEED)
-	$(BIN)/python -m tests.kill_runs --source patterns --kills $(KILLS) --seed $(SEED)
-	$(BIN)/python -m tests.model_files --cases 1000 --seed $(SEED)
-	$(BIN)/python -m tests.kill_runs --source http --kills $(KILLS) --seed $(SEED)
-	$(BIN)/python -m tests.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.kill_runs --source files --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.kill_runs --source patterns --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.model_files --cases 1000 --seed $(SEED)
+	$(BIN)/python -m tests.crash.kill_runs --source http --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.kill_runs --source kafka --kills $(KILLS) --seed $(SEED)
 
 BROKER_KILLS ?= 20
 
 kill-broker: $(VENV)/.stamp-test  ## kill Apache Kafka, which Maven fetches, BROKER_KILLS times while a run reads; SEED=
-	$(BIN)/python -m tests.kill_broker --kills $(BROKER_KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.kill_broker --kills $(BROKER_KILLS) --seed $(SEED)
 
 bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedcontainers; writes benchmarks/results.md
 	$(BIN)/python -m benchmarks.run
@@ -117,20 +117,20 @@ OPERATIONS ?= 3000000
 SECONDS ?= 120
 
 fuzz: $(VENV)/.stamp-test  ## random operations and random files, for a few minutes; OPERATIONS= SECONDS= SEED=
-	$(BIN)/python -m tests.fuzz_native_index --operations $(OPERATIONS) --seed $(SEED)
-	$(BIN)/python -m tests.fuzz_state_file --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.fuzz_native_index --operations $(OPERATIONS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.fuzz_state_file --seconds $(SECONDS) --seed $(SEED)
 
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.
 sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and undefined-behaviour sanitisers
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r streameval tests setup.py pyproject.toml README.md LICENSE build/sanitize
-	rm -f build/sanitize/streameval/native/*.so
+	rm -f build/sanitize/streameval/states/native/*.so
 	$(BIN)/python -m pip install --quiet 'setuptools>=77' 'Cython>=3'
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
 	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_native_index.py tests/test_native_ring.py tests/test_group_blocks.py tests/test_native_label_sums.py tests/test_key_table.py tests/test_lock.py
+	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_native_index.py tests/unit/test_native_ring.py tests/unit/test_group_blocks.py tests/unit/test_native_label_sums.py tests/unit/test_key_table.py tests/unit/test_lock.py
 
 clean:  ## remove what the commands above made
-	rm -rf $(VENV) $(MODULES) build demos/out *.egg-info streameval/native/*.so streameval/native/*.cpp
+	rm -rf $(VENV) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp

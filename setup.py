@@ -20,7 +20,7 @@ from pathlib import Path
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-NATIVE = Path("streameval", "native")
+NATIVE = Path("streameval", "states", "native")
 WISH = os.environ.get("STREAMEVAL_NATIVE", "")
 REQUIRED = WISH == "require"
 
@@ -65,7 +65,7 @@ def _extensions() -> list[Extension]:
     headers = sorted(str(path) for end in ("hpp", "pxd") for path in NATIVE.glob(f"*.{end}"))
     extensions = [
         Extension(
-            f"streameval.native.{name}",
+            f"streameval.states.native.{name}",
             sources=[str(NATIVE / f"{name}.pyx")],
             depends=headers,
             include_dirs=[str(NATIVE)],

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, sync_playwright
 
-from streameval.serve.server import start
-from streameval.stream.config.settings import ServeSettings
-from tests.chromium import ARGUMENTS, find_chromium
-from tests.published_sample import SamplePublisher, published_data
+from streameval.service.config.settings import ServeSettings
+from streameval.service.http.server import start
+from tests.support.chromium import ARGUMENTS, find_chromium
+from tests.support.published_sample import SamplePublisher, published_data
 
 __all__ = ["Paint", "first_paint"]
 

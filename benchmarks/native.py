@@ -21,7 +21,7 @@ from sortedcontainers import SortedList
 import streameval as se
 from benchmarks.memory import resident
 from benchmarks.timing import Part, Row, faster, interleaved
-from streameval.states.portable_index import PortableScoreIndex
+from streameval.states.ranking.portable_index import PortableScoreIndex
 
 _EVENTS = 5_000
 

@@ -21,7 +21,7 @@ from typing import Any
 import streameval as se
 from benchmarks import batches, events, files, native, service, windows
 from benchmarks.timing import Part, Row
-from streameval.states.portable_index import PortableScoreIndex
+from streameval.states.ranking.portable_index import PortableScoreIndex
 
 HERE = Path(__file__).parent
 PEERS = ("river", "scikit-learn", "sortedcontainers", "numpy", "confluent-kafka")

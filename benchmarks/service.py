@@ -23,15 +23,15 @@ from benchmarks.dashboard import first_paint
 from benchmarks.memory import measured
 from benchmarks.timing import Part, Row
 from benchmarks.topics import bare_loop, fill
-from streameval.command_line.service import run_service
-from streameval.stream.batch import Batch, LagUnit, PartitionStatus
-from streameval.stream.config.evaluators import fingerprint
-from streameval.stream.config.load import settings_from_text
-from streameval.stream.records.decoder import RecordDecoder
-from streameval.stream.runner import Runner
-from streameval.stream.snapshot import Publisher
-from streameval.stream.store import open_store
-from tests.brokers import Broker, free_port, running_broker
+from streameval.service.config.evaluators import fingerprint
+from streameval.service.config.load import settings_from_text
+from streameval.service.decode.decoder import RecordDecoder
+from streameval.service.loop import Runner
+from streameval.service.service import run_service
+from streameval.service.snapshot import Publisher
+from streameval.service.sources.raw import LagUnit, PartitionStatus, RawBatch
+from streameval.service.store.store import open_store
+from tests.support.brokers import Broker, free_port, running_broker
 
 __all__ = ["fetched", "parts", "run", "until"]
 
@@ -217,7 +217,7 @@ class _Hourly:
         """So long between two batches that everything is published after each."""
         return time.perf_counter() - 3600 * len(self.left)
 
-    def read(self, most: int, timeout: float) -> list[Batch]:
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
         if self.begun:
             self.seconds.append(time.perf_counter() - self.begun)
         self.begun = 0.0
@@ -230,7 +230,7 @@ class _Hourly:
             for n in range(slices * events)
         ]
         self.begun = time.perf_counter()
-        return [Batch("a", "records", lines, range(len(lines)), {"offset": -len(self.left)})]
+        return [RawBatch("a", "records", lines, range(len(lines)), {"offset": -len(self.left)})]
 
     def checkpointed(self, positions: object) -> None: ...
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.service import fetched, run, until
-from tests.brokers import free_port
+from tests.support.brokers import free_port
 
 HERE = Path(__file__).parent
 _POST = 200

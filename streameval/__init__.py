@@ -21,7 +21,7 @@ from streameval.errors import (
     StateError,
     StreamevalError,
 )
-from streameval.evaluator import Evaluator, from_bytes, load, merge
+from streameval.evaluator.evaluator import Evaluator, from_bytes, load, merge
 from streameval.prequential import prequential
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.moments import ScoreMoments

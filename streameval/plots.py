@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import InputError, MetricError, MissingExtraError, shown
-from streameval.evaluator import Evaluator
-from streameval.events import Weight
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.reports import SeriesRow
+from streameval.evaluator.view import View
+from streameval.events.values import Weight
 from streameval.metrics.curves import CURVES
 from streameval.metrics.registry import METRICS
-from streameval.report import SeriesRow
-from streameval.view import View
 
 try:
     import matplotlib.dates

@@ -20,11 +20,11 @@ from datetime import timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from streameval.errors import InputError, StateError, listed, shown
-from streameval.evaluator import Evaluator, merge
-from streameval.event_time import duration, event_time, iso_time
+from streameval.evaluator.evaluator import Evaluator, merge
+from streameval.evaluator.reports import html_table, markdown_table, number, text_table
+from streameval.events.time import duration, event_time, iso_time
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.metrics.undefined import reason_of
-from streameval.report import html_table, markdown_table, number, text_table
 
 __all__ = ["FoldRow", "PrequentialResult", "Validation", "prequential"]
 

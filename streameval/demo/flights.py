@@ -25,8 +25,6 @@ from river import compose, linear_model, optim, preprocessing
 
 from streameval.errors import MissingExtraError
 
-__all__ = ["DEPARTURES", "LATE_MINUTES", "Flight", "Message", "departures", "messages", "pipeline"]
-
 LATE_MINUTES = 15
 """A flight is late if it arrives more than so many minutes after its scheduled time."""
 

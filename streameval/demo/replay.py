@@ -13,8 +13,6 @@ from typing import Any
 from streameval.demo.flights import Message
 from streameval.errors import SourceError
 
-__all__ = ["Poster", "Progress", "replay"]
-
 _POST_RECORDS = 500
 _TICK_SECONDS = 0.2
 _TRIES = 20

@@ -15,8 +15,6 @@ from typing import Any, Self
 from streameval.demo.replay import Poster, Progress
 from streameval.errors import SourceError
 
-__all__ = ["CONFIG", "DemoRun"]
-
 _PORT = 8642
 _START_SECONDS = 30
 _STOP_SECONDS = 30

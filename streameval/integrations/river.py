@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from streameval.errors import MetricError, MissingExtraError
-from streameval.evaluator import Evaluator
+from streameval.evaluator.evaluator import Evaluator
+from streameval.events.event import Task
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import find
-from streameval.tally import Task
 
 try:
     from river import base as river_base

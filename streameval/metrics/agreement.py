@@ -9,7 +9,7 @@ from streameval.errors import MetricError, shown
 from streameval.metrics.averages import WholeCounts, whole_cells, whole_counts
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.succession import Succession
+from streameval.states.previous_label import PreviousLabel
 
 __all__ = ["cohen_kappa", "kappa_m", "kappa_temporal", "matthews_corrcoef"]
 
@@ -202,7 +202,7 @@ def kappa_m(counts: ConfusionCounts, *, undefined: float | None = None) -> float
 
 
 def kappa_temporal(
-    counts: ConfusionCounts, succession: Succession, *, undefined: float | None = None
+    counts: ConfusionCounts, succession: PreviousLabel, *, undefined: float | None = None
 ) -> float:
     """Accuracy beyond a classifier that predicts the previous event's true label.
 
@@ -223,7 +223,7 @@ def kappa_temporal(
     Cost:
         O(1); O(cells) with weights that are not whole.
 
-    >>> counts, order = ConfusionCounts(), Succession()
+    >>> counts, order = ConfusionCounts(), PreviousLabel()
     >>> for y_true, y_pred in [(0, 0), (0, 0), (1, 0), (0, 0), (0, 0)]:
     ...     counts.update(y_true, y_pred)
     ...     order.update(y_true)

@@ -21,10 +21,10 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.errors import MetricError, shown
-from streameval.events import Label
+from streameval.events.values import Label
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.label_sums import FRACTION_BITS
+from streameval.states.confusion_parts.label_sums import FRACTION_BITS
 
 __all__ = [
     "FRACTION_BITS",

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from streameval.events import FloatArray, Weight
+from streameval.events.values import FloatArray, Weight
 from streameval.metrics.probability import AnySums, missing_probability
 from streameval.metrics.thresholds import Counts, columns_of, curve_dict
 from streameval.metrics.undefined import undefined_value
-from streameval.states.fixed_point import UNIT
 from streameval.states.probability import ProbabilitySums
+from streameval.states.sums.fixed_point import UNIT
 
 __all__ = [
     "CalibrationCurve",

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Literal, Protocol, cast, overload
 
 from streameval.errors import MetricError, shown
-from streameval.events import Label, Weight
+from streameval.events.values import Label, Weight
 from streameval.metrics.averages import Average, Rule, averaged, whole_counts
 from streameval.metrics.macro import f1_macro, precision_macro, recall_macro
 from streameval.metrics.metric import BINARY, Metric

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.events import FloatArray
+from streameval.events.values import FloatArray
 from streameval.metrics.calibration import calibration_curve
 from streameval.metrics.pr_gain import pr_gain_curve
 from streameval.metrics.thresholds import (

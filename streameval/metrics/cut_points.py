@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.events import Weight
+from streameval.events.values import Weight
 from streameval.metrics.thresholds import (
     Counts,
     ThresholdCounts,

@@ -1,6 +1,6 @@
 """Means over the classes, for callers that read after every event.
 
-The functions read :class:`~streameval.states.label_sums.LabelSums`, which are
+The functions read :class:`~streameval.states.confusion_parts.label_sums.LabelSums`, which are
 kept current, so the cost of a read does not depend on the number of classes.
 """
 
@@ -11,7 +11,7 @@ import math
 from streameval.metrics.averages import mean_of_scaled, whole_counts
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.label_sums import FRACTION_BITS
+from streameval.states.confusion_parts.label_sums import FRACTION_BITS
 
 __all__ = [
     "balanced_accuracy",

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 import numpy as np
 
 from streameval.errors import InputError, MetricError, did_you_mean, shown
-from streameval.events import Label
+from streameval.events.values import Label
 from streameval.metrics.averages import Rule
 from streameval.states.registry import STATES
 

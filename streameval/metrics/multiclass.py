@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 
 from streameval.errors import MetricError, shown
-from streameval.events import FloatArray, Label, Weight
+from streameval.events.values import FloatArray, Label, Weight
 from streameval.metrics.averages import FRACTION_BITS, mean_of_scaled
 from streameval.metrics.thresholds import widened
 from streameval.metrics.undefined import NO_EVENTS, undefined_value

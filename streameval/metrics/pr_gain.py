@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from streameval.events import FloatArray
+from streameval.events.values import FloatArray
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,

@@ -14,11 +14,11 @@ from typing import TypeAlias
 import numpy as np
 
 from streameval.errors import MetricError, shown
-from streameval.events import Weight
+from streameval.events.values import Weight
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.class_probability import ClassProbabilitySums
-from streameval.states.fixed_point import UNIT
 from streameval.states.probability import ProbabilitySums
+from streameval.states.sums.fixed_point import UNIT
 
 __all__ = ["brier_score", "log_loss", "top_k_accuracy"]
 

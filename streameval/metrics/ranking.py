@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from streameval.events import Weight
+from streameval.events.values import Weight
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,
@@ -25,7 +25,7 @@ from streameval.metrics.thresholds import (
     widened,
 )
 from streameval.metrics.undefined import undefined_value
-from streameval.states.score_groups import ScoreGroups
+from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
 
 __all__ = [

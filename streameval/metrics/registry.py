@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from streameval.errors import MetricError, listed, shown
-from streameval.events import Label
+from streameval.events.values import Label
 from streameval.metrics import agreement, class_metrics, macro, multiclass, probability, ranking
 from streameval.metrics.averages import undefined_classes
 from streameval.metrics.binormal import binormal_auc

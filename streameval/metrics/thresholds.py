@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import MetricError, shown
-from streameval.events import FloatArray, Weight
+from streameval.events.values import FloatArray, Weight
 from streameval.metrics.undefined import NO_EVENTS
-from streameval.states.score_groups import ScoreGroups
+from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.score_index import ScoreIndex
 
 __all__ = [

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Self
 
 from streameval.errors import shown
-from streameval.events import Label, Weight
+from streameval.events.values import Label, Weight
 
 __all__ = ["NO_EVENTS", "Undefined", "ratio", "reason_of", "undefined_value"]
 

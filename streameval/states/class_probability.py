@@ -2,7 +2,7 @@
 
 Log loss, Brier score, the rank of the true class, and reliability of the
 predicted label: the first two are sums of units of 2**-60 (see
-:mod:`streameval.states.fixed_point`), the rest are weights.
+:mod:`streameval.states.sums.fixed_point`), the rest are weights.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import StateError, shown
-from streameval.events import (
+from streameval.events.probabilities import (
+    check_class_columns,
+    check_probabilities,
+    check_true_kind,
+)
+from streameval.events.values import (
     MAX_WEIGHT,
     BoolArray,
     FloatArray,
@@ -27,19 +32,10 @@ from streameval.events import (
     check_same_length,
     label_column,
 )
-from streameval.states.class_proba_input import (
-    check_class_columns,
-    check_probabilities,
-    check_true_kind,
-)
-from streameval.states.class_terms import ABSENT, column_terms, event_terms
-from streameval.states.fixed_point import CHUNK, UNIT, total_weight, total_weight_by_group
-from streameval.states.loss_sums import LossSums
-from streameval.states.removal import never_came, removable_weight
-from streameval.states.sorted_runs import WeightArray
-from streameval.states.state_fields import fields_of, refuse, weights_field
-
-__all__ = ["ClassProbabilitySums"]
+from streameval.states.fields import fields_of, never_came, refuse, removable_weight, weights_field
+from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight, total_weight_by_group
+from streameval.states.sums.loss_sums import ABSENT, LossSums, column_terms, event_terms
 
 _MOST_BRIER = 3 * UNIT  # (1 − p_true)² + Σ p² is at most 2 and a little
 
@@ -183,7 +179,7 @@ class ClassProbabilitySums:
 
         Args:
             y_true: A canonical label.
-            proba: As :func:`~streameval.states.class_proba_input.check_probabilities`
+            proba: As :func:`~streameval.events.probabilities.check_probabilities`
                 returns it.
             weight: A canonical weight.
             y_pred: A canonical label; None is the most probable one.

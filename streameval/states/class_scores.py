@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
-from streameval.events import (
+from streameval.events.probabilities import (
+    check_class_columns,
+    check_probabilities,
+    check_true_kind,
+)
+from streameval.events.values import (
     MAX_CLASSES,
     MAX_WEIGHT,
     FloatArray,
@@ -26,21 +31,12 @@ from streameval.events import (
     canonical_weight,
     check_same_kind,
 )
-from streameval.states.class_proba_input import (
-    check_class_columns,
-    check_probabilities,
-    check_true_kind,
-)
-from streameval.states.class_scores_form import read_form, write_form
-from streameval.states.fixed_point import total_weight
-from streameval.states.pair_wins import PairWins
-from streameval.states.ranked_weights import MAX_TOTAL
-from streameval.states.removal import never_came, removable_weight
-from streameval.states.score_columns import ScoreColumns
-from streameval.states.score_groups import ScoreGroups
-from streameval.states.sorted_runs import WeightArray
-
-__all__ = ["ClassScores"]
+from streameval.states.fields import never_came, removable_weight
+from streameval.states.ranking.ranked_weights import MAX_TOTAL
+from streameval.states.ranking.score_columns import PairWins, ScoreColumns, read_form, write_form
+from streameval.states.ranking.score_groups import ScoreGroups
+from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.sums.fixed_point import total_weight
 
 
 class ClassScores:
@@ -164,7 +160,7 @@ class ClassScores:
 
         Args:
             y_true: A canonical label.
-            proba: As :func:`~streameval.states.class_proba_input.check_probabilities`
+            proba: As :func:`~streameval.events.probabilities.check_probabilities`
                 returns it.
             weight: A canonical weight.
             y_pred: Not used; all states of class probabilities take it.
@@ -370,7 +366,7 @@ class ClassScores:
         return new
 
     def to_state(self) -> dict[str, Any]:
-        """Plain data, described in :mod:`streameval.states.class_scores_form`."""
+        """Plain data, described in :mod:`streameval.states.ranking.score_columns`."""
         scores = self._scores
         return write_form(self.labels, scores.counts, scores.columns, scores.exact)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import fsum
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InputError, StateError, shown
-from streameval.events import (
+from streameval.events.values import (
+    MAX_CLASSES,
     BoolArray,
     FloatArray,
     IntArray,
@@ -24,17 +25,253 @@ from streameval.events import (
     label_column,
     weight_column,
 )
-from streameval.states.cell_table import CellTable
-from streameval.states.class_counts import BinaryCounts, ClassCounts
-from streameval.states.confusion_form import ConfusionForm, read_form, write_form
-from streameval.states.confusion_matrix import distinct_labels, full_matrix, matrix_cells
-from streameval.states.label_places import INDEX_BITS, LabelPlaces
-from streameval.states.label_sums import LabelSums
-from streameval.states.pair_counts import PairWeights, bool_pairs, code_pairs
-from streameval.states.removal import never_came, removable_weight
-from streameval.states.state_fields import MOST_WEIGHT
+from streameval.states.confusion_parts.cell_table import CellTable
+from streameval.states.confusion_parts.label_index import INDEX_BITS, LabelIndex
+from streameval.states.confusion_parts.label_sums import LabelSums
+from streameval.states.confusion_parts.pair_counts import PairWeights, bool_pairs, code_pairs
+from streameval.states.fields import (
+    MOST_WEIGHT,
+    array_field,
+    bool_field,
+    fields_of,
+    labels_field,
+    never_came,
+    refuse,
+    removable_weight,
+)
 
-__all__ = ["BinaryCounts", "ClassCounts", "ConfusionCounts"]
+# The written form of a confusion: one dict for one content, and none other accepted.
+#
+# =============  ===========================================================
+# ``labels``     list of str or of int, none twice; ascending unless ``closed``
+# ``closed``     bool: whether the list is fixed, in the order declared; if not,
+#                every label occurs
+# ``true``       int64 array: index into ``labels`` of each cell above 0
+# ``predicted``  int64 array of the same length; cells ascend by (true, predicted)
+# ``weight``     int64 array, all above 0; a list of int where one passes
+#                int64; a float64 array once a weight was not whole
+# =============  ===========================================================
+
+_NAME = "confusion"
+_KEYS = frozenset({"closed", "labels", "predicted", "true", "weight"})
+_INT64_MAX = 2**63 - 1
+
+
+class ConfusionForm(NamedTuple):
+    """What a written form says, validated."""
+
+    labels: list[Label]
+    closed: bool
+    cells: list[tuple[int, int, Weight]]
+    """Index of the true label, index of the predicted label, weight."""
+    exact: bool
+
+
+def write_form(form: ConfusionForm) -> dict[str, Any]:
+    """The dict of a confusion whose cells ascend by the indices of their labels."""
+    weights = [weight for _, _, weight in form.cells]
+    weight: Any
+    if not form.exact:
+        weight = np.array(weights, dtype=np.float64)
+    elif max(weights, default=0) > _INT64_MAX:
+        weight = weights
+    else:
+        weight = np.array(weights, dtype=np.int64)
+    return {
+        "labels": form.labels,
+        "closed": form.closed,
+        "true": np.array([i for i, _, _ in form.cells], dtype=np.int64),
+        "predicted": np.array([j for _, j, _ in form.cells], dtype=np.int64),
+        "weight": weight,
+    }
+
+
+def read_form(data: object) -> ConfusionForm:
+    """Validate a dict of unknown origin.
+
+    Raises:
+        StateError: It is not a dict that :func:`write_form` could have made.
+    """
+    fields = fields_of(data, _NAME, _KEYS)
+    closed = bool_field(fields, "closed", _NAME)
+    labels = labels_field(fields, "labels", _NAME, ascending=not closed)
+    if len(labels) > MAX_CLASSES:
+        refuse(f"{_NAME}.labels", f"at most {MAX_CLASSES} labels", len(labels))
+    true = _indices(fields, "true", len(labels))
+    predicted = _indices(fields, "predicted", len(labels))
+    weight, exact = _weights(fields)
+    for key, length in (("predicted", len(predicted)), ("weight", len(weight))):
+        if length != len(true):
+            refuse(f"{_NAME}.{key}", f"{len(true)} values, as many as in true", length)
+    # At most MAX_CLASSES squared: far inside int64.
+    falls = np.diff(true * len(labels) + predicted) <= 0
+    if falls.any():
+        place = int(np.argmax(falls)) + 1
+        refuse(
+            f"{_NAME}.true[{place}]",
+            "cells that ascend by true, then predicted",
+            (int(true[place]), int(predicted[place])),
+        )
+    if not closed:
+        occurs = np.zeros(len(labels), dtype=np.bool_)
+        occurs[true] = True
+        occurs[predicted] = True
+        if not occurs.all():
+            place = int(np.argmin(occurs))
+            refuse(f"{_NAME}.labels[{place}]", "a label that occurs in a cell", labels[place])
+    cells = list(zip(true.tolist(), predicted.tolist(), weight, strict=True))
+    return ConfusionForm(labels, closed, cells, exact)
+
+
+def _indices(fields: dict[str, Any], key: str, classes: int) -> IntArray:
+    indices: IntArray = array_field(fields, key, _NAME, np.int64)
+    outside = (indices < 0) | (indices >= classes)
+    if outside.any():
+        place = int(np.argmax(outside))
+        refuse(f"{_NAME}.{key}[{place}]", f"an index into {classes} labels", int(indices[place]))
+    return indices
+
+
+def _weights(fields: dict[str, Any]) -> tuple[list[Weight], bool]:
+    """The weights as Python numbers, and whether they are whole."""
+    field = f"{_NAME}.weight"
+    value = fields["weight"]
+    exact = not (isinstance(value, np.ndarray) and value.dtype == np.float64)
+    weights: list[Weight]
+    if type(value) is list:
+        weights = value.copy()
+        if set(map(type, weights)) != {int} or max(weights) <= _INT64_MAX:
+            refuse(field, "an array, or a list of int of which one passes int64", value)
+    else:
+        weights = array_field(fields, "weight", _NAME, np.int64 if exact else np.float64).tolist()
+        if not exact and not weights:
+            refuse(field, "at least one weight where weights are floats", value)
+    for n, weight in enumerate(weights):
+        if not 0 < weight <= MOST_WEIGHT:  # nan is not
+            refuse(f"{field}[{n}]", "a finite weight above 0", weight)
+    return weights, exact
+
+
+# Full confusion matrices: rows true, columns predicted.
+
+MAX_MATRIX_CELLS = 10**8
+"""Largest full matrix that is made: 800 MB."""
+
+
+def distinct_labels(labels: Iterable[object], field: str) -> list[Label]:
+    """Canonical labels in the order given, of one kind, none twice.
+
+    >>> distinct_labels(["b", "a"], "labels")
+    ['b', 'a']
+    >>> distinct_labels([1, True], "labels")
+    Traceback (most recent call last):
+    streameval.errors.InputError: labels[1]: expected each label once, got True again
+    """
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+        raise InputError(field, expected="a list of labels", got=shown(labels))
+    seen: dict[Label, None] = {}
+    for position, value in enumerate(labels):
+        label = canonical_label(value, field, position)
+        if label in seen:
+            raise InputError(
+                field, expected="each label once", got=f"{shown(value)} again", position=position
+            )
+        if seen:
+            check_same_kind(next(iter(seen)), label, field, position)
+        if position >= MAX_CLASSES:
+            raise InputError(field, expected=f"at most {MAX_CLASSES} labels", got="more")
+        seen[label] = None
+    return list(seen)
+
+
+def matrix_cells(matrix: object, labels: list[Label]) -> Iterator[tuple[Label, Label, Weight]]:
+    """The cells of a square matrix that are not 0.
+
+    Raises:
+        InputError: The shape does not fit the labels, or an entry is no weight.
+
+    >>> list(matrix_cells([[5, 0], [1, 2]], ["a", "b"]))
+    [('a', 'a', 5), ('b', 'a', 1), ('b', 'b', 2)]
+    """
+    try:
+        array: npt.NDArray[Any] = np.asarray(matrix)
+    except ValueError:  # rows of different length
+        array = np.empty(0, dtype=object)
+    classes = len(labels)
+    if array.size == 0 == classes:
+        return
+    if array.shape != (classes, classes):
+        raise InputError(
+            "matrix",
+            expected=f"shape {(classes, classes)}, a row and a column for each label",
+            got=f"shape {array.shape}" if array.size else "rows of another length",
+        )
+    for i, row in enumerate(array.tolist()):
+        for j, weight in enumerate(row):
+            # False for nan; a bool matrix counts True as 1.
+            if not (isinstance(weight, (int, float)) and 0 <= weight < float("inf")):
+                raise InputError(
+                    "matrix",
+                    expected="finite weights of 0 or more",
+                    got=f"{shown(weight)} in row {i}, column {j}",
+                )
+            if weight:
+                yield labels[i], labels[j], int(weight) if weight == int(weight) else weight
+
+
+def full_matrix(
+    cells: Iterable[tuple[Label, Label, Weight]], labels: list[Label], *, exact: bool
+) -> npt.NDArray[Any]:
+    """The matrix of some cells in the order of ``labels``; cells of other labels are left out.
+
+    Raises:
+        InputError: The matrix would have more than MAX_MATRIX_CELLS cells.
+    """
+    if len(labels) ** 2 > MAX_MATRIX_CELLS:
+        raise InputError(
+            "labels",
+            expected=f"at most {int(MAX_MATRIX_CELLS**0.5)} labels for a full matrix",
+            got=str(len(labels)),
+            remedy="name the labels of interest, or read the cells() that are not 0",
+        )
+    place = {label: n for n, label in enumerate(labels)}
+    kept = [(place[i], place[j], w) for i, j, w in cells if i in place and j in place]
+    dtype: type = np.int64 if exact else np.float64
+    if exact and max((weight for _, _, weight in kept), default=0) >= 2**63:
+        dtype = object
+    matrix: npt.NDArray[Any] = np.zeros((len(labels), len(labels)), dtype=dtype)
+    for i, j, weight in kept:
+        matrix[i, j] = weight
+    return matrix
+
+
+# Counts of one class against the rest, and of every class, as tuples.
+
+
+class BinaryCounts(NamedTuple):
+    """One label against the rest."""
+
+    tp: Weight
+    """Weight of the label's events predicted as the label."""
+    fp: Weight
+    """Weight of other events predicted as the label."""
+    fn: Weight
+    """Weight of the label's events predicted otherwise."""
+    tn: Weight
+    """All other weight."""
+
+
+class ClassCounts(NamedTuple):
+    """Weights per class, each list aligned with ``labels``."""
+
+    labels: list[Label]
+    correct: list[Weight]
+    """Weight predicted rightly: the matrix's diagonal."""
+    true: list[Weight]
+    """Weight of the class (its support): the row sums."""
+    predicted: list[Weight]
+    """Weight predicted as the class: the column sums."""
+
 
 # Compared by identity: a weight of another type that equals 1 takes the slow
 # path, where it is validated.
@@ -75,7 +312,7 @@ class ConfusionCounts:
     __slots__ = ("_index", "_places", "_table")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
-        self._places = LabelPlaces(None if labels is None else distinct_labels(labels, "labels"))
+        self._places = LabelIndex(None if labels is None else distinct_labels(labels, "labels"))
         # The same dict as that of _places, which saves update() a look-up.
         self._index = self._places.index
         self._table = CellTable(self._places)

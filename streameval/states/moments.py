@@ -1,6 +1,6 @@
 """Mean and variance of the scores of each class, without rounding on the way.
 
-Σx and Σx² are exact sums (:class:`~streameval.states.exact_sum.ExactSum`), so
+Σx and Σx² are exact sums (:class:`~streameval.states.sums.exact_sum.ExactSum`), so
 the variance does not suffer from large means or from the order of events, and
 a reverted event leaves no trace.
 """
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import StateError, shown
-from streameval.events import (
+from streameval.events.truth import canonical_positive, positive_column
+from streameval.events.values import (
     MAX_WEIGHT,
     FloatArray,
     Weight,
@@ -23,14 +24,17 @@ from streameval.events import (
     score_column,
     weight_column,
 )
-from streameval.states.binary_events import canonical_positive, positive_column
-from streameval.states.exact_sum import ExactSum, nearest_float
-from streameval.states.removal import never_came, removable_weight
-from streameval.states.score_groups import ScoreGroups
-from streameval.states.sorted_runs import WeightArray
-from streameval.states.state_fields import MOST_WEIGHT, bool_field, fields_of, refuse
-
-__all__ = ["ScoreMoments"]
+from streameval.states.fields import (
+    MOST_WEIGHT,
+    bool_field,
+    fields_of,
+    never_came,
+    refuse,
+    removable_weight,
+)
+from streameval.states.ranking.score_groups import ScoreGroups
+from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.sums.exact_sum import ExactSum, nearest_float
 
 _CLASSES = ("negative", "positive")  # in the order of False and True
 _PARTS = frozenset({"weight", "sum", "squares"})

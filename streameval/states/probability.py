@@ -1,7 +1,7 @@
 """Sums over the probabilities of a binary classifier: log loss, Brier, reliability.
 
 Every term is a whole number of units of 2**-60 (see
-:mod:`streameval.states.fixed_point`), so the sums do not depend on how the
+:mod:`streameval.states.sums.fixed_point`), so the sums do not depend on how the
 events were counted: one by one, in batches, from shards, or with others reverted.
 """
 
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import StateError, shown
-from streameval.events import (
+from streameval.events.truth import canonical_positive, positive_column
+from streameval.events.values import (
     MAX_WEIGHT,
     BoolArray,
     FloatArray,
@@ -24,16 +25,11 @@ from streameval.events import (
     score_column,
     weight_column,
 )
-from streameval.states.binary_events import canonical_positive, positive_column
-from streameval.states.fixed_point import CHUNK, UNIT, total_weight
-from streameval.states.loss_sums import LossSums
-from streameval.states.loss_terms import loss_units
-from streameval.states.removal import never_came, removable_weight
-from streameval.states.score_groups import ScoreGroups
-from streameval.states.sorted_runs import WeightArray
-from streameval.states.state_fields import fields_of, weight_field
-
-__all__ = ["ProbabilitySums"]
+from streameval.states.fields import fields_of, never_came, removable_weight, weight_field
+from streameval.states.ranking.score_groups import ScoreGroups
+from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight
+from streameval.states.sums.loss_sums import LossSums, loss_units
 
 _NAME = "probability"
 _SCALE = float(UNIT)

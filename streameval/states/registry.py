@@ -2,7 +2,7 @@
 
 A new state is one module and one row of :data:`STATES`. Its class keeps a
 mergeable sum over events and has, for a set of states
-(:class:`~streameval.tally.Tally`), these methods beside its own reads:
+(:class:`~streameval.states.state_set.StateSet`), these methods beside its own reads:
 
 ====================  ========================================================
 one event             ``update`` and ``revert`` with the arguments of
@@ -24,19 +24,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from streameval.events import Weight
-from streameval.states import weighted_sum
+from streameval.events.values import Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.moments import ScoreMoments
-from streameval.states.portable_index import PortableScoreIndex
+from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
+from streameval.states.ranking.portable_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
-from streameval.states.succession import Succession
-from streameval.states.weighted_sum import Form, Parts
-
-__all__ = ["STATES", "StateRow", "states_of"]
+from streameval.states.sums import weighted_sum
+from streameval.states.sums.weighted_sum import Form, Parts
 
 _BINARY = frozenset({"binary"})
 _MULTICLASS = frozenset({"multiclass"})
@@ -52,7 +50,7 @@ def _written(state: Any) -> Form:
 class StateRow:
     """A state's row: its class, the events that it counts, and how it is made and written.
 
-    Functions that take a ``plan`` get the :class:`~streameval.tally.Plan` of
+    Functions that take a ``plan`` get the :class:`~streameval.states.state_set.StatePlan` of
     the set of states.
     """
 
@@ -79,7 +77,8 @@ class StateRow:
     support: Callable[[Any], Weight]
     """The weight of the events that a state has counted."""
     weighted_sum: Callable[[Parts, int], Form] | None = None
-    """Written form of several states' events, scaled; see :mod:`~streameval.states.weighted_sum`.
+    """Written form of several states' events, scaled by
+    :mod:`~streameval.states.sums.weighted_sum`.
 
     None only for a state that depends on the order of events.
     """
@@ -193,11 +192,11 @@ STATES: dict[str, StateRow] = {
         ),
         StateRow(
             name="succession",
-            types=(Succession,),
+            types=(PreviousLabel,),
             tasks=_BINARY | _MULTICLASS,
             fed_by="order",
             how_to_feed="labels",
-            make=lambda plan: Succession(),
+            make=lambda plan: PreviousLabel(),
             support=lambda succession: succession.events,
         ),
     )

@@ -13,7 +13,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from streameval.errors import StreamevalError, shown
-from streameval.states.portable_index import PortableScoreIndex
+from streameval.states.ranking.portable_index import PortableScoreIndex
 
 __all__ = ["BackendError", "ScoreIndex", "backend", "restore_score_index"]
 
@@ -41,7 +41,7 @@ def choose(wish: str) -> tuple[str, type[Any]]:
         raise BackendError(f"{_VARIABLE}: expected native, portable or nothing, got {shown(wish)}")
     if wish != "portable":
         try:
-            compiled = importlib.import_module("streameval.native.native_index")
+            compiled = importlib.import_module("streameval.states.native.native_index")
             return "native", compiled.NativeScoreIndex
         except ImportError as error:
             if wish == "native":
@@ -57,7 +57,7 @@ def choose(wish: str) -> tuple[str, type[Any]]:
 _BACKEND, _CLASS = choose(os.environ.get(_VARIABLE, ""))
 
 if TYPE_CHECKING:
-    from streameval.states.portable_index import PortableScoreIndex as ScoreIndex
+    from streameval.states.ranking.portable_index import PortableScoreIndex as ScoreIndex
 else:
     ScoreIndex = _CLASS
 

@@ -1,6 +1,6 @@
 """Which events count: a specification of what to remember, for any metric.
 
-Every window keeps tallies of mergeable states, so every metric works with
+Every window keeps state sets of mergeable states, so every metric works with
 every window.
 """
 

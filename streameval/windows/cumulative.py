@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from streameval.events import IntArray
-from streameval.tally import Batch, Plan, Tally
-from streameval.windows.window import EventFields, Undo, WindowKind
-
-__all__ = ["CUMULATIVE", "Cumulative", "CumulativeWindow"]
+from streameval.events.event import EventBatch, EventFields
+from streameval.events.values import IntArray
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.window import Undo, WindowKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +30,15 @@ class Cumulative:
     def timeline(self) -> None:
         """None: event times are not used."""
 
-    def open(self, plan: Plan, timeline: object = None) -> CumulativeWindow:
+    def open(self, plan: StatePlan, timeline: object = None) -> CumulativeWindow:
         """A new empty window."""
-        return CumulativeWindow(Tally(plan))
+        return CumulativeWindow(StateSet(plan))
 
     def restore(
-        self, data: dict[str, Any], plan: Plan, timeline: object = None
+        self, data: dict[str, Any], plan: StatePlan, timeline: object = None
     ) -> CumulativeWindow:
         """The window of a saved state; raises StateError."""
-        return CumulativeWindow(Tally.from_state(data, plan))
+        return CumulativeWindow(StateSet.from_state(data, plan))
 
     def to_options(self) -> dict[str, Any]:
         """Plain data that names the specification."""
@@ -47,60 +46,60 @@ class Cumulative:
 
 
 class CumulativeWindow:
-    """One tally that every event is counted in."""
+    """One state set that every event is counted in."""
 
-    __slots__ = ("tally",)
+    __slots__ = ("state_set",)
 
     plain = True
     compiled_way = None
     series = None
 
-    def __init__(self, tally: Tally) -> None:
-        self.tally = tally
+    def __init__(self, state_set: StateSet) -> None:
+        self.state_set = state_set
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` of this event would raise; nothing is counted."""
-        self.tally.check(*event)
+        self.state_set.check(*event)
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one validated event, or raise InputError and change nothing."""
-        self.tally.update(*event)
+        self.state_set.update(*event)
 
-    def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
+    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
         """Count a validated batch, or raise InputError and change nothing."""
-        self.tally.update_many(batch)
+        self.state_set.update_many(batch)
 
-    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch; the result counts it and cannot fail."""
-        self.tally.check_many(batch)
-        return functools.partial(self.tally.update_many, batch)
+        self.state_set.check_many(batch)
+        return functools.partial(self.state_set.update_many, batch)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
-        self.tally.revert(*event)
-        return functools.partial(self.tally.update, *event)
+        self.state_set.revert(*event)
+        return functools.partial(self.state_set.update, *event)
 
-    def current(self) -> Tally:
-        """The tally of all events; for reading only."""
-        return self.tally
+    def current(self) -> StateSet:
+        """The state set of all events; for reading only."""
+        return self.state_set
 
     def check_merge(self, other: CumulativeWindow) -> None:
         """Any two can be merged."""
 
     def merge(self, other: CumulativeWindow) -> None:
         """Add another shard's events."""
-        self.tally.merge(other.tally)
+        self.state_set.merge(other.state_set)
 
     def retained(self) -> dict[str, Any]:
-        """Nothing: no event is retained, only the tally."""
+        """Nothing: no event is retained, only the state set."""
         return {}
 
     def to_state(self) -> dict[str, Any]:
-        """The tally's plain data."""
-        return self.tally.to_state()
+        """The state set's plain data."""
+        return self.state_set.to_state()
 
     def _check(self) -> None:
-        self.tally._check()
+        self.state_set._check()
 
 
 CUMULATIVE = WindowKind(

@@ -6,7 +6,7 @@ rewritten, late events weigh exactly what they would have weighed in time, and
 shards add up. To keep whole numbers for years on end, time is cut into epochs
 of one half-life: inside an epoch an event weighs a whole number of units from
 2**31 to 2**32, and from one epoch to the next the unit doubles. An epoch's
-tally is therefore as exact, as mergeable and as free of overflow as any other;
+state set is therefore as exact, as mergeable and as free of overflow as any other;
 epochs of more than 64 half-lives ago weigh less than 2**-64 and are dropped.
 """
 
@@ -22,15 +22,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
-from streameval.event_time import duration
-from streameval.events import FloatArray, IntArray, Weight
-from streameval.states.ranked_weights import MAX_TOTAL
+from streameval.events.event import EventBatch, EventFields
+from streameval.events.time import duration
+from streameval.events.values import FloatArray, IntArray, Weight
+from streameval.states.ranking.ranked_weights import MAX_TOTAL
 from streameval.states.registry import STATES
-from streameval.tally import Batch, Plan, Tally
+from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import EventFields, Undo, WindowKey, WindowKind
-
-__all__ = ["FADING", "Fading", "FadingWindow"]
+from streameval.windows.window import Undo, WindowKey, WindowKind
 
 EPOCHS = 64
 """Half-lives that are kept."""
@@ -164,11 +163,13 @@ class Fading:
         """1 for an event more than 64 half-lives late, which weighs nothing; else 0."""
         return 1 * (moment // self.span <= latest // self.span - EPOCHS)
 
-    def open(self, plan: Plan, timeline: BucketTimeline) -> FadingWindow:
+    def open(self, plan: StatePlan, timeline: BucketTimeline) -> FadingWindow:
         """A new empty window."""
         return FadingWindow(self, plan, timeline)
 
-    def restore(self, data: dict[str, Any], plan: Plan, timeline: BucketTimeline) -> FadingWindow:
+    def restore(
+        self, data: dict[str, Any], plan: StatePlan, timeline: BucketTimeline
+    ) -> FadingWindow:
         """The window of a saved state; raises StateError."""
         window = FadingWindow(self, plan, timeline)
         window.buckets.restore(data)
@@ -181,23 +182,23 @@ class Fading:
 
 
 class FadingWindow:
-    """A tally in whole units for each epoch; their weighted sum at each read."""
+    """A state set in whole units for each epoch; their weighted sum at each read."""
 
     __slots__ = ("_current", "_forms", "_plan", "_spec", "_timeline", "buckets")
 
-    tally = None
+    state_set = None
     plain = False
     compiled_way = None
     series = None
 
-    def __init__(self, spec: Fading, plan: Plan, timeline: BucketTimeline) -> None:
+    def __init__(self, spec: Fading, plan: StatePlan, timeline: BucketTimeline) -> None:
         self.buckets = TimeBuckets(plan, timeline, "epoch")
         self._spec = spec
         self._plan = plan
         self._timeline = timeline
         # Written forms of states, by epoch: those of the past are written once.
         self._forms: dict[int, dict[str, Any]] = {}
-        self._current: tuple[int | None, Tally] | None = None
+        self._current: tuple[int | None, StateSet] | None = None
 
     def _changed(self, number: int) -> None:
         self._forms.pop(number, None)
@@ -230,11 +231,11 @@ class FadingWindow:
         self._changed(number)
         self.buckets.prune()
 
-    def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
+    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
         """Count a validated batch, or raise InputError and change nothing."""
         self.prepare(batch, event_times)()
 
-    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a batch; the result counts it, each event with the weight of its moment."""
         assert event_times is not None
         span = self._spec.span
@@ -248,7 +249,7 @@ class FadingWindow:
                 raise self._refusal(error, number, batch.labels) from None
         return functools.partial(self._add_parts, parts)
 
-    def _add_parts(self, parts: list[tuple[int, Batch]]) -> None:
+    def _add_parts(self, parts: list[tuple[int, EventBatch]]) -> None:
         for number, part in parts:
             # Epochs that the end of the batch has passed are dropped.
             if self._timeline.keeps(number):
@@ -286,7 +287,7 @@ class FadingWindow:
         self.buckets.drop_empty(number)
         return functools.partial(self.add, event, event_time)
 
-    def current(self) -> Tally:
+    def current(self) -> StateSet:
         """The weighted sum of the epochs, an event of the latest moment weighing 1.
 
         A state is summed when it is first read, and kept until the next event.
@@ -295,9 +296,9 @@ class FadingWindow:
         if self._current is None or self._current[0] != latest:
             self.buckets.prune()
             if len(self.buckets) and latest is not None:
-                total = Tally.later(self._plan, self._sums(latest))
+                total = StateSet.later(self._plan, self._sums(latest))
             else:
-                total = Tally(self._plan)
+                total = StateSet(self._plan)
             self._current = (latest, total)
         return self._current[1]
 

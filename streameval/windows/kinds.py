@@ -7,14 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 from streameval.errors import InputError, StateError, shown
-from streameval.event_time import duration_text
+from streameval.events.time import duration_text
 from streameval.windows.cumulative import CUMULATIVE
 from streameval.windows.fading import FADING
 from streameval.windows.last import LAST
 from streameval.windows.panes import PANES
 from streameval.windows.window import WindowKind, WindowSpec
-
-__all__ = ["KINDS", "kind_of", "window_forms", "window_note", "window_spec"]
 
 KINDS: dict[str, WindowKind] = {kind.name: kind for kind in (CUMULATIVE, LAST, PANES, FADING)}
 """Every kind of window by its name, the default one first. A new window is one module and one

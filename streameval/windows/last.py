@@ -14,16 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InputError, StateError, shown
-from streameval.events import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
-from streameval.lock import PLAIN_LOCK, Lock
+from streameval.events.event import EventBatch, EventFields
+from streameval.events.values import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
+from streameval.states.lock import PLAIN_LOCK, Lock
 from streameval.states.score_index import backend
-from streameval.tally import Batch, Plan, Tally
-from streameval.windows.window import CompiledWay, EventFields, Undo, WindowKind
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.window import CompiledWay, Undo, WindowKind
 
 if TYPE_CHECKING:
-    from streameval.native.event_ring import NativeEventRing
-
-__all__ = ["LAST", "Last", "LastWindow", "compiled_ring"]
+    from streameval.states.native.event_ring import NativeEventRing
 
 MAX_EVENTS = 100_000_000
 """Largest window: its events are all kept."""
@@ -80,11 +79,11 @@ class Last:
     def timeline(self) -> None:
         """None: event times are not used."""
 
-    def open(self, plan: Plan, timeline: object = None) -> LastWindow:
+    def open(self, plan: StatePlan, timeline: object = None) -> LastWindow:
         """A new empty window."""
         return LastWindow(self.n, plan)
 
-    def restore(self, data: dict[str, Any], plan: Plan, timeline: object = None) -> LastWindow:
+    def restore(self, data: dict[str, Any], plan: StatePlan, timeline: object = None) -> LastWindow:
         """The window of a saved state; raises StateError."""
         window = LastWindow(self.n, plan)
         events = _events_from_state(data, plan)
@@ -103,27 +102,27 @@ class Last:
 
 
 class LastWindow:
-    """A ring of the events inside, oldest first, and their tally."""
+    """A ring of the events inside, oldest first, and their state set."""
 
-    __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "tally")
+    __slots__ = ("_compiled", "_n", "_ordered", "_plan", "_ring", "state_set")
 
     plain = False
     series = None
 
-    def __init__(self, n: int, plan: Plan) -> None:
+    def __init__(self, n: int, plan: StatePlan) -> None:
         self._n = n
         self._plan = plan
         self._ordered = plan.ordered
         # One object for good: the evaluator holds its bound `count`.
         self._compiled = compiled_ring(n, plan)
         self._ring: Ring = deque() if self._compiled is None else self._compiled
-        self.tally = Tally(self._plan)
+        self.state_set = StateSet(self._plan)
         self._serve()
 
     def _serve(self) -> None:
-        """Connect the compiled ring to the tally while the ring is in use."""
+        """Connect the compiled ring to the state set while the ring is in use."""
         if self._compiled is not None:
-            self._compiled.serve(self.tally if self._ring is self._compiled else None)
+            self._compiled.serve(self.state_set if self._ring is self._compiled else None)
 
     def _keep_weights(self) -> None:
         """Move the events from the compiled ring, whose events weigh 1, to a deque."""
@@ -150,7 +149,7 @@ class LastWindow:
 
     def check(self, event: EventFields, event_time: int | None) -> None:
         """Raise what :meth:`add` of this event would raise; nothing is counted."""
-        self.tally.check(*event)
+        self.state_set.check(*event)
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one event and evict the oldest when there are more than n."""
@@ -158,28 +157,28 @@ class LastWindow:
             self._keep_weights()
         ring = self._ring
         if len(ring) < self._n:
-            self.tally.update(*event)
+            self.state_set.update(*event)
             ring.append(event)
             return
         if self._ordered:
-            self.tally.update(*event)
+            self.state_set.update(*event)
             ring.append(event)
             self._evict()
         else:
-            self.tally.replace(ring[0], event)
+            self.state_set.replace(ring[0], event)
             ring.popleft()
             ring.append(event)
 
     def _evict(self) -> None:
         ring = self._ring
         oldest = ring.popleft()
-        self.tally.evict(oldest, ring[0] if ring else None)
+        self.state_set.evict(oldest, ring[0] if ring else None)
 
-    def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
+    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
         """Count a validated batch, or raise InputError and change nothing."""
         self.prepare(batch, event_times)()
 
-    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a batch; the result counts it, and cannot fail.
 
         Events that would be evicted again by the end of the batch are never counted.
@@ -191,27 +190,27 @@ class LastWindow:
         if 2 * leaving > n:
             # Most of the window changes: counting it anew costs less than eviction.
             return self._renewal(batch, leaving)
-        self.tally.check_many(batch)
+        self.state_set.check_many(batch)
         return functools.partial(self._append, batch)
 
-    def _append(self, batch: Batch) -> None:
+    def _append(self, batch: EventBatch) -> None:
         if batch.weight is not None:
             self._keep_weights()
-        self.tally.update_many(batch)
+        self.state_set.update_many(batch)
         _extend(self._ring, batch)
         while len(self._ring) > self._n:
             self._evict()
 
-    def _renewal(self, batch: Batch, leaving: int) -> Callable[[], None]:
+    def _renewal(self, batch: EventBatch, leaving: int) -> Callable[[], None]:
         kept = deque(islice(self._ring, leaving, None))
-        tally = Tally(self._plan)
+        state_set = StateSet(self._plan)
         for event in kept:
-            tally.update(*event)
-        tally.update_many(batch)
+            state_set.update(*event)
+        state_set.update_many(batch)
         weighted = batch.weight is not None or any(event[3] != 1 for event in kept)
 
         def renew() -> None:
-            self.tally.become(tally)
+            self.state_set.become(state_set)
             self._ring = kept
             if self._compiled is not None:
                 self._compiled.drop(len(self._compiled))
@@ -242,22 +241,22 @@ class LastWindow:
             )
         place = len(ring) - back
         del ring[place]
-        self.tally.take_out(event, self._labels())
+        self.state_set.take_out(event, self._labels())
         return functools.partial(self._put_back, event, place)
 
     def _put_back(self, event: EventFields, place: int) -> None:
         self._ring.insert(place, event)
-        self.tally.update(*event)
+        self.state_set.update(*event)
         if self._ordered:
             # Counted as the newest, which it need not be.
-            self.tally.take_out((event[0], None, None, 1), self._labels())
+            self.state_set.take_out((event[0], None, None, 1), self._labels())
 
     def _labels(self) -> Iterable[Any]:
         return (event[0] for event in self._ring) if self._ordered else ()
 
-    def current(self) -> Tally:
-        """The tally of the events inside; for reading only."""
-        return self.tally
+    def current(self) -> StateSet:
+        """The state set of the events inside; for reading only."""
+        return self.state_set
 
     def check_merge(self, other: LastWindow) -> None:
         """Refused, unless one of the two is empty: shards have no common order."""
@@ -283,15 +282,15 @@ class LastWindow:
 
     def _check(self) -> None:
         assert len(self._ring) <= self._n
-        self.tally._check()
-        fresh = Tally(self._plan)
+        self.state_set._check()
+        fresh = StateSet(self._plan)
         for event in self._ring:
             fresh.update(*event)
-        held, expected = self.tally.to_state(), fresh.to_state()
+        held, expected = self.state_set.to_state(), fresh.to_state()
         assert repr(held) == repr(expected)
 
 
-def _extend(ring: Ring, batch: Batch) -> None:
+def _extend(ring: Ring, batch: EventBatch) -> None:
     if isinstance(ring, deque):
         ring.extend(tuple(event) for event in batch.events())
     else:
@@ -309,8 +308,8 @@ def _fraction(weight: object, position: int | None) -> InputError:
     )
 
 
-def compiled_ring(most: int, plan: Plan) -> NativeEventRing | None:
-    """A compiled ring for windows of such tallies; None where a deque is used.
+def compiled_ring(most: int, plan: StatePlan) -> NativeEventRing | None:
+    """A compiled ring for windows of such state sets; None where a deque is used.
 
     That is: nothing was compiled, there are more than two classes, or a state
     depends on the order of events.
@@ -318,7 +317,7 @@ def compiled_ring(most: int, plan: Plan) -> NativeEventRing | None:
     if plan.task != "binary" or plan.ordered or backend() != "native":
         return None
     try:
-        compiled = importlib.import_module("streameval.native.event_ring")
+        compiled = importlib.import_module("streameval.states.native.event_ring")
     except ImportError:  # this module was not compiled
         return None
     ring: NativeEventRing = compiled.NativeEventRing(most)
@@ -336,7 +335,7 @@ def _newest(ring: Ring, event: EventFields) -> int:
     return ring.newest(event)
 
 
-def _events_to_state(events: Iterable[EventFields], plan: Plan) -> dict[str, Any]:
+def _events_to_state(events: Iterable[EventFields], plan: StatePlan) -> dict[str, Any]:
     """Columns ``true``, ``predicted`` (codes into ``labels``), ``weight``, and scores.
 
     Binary scores are ``score`` where ``scored`` says so. Multi-class ones are
@@ -389,7 +388,7 @@ def _column(
     return column
 
 
-def _events_from_state(data: dict[str, Any], plan: Plan) -> list[EventFields]:
+def _events_from_state(data: dict[str, Any], plan: StatePlan) -> list[EventFields]:
     """The events that :func:`_events_to_state` wrote; raises StateError for anything else."""
     if not isinstance(data, dict):
         raise StateError(f"window: expected an object, got {shown(data)}")
@@ -415,7 +414,7 @@ def _events_from_state(data: dict[str, Any], plan: Plan) -> list[EventFields]:
     ]
 
 
-def _labels(data: dict[str, Any], plan: Plan) -> list[Label]:
+def _labels(data: dict[str, Any], plan: StatePlan) -> list[Label]:
     labels = data.get("labels")
     if not isinstance(labels, list) or not (
         all(type(label) is str for label in labels) or all(type(label) is int for label in labels)

@@ -1,7 +1,7 @@
 """Event time: tumbling and sliding windows made of panes that merge.
 
 Time is cut into panes of equal length, counted from 1970-01-01 UTC. Each pane
-has its own tally; the window is the merge of the newest ones. Old events are
+has its own state set; the window is the merge of the newest ones. Old events are
 dropped by pane: subtracted in integers, never in floats.
 """
 
@@ -14,13 +14,12 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from streameval.errors import InputError, StateError
-from streameval.event_time import LATEST, duration, duration_text, iso_time
-from streameval.events import IntArray
-from streameval.tally import Batch, Plan, Tally
+from streameval.events.event import EventBatch, EventFields
+from streameval.events.time import LATEST, duration, duration_text, iso_time
+from streameval.events.values import IntArray
+from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
-from streameval.windows.window import EventFields, PaneMark, Undo, WindowKey, WindowKind
-
-__all__ = ["PANES", "Panes", "PanesWindow"]
+from streameval.windows.window import PaneMark, Undo, WindowKey, WindowKind
 
 _REMOVAL = 4
 """Subtracting a pane is worth so many merges: many scores merge in bulk, at 25 ns each, and are
@@ -127,11 +126,13 @@ class Panes:
         end = moment - moment % self.pane_us + self.pane_us
         return 1 * (end <= latest) + (end <= latest - self.lateness_us)
 
-    def open(self, plan: Plan, timeline: BucketTimeline) -> PanesWindow:
+    def open(self, plan: StatePlan, timeline: BucketTimeline) -> PanesWindow:
         """A new empty window."""
         return PanesWindow(self, plan, timeline)
 
-    def restore(self, data: dict[str, Any], plan: Plan, timeline: BucketTimeline) -> PanesWindow:
+    def restore(
+        self, data: dict[str, Any], plan: StatePlan, timeline: BucketTimeline
+    ) -> PanesWindow:
         """The window of a saved state; raises StateError."""
         window = PanesWindow(self, plan, timeline)
         window.buckets.restore(data)
@@ -149,7 +150,7 @@ class Panes:
 
 
 class PanesWindow:
-    """The tallies of the retained panes, and the merge of those inside the window.
+    """The state sets of the retained panes, and the merge of those inside the window.
 
     The merge is made at the first read and then kept current: an event is added
     to it too, and a pane that leaves the window is subtracted, exactly, in
@@ -158,16 +159,16 @@ class PanesWindow:
 
     __slots__ = ("_merged", "_merged_at", "_panes", "_plan", "_read_at", "_timeline", "buckets")
 
-    tally = None
+    state_set = None
     plain = False
     compiled_way = None
 
-    def __init__(self, spec: Panes, plan: Plan, timeline: BucketTimeline) -> None:
+    def __init__(self, spec: Panes, plan: StatePlan, timeline: BucketTimeline) -> None:
         self.buckets = TimeBuckets(plan, timeline, "pane")
         self._panes = spec.panes
         self._plan = plan
         self._timeline = timeline
-        self._merged: Tally | None = None
+        self._merged: StateSet | None = None
         self._merged_at: int | None = None
         self._read_at: int | None = None
 
@@ -197,11 +198,11 @@ class PanesWindow:
         else:
             self.buckets.update(number, event)
 
-    def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
+    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
         """Count a validated batch, or raise InputError and change nothing."""
         self.prepare(batch, event_times)()
 
-    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a batch; the result counts it, each event in its pane, and cannot fail."""
         assert event_times is not None
         self._settle()
@@ -213,7 +214,7 @@ class PanesWindow:
             self._merged.check_many(batch)
         return functools.partial(self._add_parts, parts)
 
-    def _add_parts(self, parts: list[tuple[int, Batch]]) -> None:
+    def _add_parts(self, parts: list[tuple[int, EventBatch]]) -> None:
         merged = self._merged
         for number, part in parts:
             # Panes that the end of the batch has passed are dropped.
@@ -277,17 +278,17 @@ class PanesWindow:
             for number in entered:
                 merged.merge(self.buckets.read(number))
         except StateError:
-            return  # more weight than a tally can hold, which the next read reports
+            return  # more weight than a state set can hold, which the next read reports
         self._merged = merged
 
-    def _merge_of_panes(self) -> Tally:
-        merged = Tally(self._plan)
+    def _merge_of_panes(self) -> StateSet:
+        merged = StateSet(self._plan)
         for number in self.buckets:
             if self._inside(number):
                 merged.merge(self.buckets.read(number))
         return merged
 
-    def current(self) -> Tally:
+    def current(self) -> StateSet:
         """The merge of the panes inside; for reading only."""
         self._settle()
         self._read_at = self._timeline.newest
@@ -311,8 +312,8 @@ class PanesWindow:
             for number in range(min(self.buckets), newest + 1)
         ]
 
-    def tally_from(self, start: int) -> Tally:
-        """The tally of the pane that starts at this moment; for reading only."""
+    def state_set_from(self, start: int) -> StateSet:
+        """The state set of the pane that starts at this moment; for reading only."""
         return self.buckets.read(start // self._timeline.width)
 
     def retained(self) -> dict[str, Any]:

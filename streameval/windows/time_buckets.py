@@ -1,7 +1,7 @@
-"""Time cut into buckets of equal length, and the tally of each: panes and epochs.
+"""Time cut into buckets of equal length, and the state set of each: panes and epochs.
 
 The stream's latest moment decides which buckets are kept, and which take no
-more events. A bucket that takes no more is held as compact bytes: a live tally
+more events. A bucket that takes no more is held as compact bytes: a live state set
 of a few label pairs takes some kilobytes of dicts and lists, its bytes about a
 hundred, so that ten thousand slices of several hundred panes fit. These bytes
 are never written to disk: the state file has its own format.
@@ -17,11 +17,10 @@ import msgspec
 import numpy as np
 
 from streameval.errors import StateError, shown
-from streameval.event_time import EARLIEST, LATEST, time_missing
-from streameval.events import IntArray
-from streameval.tally import Batch, Plan, Tally
-
-__all__ = ["Arrivals", "BucketTimeline", "TimeBuckets", "freeze", "grouped", "thaw"]
+from streameval.events.event import EventBatch
+from streameval.events.time import EARLIEST, LATEST, time_missing
+from streameval.events.values import IntArray
+from streameval.states.state_set import StatePlan, StateSet
 
 
 class Arrivals(NamedTuple):
@@ -180,24 +179,24 @@ class BucketTimeline:
 
 
 class TimeBuckets:
-    """The tallies of the buckets that a timeline keeps, by number; closed ones as bytes.
+    """The state sets of the buckets that a timeline keeps, by number; closed ones as bytes.
 
     Args:
-        plan: What the tallies keep.
+        plan: What the state sets keep.
         timeline: Which buckets are kept and closed.
         name: What a bucket is called in a saved state, such as ``"pane"``.
     """
 
     __slots__ = ("_buckets", "_empty", "_name", "_plan", "_pruned_at", "_thawed", "_timeline")
 
-    def __init__(self, plan: Plan, timeline: BucketTimeline, name: str) -> None:
+    def __init__(self, plan: StatePlan, timeline: BucketTimeline, name: str) -> None:
         self._plan = plan
         self._timeline = timeline
         self._name = name
-        self._buckets: dict[int, Tally | bytes] = {}
+        self._buckets: dict[int, StateSet | bytes] = {}
         self._thawed: set[int] = set()
         # For the next bucket, where an event of it was checked.
-        self._empty: Tally | None = None
+        self._empty: StateSet | None = None
         self._pruned_at: int | None = None
 
     def __len__(self) -> int:
@@ -210,58 +209,58 @@ class TimeBuckets:
         """The numbers of the buckets that hold events, ascending."""
         return iter(sorted(self._buckets))
 
-    def read(self, number: int) -> Tally:
-        """A bucket's tally for reading; a frozen bucket stays frozen."""
-        tally = self._buckets.get(number)
-        if tally is None:
-            return Tally(self._plan)
-        return thaw(tally, self._plan) if isinstance(tally, bytes) else tally
+    def read(self, number: int) -> StateSet:
+        """A bucket's state set for reading; a frozen bucket stays frozen."""
+        state_set = self._buckets.get(number)
+        if state_set is None:
+            return StateSet(self._plan)
+        return thaw(state_set, self._plan) if isinstance(state_set, bytes) else state_set
 
-    def at(self, number: int) -> Tally:
-        """A bucket's tally, to check an event against; :meth:`keep` it to change it."""
-        tally = self._buckets.get(number)
-        if tally is None:
+    def at(self, number: int) -> StateSet:
+        """A bucket's state set, to check an event against; :meth:`keep` it to change it."""
+        state_set = self._buckets.get(number)
+        if state_set is None:
             if self._empty is None:
-                self._empty = Tally(self._plan)
+                self._empty = StateSet(self._plan)
             return self._empty
-        return thaw(tally, self._plan) if isinstance(tally, bytes) else tally
+        return thaw(state_set, self._plan) if isinstance(state_set, bytes) else state_set
 
-    def keep(self, number: int, tally: Tally) -> None:
-        """Keep a bucket's tally live from now on."""
-        if tally is self._empty:
+    def keep(self, number: int, state_set: StateSet) -> None:
+        """Keep a bucket's state set live from now on."""
+        if state_set is self._empty:
             self._empty = None
-        self._buckets[number] = tally
+        self._buckets[number] = state_set
         self._thawed.add(number)
 
-    def live(self, number: int) -> Tally:
-        """A bucket's tally, to be changed."""
-        tally = self._buckets.get(number)
-        if tally is None or isinstance(tally, bytes):
-            tally = self.at(number)
-            self.keep(number, tally)
-        return tally
+    def live(self, number: int) -> StateSet:
+        """A bucket's state set, to be changed."""
+        state_set = self._buckets.get(number)
+        if state_set is None or isinstance(state_set, bytes):
+            state_set = self.at(number)
+            self.keep(number, state_set)
+        return state_set
 
     def update(self, number: int, event: tuple[Any, ...]) -> None:
         """Count an event in its bucket, or raise InputError and change nothing."""
-        tally = self._buckets.get(number)
-        if tally is None or isinstance(tally, bytes):
-            tally = self.at(number)
-            tally.update(*event)
-            self.keep(number, tally)
+        state_set = self._buckets.get(number)
+        if state_set is None or isinstance(state_set, bytes):
+            state_set = self.at(number)
+            state_set.update(*event)
+            self.keep(number, state_set)
         else:
-            tally.update(*event)
+            state_set.update(*event)
 
     def frozen(self, number: int) -> bytes | None:
         """A closed bucket's bytes, the same object while its events are; None of a live one."""
-        tally = self._buckets.get(number, b"")
-        return tally if isinstance(tally, bytes) else None
+        state_set = self._buckets.get(number, b"")
+        return state_set if isinstance(state_set, bytes) else None
 
     def drop_empty(self, number: int) -> None:
         """Forget a bucket without events."""
-        if self.read(number) == Tally(self._plan):
+        if self.read(number) == StateSet(self._plan):
             self._buckets.pop(number, None)
 
-    def parts(self, batch: Batch, moments: IntArray) -> list[tuple[int, Batch]]:
+    def parts(self, batch: EventBatch, moments: IntArray) -> list[tuple[int, EventBatch]]:
         """The events of each bucket, the buckets ascending."""
         return [
             (number, batch if rows is None else batch.take(rows))
@@ -281,21 +280,21 @@ class TimeBuckets:
         for number in [n for n in self._buckets if n < timeline.oldest]:
             del self._buckets[number]
         for number in list(self._thawed):
-            tally = self._buckets.get(number)
-            if tally is None:
+            state_set = self._buckets.get(number)
+            if state_set is None:
                 self._thawed.discard(number)
             elif timeline.closed(number):
                 self._thawed.discard(number)
-                self._buckets[number] = freeze(tally)  # type: ignore[arg-type]
+                self._buckets[number] = freeze(state_set)  # type: ignore[arg-type]
 
-    def kept_of(self, other: TimeBuckets) -> Iterator[tuple[int, Tally]]:
+    def kept_of(self, other: TimeBuckets) -> Iterator[tuple[int, StateSet]]:
         """Those of another's buckets that are kept here, to be merged."""
         for number in other:
             if self._timeline.keeps(number):
                 yield number, other.read(number)
 
     def to_state(self) -> dict[str, Any]:
-        """The tallies in order."""
+        """The state sets in order."""
         return {
             f"{self._name}s": [
                 {self._name: number, "tally": self.read(number).to_state()} for number in self
@@ -312,7 +311,7 @@ class TimeBuckets:
         for item in data[key]:
             if not isinstance(item, dict) or set(item) != {name, "tally"}:
                 raise StateError(
-                    f"window.{key}: expected a {name} and its tally, got {shown(item)}"
+                    f"window.{key}: expected a {name} and its state set, got {shown(item)}"
                 )
             number = item[name]
             if type(number) is not int or not self._timeline.keeps(number):
@@ -322,11 +321,11 @@ class TimeBuckets:
             if before is not None and number <= before:
                 raise StateError(f"window.{key}: expected ascending {key}, got {number} late")
             before = number
-            self._buckets[number] = Tally.from_state(item["tally"], self._plan)
+            self._buckets[number] = StateSet.from_state(item["tally"], self._plan)
             self._thawed.add(number)
 
     def _check(self) -> None:
-        live = {n for n, tally in self._buckets.items() if not isinstance(tally, bytes)}
+        live = {n for n, state_set in self._buckets.items() if not isinstance(state_set, bytes)}
         assert live <= self._thawed
         for number in self._buckets:
             assert self._timeline.keeps(number)
@@ -384,9 +383,9 @@ _encoder = msgspec.msgpack.Encoder(enc_hook=_array)
 _decoder = msgspec.msgpack.Decoder(ext_hook=_restored)
 
 
-def freeze(tally: Tally) -> bytes:
-    """The tally as bytes for :func:`thaw` of the same process."""
-    state = tally.to_state()
+def freeze(state_set: StateSet) -> bytes:
+    """The state set as bytes for :func:`thaw` of the same process."""
+    state = state_set.to_state()
     try:
         return _encoder.encode(state)
     except OverflowError:
@@ -394,6 +393,6 @@ def freeze(tally: Tally) -> bytes:
         return _encoder.encode(_plain(state))
 
 
-def thaw(data: bytes, plan: Plan) -> Tally:
-    """The tally that was frozen."""
-    return Tally.from_state(_decoder.decode(data), plan)
+def thaw(data: bytes, plan: StatePlan) -> StateSet:
+    """The state set that was frozen."""
+    return StateSet.from_state(_decoder.decode(data), plan)

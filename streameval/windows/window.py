@@ -1,4 +1,4 @@
-"""Interfaces of windows: which events count, as a tally that can be read at any time.
+"""Interfaces of windows: which events count, as a state set that can be read at any time.
 
 A *specification* (:class:`Cumulative`, :class:`Last`, …) is the user's
 argument. It opens one *window* for each slice, and, where windows go by event
@@ -12,22 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
-from streameval.events import EventFields, FloatArray, IntArray, Weight
-from streameval.lock import Lock
-from streameval.tally import Batch, Plan, Tally
+from streameval.events.event import EventBatch, EventFields
+from streameval.events.values import FloatArray, IntArray, Weight
+from streameval.states.lock import Lock
+from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.time_buckets import BucketTimeline
-
-__all__ = [
-    "CompiledWay",
-    "EventFields",
-    "PaneMark",
-    "PaneSeries",
-    "Undo",
-    "Window",
-    "WindowKey",
-    "WindowKind",
-    "WindowSpec",
-]
 
 Undo = Callable[[], None]
 """Restores the removed event, bit for bit."""
@@ -54,22 +43,22 @@ class PaneSeries(Protocol):
         """Every pane from the oldest that holds events to the newest, empty ones included."""
         ...
 
-    def tally_from(self, start: int) -> Tally:
-        """The tally of the pane that starts at this moment; for reading only."""
+    def state_set_from(self, start: int) -> StateSet:
+        """The state set of the pane that starts at this moment; for reading only."""
         ...
 
 
 class Window(Protocol):
-    """The events that count, kept as one tally or more."""
+    """The events that count, kept as one state set or more."""
 
     @property
-    def tally(self) -> Tally | None:
+    def state_set(self) -> StateSet | None:
         """What :meth:`current` gives, where that is the same object for good; else None."""
         ...
 
     @property
     def plain(self) -> bool:
-        """Whether each event is counted in :attr:`tally`, whose states stay the same objects."""
+        """Whether each event is counted in :attr:`state_set`, whose states are never replaced."""
         ...
 
     @property
@@ -93,11 +82,11 @@ class Window(Protocol):
         """Count one validated event, or raise InputError and change nothing."""
         ...
 
-    def add_many(self, batch: Batch, event_times: IntArray | None) -> None:
+    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
         """Count a validated batch, in its order, or raise InputError and change nothing."""
         ...
 
-    def prepare(self, batch: Batch, event_times: IntArray | None) -> Callable[[], None]:
+    def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Raise what :meth:`add_many` would raise; the result counts the batch and cannot fail."""
         ...
 
@@ -105,8 +94,8 @@ class Window(Protocol):
         """Undo one earlier event exactly, or raise InputError and change nothing."""
         ...
 
-    def current(self) -> Tally:
-        """The tally of the events inside now; for reading only."""
+    def current(self) -> StateSet:
+        """The state set of the events inside now; for reading only."""
         ...
 
     def check_merge(self, other: Self) -> None:
@@ -152,11 +141,11 @@ class WindowSpec(Protocol):
         """A new timeline, or None where time is not used."""
         ...
 
-    def open(self, plan: Plan, timeline: Any) -> Window:
+    def open(self, plan: StatePlan, timeline: Any) -> Window:
         """A new empty window."""
         ...
 
-    def restore(self, data: dict[str, Any], plan: Plan, timeline: Any) -> Window:
+    def restore(self, data: dict[str, Any], plan: StatePlan, timeline: Any) -> Window:
         """The window of a saved state; raises StateError."""
         ...
 

@@ -1,0 +1,104 @@
+"""The commands, and the exit codes of their errors."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from streameval import __version__
+from streameval.cli.output import BAD_INPUT, FAILURE, TargetError, say, write
+from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
+from streameval.states.score_index import backend
+
+# Module and member of each command. A module is imported for its command only: the
+# others may take longer to load than the command to run.
+COMMANDS = {
+    "evaluate": ("evaluate", "evaluate"),
+    "merge": ("states", "merge"),
+    "report": ("states", "report"),
+    "metrics": ("catalogue", "metrics"),
+    "run": ("run", "run"),
+    "store": ("store", "store_app"),
+    "init": ("init", "init"),
+    "demo": ("demo", "demo"),
+}
+
+# Typer carries its own copy of click or uses the installed one, by its version.
+# Both have this class, and bad usage of every kind is one.
+_UsageError: Any = typer.BadParameter.__bases__[0]
+
+_INTERRUPTED = 130  # typer's answer to Ctrl-C; no command here exits with it
+
+
+def app_of(names: Iterable[str]) -> typer.Typer:
+    """The command line with these of its commands, whose modules it imports."""
+    app = typer.Typer(
+        name="streameval",
+        help="Exact evaluation of classifiers from the stream of their predictions.",
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_streameval)
+    for name in names:
+        place, member = COMMANDS[name]
+        found = getattr(importlib.import_module(f"streameval.cli.{place}"), member)
+        if isinstance(found, typer.Typer):
+            app.add_typer(found, name=name)
+        else:
+            app.command(name)(found)
+    return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        write(f"streameval {__version__} ({backend()} score index)")
+        raise typer.Exit
+
+
+def _streameval(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version, and which score index runs.",
+            callback=_print_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """Exact evaluation of classifiers from the stream of their predictions."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line; errors become one line and an exit code."""
+    # Where the first word is not a command, --help lists all and an error suggests one.
+    chosen = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
+    try:
+        code = app_of(chosen)(arguments, prog_name="streameval", standalone_mode=False) or 0
+        if code == _INTERRUPTED:
+            raise KeyboardInterrupt
+        return code
+    except _UsageError as error:
+        message = error.format_message()
+        command = error.ctx.command_path if error.ctx else "streameval"
+        if message:  # none where a bare "streameval" has printed its help
+            say(f"{message.rstrip('.')}; see {command} --help")
+        return BAD_INPUT
+    except (
+        MissingExtraError,
+        SourceError,
+        StoreError,
+        TargetError,
+        OSError,
+        MemoryError,
+    ) as error:
+        say(str(error) or "out of memory")
+        return FAILURE
+    except StreamevalError as error:
+        say(str(error))
+        return BAD_INPUT

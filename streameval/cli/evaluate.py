@@ -1,0 +1,212 @@
+"""``streameval evaluate``: predictions in files, metrics out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from streameval.cli import options
+from streameval.cli.feed import BadRecordError, Feed
+from streameval.cli.output import (
+    BAD_INPUT,
+    FAILURE,
+    TOO_MANY_BAD,
+    Format,
+    check_target,
+    say,
+    tell_bad_records,
+    tell_reasons,
+)
+from streameval.cli.request import Request
+from streameval.cli.result import Details, result_of
+from streameval.cli.window_text import parse_slices, parse_window
+from streameval.errors import OptionError, StateError
+from streameval.evaluator.evaluator import Evaluator
+from streameval.records.csv_table import LabelTypes
+from streameval.records.label_text import LABEL_TYPES
+from streameval.records.sources import FORMATS, Source, find_sources, read_source
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_MAX_SLICES = 10_000
+
+_MAX_BAD = 0.01
+"""Share of the records that may be skipped for one reason without ``--max-bad``."""
+
+
+def evaluate(
+    files: options.FilesArgument,
+    y_true: options.YTrueOption = "y_true",
+    y_pred: options.YPredOption = None,
+    score: options.ScoreOption = None,
+    proba: options.ProbaOption = None,
+    weight: options.WeightOption = None,
+    time: options.TimeOption = None,
+    time_unit: options.TimeUnitOption = None,
+    task: options.TaskOption = options.TaskChoice.AUTO,
+    positive: options.PositiveOption = None,
+    labels: options.LabelsOption = None,
+    threshold: options.ThresholdOption = None,
+    window: options.WindowOption = None,
+    slice: options.SliceOption = None,
+    max_slices: options.MaxSlicesOption = None,
+    by: options.ByOption = None,
+    worst: options.WorstOption = None,
+    min_support: options.MinSupportOption = None,
+    series: options.SeriesOption = None,
+    plot: options.PlotOption = None,
+    metrics: options.MetricsOption = None,
+    format: options.FormatOption = Format.TABLE,
+    save: options.SaveOption = None,
+    on_bad: options.OnBadOption = options.OnBad.STOP,
+    max_bad: options.MaxBadOption = None,
+    input_format: options.InputFormatOption = None,
+    label_type: options.LabelTypeOption = options.LabelTypeChoice.AUTO,
+    no_progress: options.NoProgressOption = False,
+) -> None:
+    """Evaluate the predictions in files.
+
+    A record needs its true label, and a prediction: a label (--y-pred), a score
+    (--score) or probabilities (--proba).
+    """
+    details = Details(by=by, worst=worst, min_support=min_support, series=series, plot=plot)
+    without_slices = details.slice_options() + ([] if max_slices is None else ["--max-slices"])
+    if slice is None and without_slices:
+        raise OptionError.requires(without_slices[0], "--slice", remedy="add --slice FIELD")
+    skip = on_bad is options.OnBad.SKIP
+    if max_bad is not None and not skip:
+        raise OptionError.requires("--max-bad", "--on-bad skip")
+    request = Request(
+        y_true=y_true,
+        y_pred=y_pred,
+        score=score,
+        proba=proba,
+        weight=weight,
+        time=time,
+        time_unit=None if time_unit is None else time_unit.value,
+        positive=positive,
+        labels=options.label_texts(labels),
+        threshold=threshold,
+        task=task.value,
+        metrics=options.metric_names(metrics),
+        window=None if window is None else parse_window(window, all_panes=series is not None),
+        slices=() if slice is None else parse_slices(slice, max_slices or _MAX_SLICES),
+        max_slices=max_slices or _MAX_SLICES,
+        details=details,
+    )
+    chosen = next((f for f in FORMATS if f == input_format), None)
+    sources = find_sources(files, chosen)
+    details.check_plot()
+    if save is not None:
+        check_target(save)
+    feed = Feed(request, skip=skip)
+    types = LabelTypes(next((t for t in LABEL_TYPES if t == label_type), None))
+    try:
+        evaluator = _read(sources, request, feed, types, progress=not no_progress)
+    except BadRecordError as error:
+        say(f"{error}; nothing was reported (--on-bad skip skips bad records)")
+        raise typer.Exit(BAD_INPUT) from None
+    bad = feed.bad
+    records = feed.rows + bad.count
+    most = _MAX_BAD if max_bad is None else max_bad
+    too_many = max(bad.reasons.values(), default=0) > most * records
+    is_written = save is None or too_many or saved(evaluator, save)
+    if not records:
+        say(f"no events in {', '.join(source.name for source in sources)}")
+    for path in feed.slices_without_value if feed.rows else ():
+        say(f"--slice {path}: no record has a value there, so all are in {path}=(missing)")
+    tell_bad_records(bad)
+    result = result_of(evaluator, request.metrics, details)
+    result.write(format, bad if skip else None)
+    is_written &= details.draw(result.series)
+    if bad.count and not feed.rows:
+        say("no record could be counted")
+        raise typer.Exit(BAD_INPUT)
+    if too_many:
+        tell_reasons(bad, records)
+        unsaved = "" if save is None else f"{save} was not written; "
+        say(
+            f"more than {most * 100:g} % of the records for one reason: {unsaved}correct the "
+            "records or the options, or raise --max-bad"
+        )
+        raise typer.Exit(TOO_MANY_BAD)
+    if not is_written:
+        raise typer.Exit(FAILURE)
+
+
+def _read(
+    sources: list[Source], request: Request, feed: Feed, types: LabelTypes, *, progress: bool
+) -> Evaluator:
+    wanted = request.wanted()
+    with _byte_bar(sources, wanted=progress) as bar:
+        for source in sources:
+            bar.start(source)
+            for chunk in read_source(source, wanted, types, sys.stdin.buffer, bar.move):
+                feed.add(chunk)
+        return feed.finish()
+
+
+def saved(evaluator: Evaluator, path: str) -> bool:
+    """Save a state; a failure is printed and returned, so that the result is printed too."""
+    try:
+        evaluator.save(path)
+    except StateError as error:
+        say(str(error))
+        return False
+    return True
+
+
+class _ByteBar:
+    """Progress bar of the bytes read of the files; it draws nothing without ``progress``."""
+
+    def __init__(self, progress: Progress | None, sources: Sequence[Source]) -> None:
+        self._progress = progress
+        self._before = 0
+        self._source: Source | None = None
+        self._at = 0
+        sizes = [source.size for source in sources]
+        if progress is not None:
+            total = sum(size or 0 for size in sizes) if all(sizes) else None
+            self._task = progress.add_task("", total=total)
+
+    def start(self, source: Source) -> None:
+        """Begin the next file."""
+        self._before += (self._source.size or 0) if self._source else 0
+        self._source = source
+        self._at = 0
+        if self._progress is not None:
+            self._progress.update(self._task, description=os.path.basename(source.name))
+
+    def move(self, position: int) -> None:
+        """Set the position in the file."""
+        self._at = max(self._at, position)  # Parquet is not read from front to end
+        if self._progress is not None:
+            self._progress.update(self._task, completed=self._before + self._at)
+
+
+@contextmanager
+def _byte_bar(sources: Sequence[Source], *, wanted: bool) -> Iterator[_ByteBar]:
+    """The bar; it draws nothing where the standard error is not a terminal."""
+    if not wanted or sys.stderr is None or not sys.stderr.isatty():
+        yield _ByteBar(None, sources)
+        return
+    # Imported only for a terminal: most runs of the command are in scripts.
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    progress = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with progress:
+        yield _ByteBar(progress, sources)

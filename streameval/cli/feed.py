@@ -1,0 +1,359 @@
+"""``streameval evaluate``: an evaluator updated with the chunks of its files."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from streameval.cli.request import Request, probability_pairs
+from streameval.errors import InputError, StreamevalError, shown
+from streameval.evaluator.evaluator import Evaluator
+from streameval.events.time import NANOSECONDS, iso_time, unit_remedy
+from streameval.events.values import MAX_CLASSES, Label, is_missing
+from streameval.records.chunk import KEPT, BadRecord, BadRecords, Chunk, remedy_text
+from streameval.records.event_columns import SLICE, Column, EventColumns, count_events, joined
+from streameval.records.label_text import is_fraction, label_from_text, likely_type
+
+BATCH_ROWS = 1 << 18
+"""Records handed to the evaluator at once: a larger batch takes memory, a smaller one
+makes the score index merge more often."""
+
+_BATCH_CELLS = 1 << 21
+"""The same in numbers, for records that hold a probability for each of many labels."""
+
+_LISTED = 8
+
+
+class BadRecordError(StreamevalError):
+    """The first bad record, where bad records stop the run."""
+
+
+class Feed:
+    """Counts the records of chunks with one evaluator.
+
+    Args:
+        request: The options of the command.
+        skip: Skip and count bad records; otherwise the first one raises
+            BadRecordError.
+    """
+
+    def __init__(self, request: Request, *, skip: bool) -> None:
+        self._request = request
+        self._skip = skip
+        self._chunks: list[Chunk] = []
+        self._waiting = 0
+        self._pairs = probability_pairs(request.proba)
+        self._evaluator: Evaluator | None = None
+        self._read_label: Any = None
+        self._apart: tuple[set[Any], set[Any]] | None = (set(), set())
+        self.slices_without_value = list(request.slice_fields)
+        """Slice fields without a value in any record so far."""
+        self.rows = 0
+        self.bad = BadRecords()
+
+    def add(self, chunk: Chunk) -> None:
+        """Add a chunk; its records are counted now or with a later chunk's."""
+        if self._chunks and not _of_one_batch(self._chunks[-1].events, chunk.events):
+            self._flush()
+        self._chunks.append(chunk)
+        self._waiting += chunk.events.rows
+        width = sum(map(_width, chunk.events.columns.values()))
+        full = self._waiting >= min(BATCH_ROWS, _BATCH_CELLS // max(1, width - 3) + 1)
+        if full or (chunk.bad.count and not self._skip):
+            self._flush()
+
+    def finish(self) -> Evaluator:
+        """Count the rest; the evaluator of all records."""
+        self._flush()
+        self._check_overlap()
+        if self._evaluator is None:
+            self._evaluator = _open_evaluator(self._request, None)
+        return self._evaluator
+
+    def _flush(self) -> None:
+        """Count the chunks that wait, as one batch."""
+        events = joined([chunk.events for chunk in self._chunks])
+        sources = [chunk.source for chunk in self._chunks]
+        ends = list(accumulate(chunk.events.rows for chunk in self._chunks))
+        found: list[tuple[int, BadRecord]] = []
+        for number, chunk in enumerate(self._chunks):
+            self.bad.count_only(chunk.bad.reasons)
+            found += [(number, record) for record in chunk.bad.first]
+        self._chunks, self._waiting = [], 0  # joined: not kept twice
+        if events.rows:
+            found += self._count(events, sources, ends)
+        found.sort(key=lambda pair: (pair[0], pair[1].line))
+        self.bad.first.extend(record for _, record in found[: KEPT - len(self.bad.first)])
+        if self.bad.first and not self._skip:
+            raise BadRecordError(str(self.bad.first[0]))
+
+    def _count(
+        self, events: EventColumns, sources: list[str], ends: list[int]
+    ) -> list[tuple[int, BadRecord]]:
+        """Count a batch; the first ten records that are refused, and their chunks' numbers."""
+        columns = events.columns
+        self._note_labels(columns)
+        self.slices_without_value = [
+            path for path in self.slices_without_value if all(map(is_missing, columns[path]))
+        ]
+        if self._evaluator is None:
+            self._open(columns)
+        assert self._evaluator is not None
+        refused: list[tuple[int, BadRecord]] = []
+        named = EventColumns(self._named(columns), events.places)
+        self.rows += events.rows
+        for row, error in count_events(self._evaluator, named):
+            number = bisect_right(ends, row)
+            record = self._bad_record(sources[number], int(events.places[row]), error)
+            self.rows -= 1
+            self.bad.count_only({record.reason: 1})
+            if len(refused) < KEPT:
+                refused.append((number, record))
+            if not self._skip:
+                break
+        return refused
+
+    def _note_labels(self, columns: dict[str, Column]) -> None:
+        """Collect the true and the predicted labels until one is in both."""
+        request = self._request
+        if self._apart is None or request.y_pred is None or request.labels is not None:
+            return
+        for labels, path in zip(self._apart, (request.y_true, request.y_pred), strict=True):
+            if len(labels) <= MAX_CLASSES:  # else they are ids, which the evaluator rejects
+                labels.update(_distinct(columns[path]))
+        if self._apart[0] & self._apart[1]:
+            self._apart = None
+
+    def _check_overlap(self) -> None:
+        """Raise InputError where true and predicted labels have none in common."""
+        if self._apart is None or len(self._apart[0]) < 2 or not self._apart[1]:
+            return
+        true, predicted = (sorted(labels, key=str)[:3] for labels in self._apart)
+        fractions = all(isinstance(one, str) and is_fraction(one) for one in predicted)
+        raise InputError(
+            "--y-pred",
+            expected=f"some of the labels in {self._request.y_true!r}: "
+            + ", ".join(map(shown, true)),
+            got=", ".join(map(shown, predicted)),
+            remedy="a fraction is a score: name its field with --score, and the positive label "
+            "with --positive"
+            if fractions
+            else "if they are labels of the same task, list all of them with --labels",
+        )
+
+    def _open(self, columns: dict[str, Column]) -> None:
+        if self._request.time is not None:
+            _check_time_unit(self._request, columns[self._request.time])
+        first = columns[self._request.y_true]
+        self._evaluator = _open_evaluator(self._request, first)
+        self._read_label = _label_reader(_first(first))
+
+    def _named(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """The columns under the names of an evaluator's columns."""
+        request = self._request
+        named = {name: columns[path] for name, path in request.fields.items()}
+        if request.time is not None:
+            times: Any = columns[request.time]
+            named["time"] = times.view(np.int64)
+        named |= {f"{SLICE}{path}": columns[path] for path in request.slice_fields}
+        if self._pairs:
+            shares: dict[Any, Any] = {
+                self._label("--proba", text): columns[path] for text, path in self._pairs
+            }
+            named["proba"] = shares
+            if request.binary:
+                assert self._evaluator is not None
+                positive = self._evaluator.labels[1]
+                if positive not in shares:
+                    raise InputError(
+                        "--proba",
+                        expected=f"a column for the positive label {shown(positive)}",
+                        got=", ".join(map(shown, shares)),
+                    )
+                if len(shares) == 1:
+                    # A column of numbers: records need no probability of the other label.
+                    named["proba"] = shares[positive]
+        elif request.proba is not None:
+            named["proba"] = self._relabelled(columns[request.proba])
+        return named
+
+    def _relabelled(self, column: Column) -> Column:
+        """Probabilities under labels of the true labels' type: a JSON key is always text."""
+        if isinstance(column, np.ndarray):
+            return column
+        if isinstance(column, dict):
+            return {self._key(text): values for text, values in column.items()}
+        return [
+            {self._key(text): share for text, share in shares.items()}
+            if isinstance(shares, dict)
+            else shares
+            for shares in column
+        ]
+
+    def _key(self, text: Any) -> Any:
+        try:
+            return self._read_label(text)
+        except InputError:
+            return text  # the evaluator rejects it beside numbers, with its position
+
+    def _label(self, option: str, text: str) -> Any:
+        try:
+            return self._read_label(text)
+        except InputError as error:
+            raise InputError(
+                option, expected="labels that are numbers, as the true labels are", got=error.got
+            ) from None
+
+    def _bad_record(self, source: str, line: int, error: InputError) -> BadRecord:
+        request = self._request
+        paths = {
+            **request.fields,
+            "event_time": request.time,
+            "proba": None if self._pairs else request.proba,
+            **{f"slices[{path!r}]": path for path in request.slice_fields},
+        }
+        name, bracket, key = error.field.partition("[")  # proba['cat']
+        field = paths.get(error.field) or (paths.get(name) or name) + bracket + key
+        remedy = remedy_text(error.remedy, error.remedy_code)
+        return BadRecord(source, line, field, error.expected, error.got, remedy)
+
+
+def _of_one_batch(one: EventColumns, other: EventColumns) -> bool:
+    """Whether two chunks can be joined: their probabilities are of the same labels."""
+    for path, column in one.columns.items():
+        following = other.columns[path]
+        if isinstance(column, dict) or isinstance(following, dict):
+            both = isinstance(column, dict) and isinstance(following, dict)
+            if not both or list(column) != list(following):
+                return False
+    return True
+
+
+def _width(column: Column) -> int:
+    """Numbers a record: one, or one for each label."""
+    if isinstance(column, dict):
+        return len(column)
+    if isinstance(column, list) and column and isinstance(column[0], dict):
+        # Mappings that differ: a dict takes as much memory as ten numbers a label.
+        return 10 * len(column[0]) + 10
+    return 1
+
+
+def _label_reader(sample: object) -> Callable[[str], Label]:
+    """Reads text of the command line, or a JSON key, as a label of the type of ``sample``.
+
+    >>> _label_reader(0)("1"), _label_reader("ham")("1")
+    (1, '1')
+    """
+    if isinstance(sample, str):
+        return lambda text: text
+
+    def number(text: str) -> Label:
+        if text.lower() in ("true", "false"):
+            return int(text.lower() == "true")
+        return int(label_from_text(text, "int"))
+
+    return number
+
+
+def _check_time_unit(request: Request, times: Any) -> None:
+    """Reject a ``--time-unit`` by which half of the first records are in early 1970.
+
+    Raises:
+        InputError: By another unit they are between 1990 and 2100.
+    """
+    if request.time_unit is None:
+        return
+    middle = len(times) // 2
+    moment = int(np.partition(times.view(np.int64), middle)[middle])
+    remedy = unit_remedy(moment * 1_000 // NANOSECONDS[request.time_unit], request.time_unit)
+    if remedy:
+        raise InputError(
+            "--time-unit",
+            expected=f"the unit of the times in {request.time!r}",
+            got=f"{request.time_unit}, by which a typical one is {iso_time(moment)}",
+            remedy=remedy,
+        )
+
+
+def _open_evaluator(request: Request, first: Column | None) -> Evaluator:
+    """The evaluator for a request.
+
+    Args:
+        request: The options of the command.
+        first: True labels of the first records; None where there are none.
+
+    Raises:
+        InputError: The positive label is not known.
+        MetricError: ``--metrics`` names a metric that the task does not have.
+    """
+    options: dict[str, Any] = {
+        "metrics": request.kept_metrics,
+        "temporal": request.temporal,
+        "window": request.window,
+        "slices": request.slices,
+        "max_slices": request.max_slices,
+        "time_unit": request.time_unit,
+    }
+    if request.labels is not None:
+        options["labels"] = _labels(request.labels, first, request)
+    if not request.binary:
+        return Evaluator("multiclass", **options)
+    if request.threshold is not None:
+        options["threshold"] = request.threshold
+    return Evaluator("binary", positive=_positive(request, first), **options)
+
+
+def _labels(texts: tuple[str, ...], first: Column | None, request: Request) -> list[Label]:
+    """The labels of ``--labels`` or ``--positive``, of the records' type."""
+    option = "--labels" if texts is request.labels else "--positive"
+    if first is None:
+        # No record has a label: numbers are assumed to be of 0 and 1.
+        sample: Any = "" if likely_type(texts) == "str" else 0
+    else:
+        sample = _first(first)
+    read = _label_reader(sample)
+    labels: list[Label] = []
+    for text in texts:
+        try:
+            labels.append(read(text))
+        except InputError:
+            raise InputError(
+                option, expected=f"a number like the label {shown(sample)}", got=shown(text)
+            ) from None
+    return labels
+
+
+def _positive(request: Request, first: Column | None) -> Label:
+    if request.positive is not None:
+        return _labels((request.positive,), first, request)[0]
+    if request.labels is not None:
+        labels = _labels(request.labels, first, request)
+    elif first is not None:
+        labels = sorted(_distinct(first), key=lambda label: (str(type(label)), label))
+    else:
+        return 1
+    # Beside 0 and 1 another label is a bad record, which the evaluator rejects.
+    if all(label in (0, 1) for label in labels) or {0, 1} <= set(labels):
+        return 1
+    listed = ", ".join(shown(label) for label in labels[:_LISTED])
+    more = f" and {len(labels) - _LISTED} more" if len(labels) > _LISTED else ""
+    raise InputError(
+        "--positive",
+        expected="the label that counts as positive",
+        got=f"nothing; the labels of {request.y_true!r} are {listed}{more}",
+        remedy="give --positive LABEL",
+    )
+
+
+def _first(column: Any) -> Any:
+    """The label of the first record."""
+    return column[0].item() if isinstance(column, np.ndarray) else column[0]
+
+
+def _distinct(column: Any) -> set[Any]:
+    return set(np.unique(column).tolist() if isinstance(column, np.ndarray) else column)

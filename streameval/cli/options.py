@@ -1,0 +1,224 @@
+"""The options of the commands, with their help: a command's parameters are annotated with them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from streameval.cli.output import Format
+from streameval.errors import InputError, shown
+from streameval.windows.kinds import KINDS
+
+
+class InputFormat(StrEnum):
+    """Format of a file."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+class LabelTypeChoice(StrEnum):
+    """Type of the labels in a CSV file."""
+
+    AUTO = "auto"
+    STR = "str"
+    INT = "int"
+    BOOL = "bool"
+
+
+class TaskChoice(StrEnum):
+    """Task that is evaluated."""
+
+    AUTO = "auto"
+    BINARY = "binary"
+    MULTICLASS = "multiclass"
+
+
+class OnBad(StrEnum):
+    """What happens at a bad record."""
+
+    STOP = "stop"
+    SKIP = "skip"
+
+
+class TimeUnit(StrEnum):
+    """Unit of numeric event times."""
+
+    S = "s"
+    MS = "ms"
+    US = "us"
+    NS = "ns"
+
+
+_field: Any = partial(typer.Option, metavar="FIELD", rich_help_panel="Fields of a record")
+_task: Any = partial(typer.Option, rich_help_panel="The task")
+_windows: Any = partial(typer.Option, rich_help_panel="Windows and slices")
+_result: Any = partial(typer.Option, rich_help_panel="The result")
+_files: Any = partial(typer.Option, rich_help_panel="The files")
+
+FilesArgument: TypeAlias = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE",
+        help="JSONL, CSV or Parquet; a pattern such as 'day-*.jsonl'; or - for standard input.",
+    ),
+]
+StateArgument: TypeAlias = Annotated[
+    str, typer.Argument(metavar="STATE", help="A state that `evaluate --save` wrote.")
+]
+StatesArgument: TypeAlias = Annotated[
+    list[str], typer.Argument(metavar="STATE", help="States that `evaluate --save` wrote.")
+]
+
+YTrueOption: TypeAlias = Annotated[str, _field(help="True label; a dot goes into nested fields.")]
+YPredOption: TypeAlias = Annotated[str | None, _field(help="Predicted label.")]
+ScoreOption: TypeAlias = Annotated[str | None, _field(help="Score of the positive label.")]
+ProbaOption: TypeAlias = Annotated[
+    str | None,
+    _field(
+        help="Probabilities: an object label -> number, or label=FIELD,label=FIELD; "
+        "binary: also the positive label's number."
+    ),
+]
+WeightOption: TypeAlias = Annotated[str | None, _field(help="Weight of the event.")]
+TimeOption: TypeAlias = Annotated[
+    str | None,
+    _field(help="Time of the event: ISO 8601 with an offset, or a number with --time-unit."),
+]
+TimeUnitOption: TypeAlias = Annotated[
+    TimeUnit | None, _field(metavar=None, help="Unit of numeric times, since 1970.")
+]
+
+TaskOption: TypeAlias = Annotated[
+    TaskChoice, _task(help="auto: binary with --score or --positive.")
+]
+LabelsOption: TypeAlias = Annotated[
+    str | None,
+    _task(
+        metavar="LABEL,LABEL",
+        help="All labels; a record of another label is bad. By default they are discovered, "
+        "and the first other label of a binary task is the negative one.",
+    ),
+]
+PositiveOption: TypeAlias = Annotated[
+    str | None,
+    _task(metavar="LABEL", help="Positive label of a binary task; 1 or true by default."),
+]
+ThresholdOption: TypeAlias = Annotated[
+    float | None,
+    _task(metavar="NUMBER", help="Smallest score that is predicted positive; 0.5 by default."),
+]
+
+WindowOption: TypeAlias = Annotated[
+    str | None,
+    _windows(
+        metavar="WINDOW",
+        help=" ".join(
+            ["Events to count; all by default.", *(k.help for k in KINDS.values() if k.help)]
+        ),
+    ),
+]
+SliceOption: TypeAlias = Annotated[
+    str | None,
+    _windows(
+        metavar="FIELD,FIELD",
+        help="Evaluate by these fields too; country+model is one slice for each pair.",
+    ),
+]
+ShowSliceOption: TypeAlias = Annotated[
+    str | None,
+    _windows(
+        metavar="FIELD,FIELD",
+        help="Show the slices by these fields only, written as for `evaluate`.",
+    ),
+]
+MaxSlicesOption: TypeAlias = Annotated[
+    int | None,
+    _windows(
+        metavar="N",
+        min=1,
+        help="Most slices kept, 10000 by default; events of others are counted in (other).",
+    ),
+]
+ByOption: TypeAlias = Annotated[
+    str | None,
+    _windows(metavar="METRIC", help="Metric to order slices by; f1 or f1_macro by default."),
+]
+WorstOption: TypeAlias = Annotated[
+    int | None, _windows(metavar="N", min=1, help="Show only the N worst slices.")
+]
+MinSupportOption: TypeAlias = Annotated[
+    float | None, _windows(metavar="N", min=0, help="Leave out slices of less support.")
+]
+SeriesOption: TypeAlias = Annotated[
+    str | None, _windows(metavar="METRIC", help="Show this metric for each pane.")
+]
+PlotOption: TypeAlias = Annotated[
+    str | None,
+    _windows(metavar="FILE", help="Draw the series with its supports: .png, .svg, .pdf or .html."),
+]
+
+MetricsOption: TypeAlias = Annotated[
+    str | None,
+    _result(
+        metavar="NAME,NAME",
+        help="Metrics to report, in this order; the usual ones by default.",
+    ),
+]
+FormatOption: TypeAlias = Annotated[Format, _result("--format", help="Format of the result.")]
+SaveOption: TypeAlias = Annotated[
+    str | None, _result(metavar="STATE", help="Write the state, for `merge` and `report`.")
+]
+
+OnBadOption: TypeAlias = Annotated[
+    OnBad, _files(help="skip: leave bad records out, count and list them.")
+]
+MaxBadOption: TypeAlias = Annotated[
+    float | None,
+    _files(
+        metavar="SHARE",
+        min=0,
+        max=1,
+        help="Share of the records that may be skipped for one reason, 0.01 by default; "
+        "beyond it the exit code is 3.",
+    ),
+]
+InputFormatOption: TypeAlias = Annotated[
+    InputFormat | None, _files(help="File format; inferred from the file name by default.")
+]
+LabelTypeOption: TypeAlias = Annotated[
+    LabelTypeChoice, _files(help="Type of the labels in a CSV file.")
+]
+NoProgressOption: TypeAlias = Annotated[bool, _files("--no-progress", help="Draw no bar.")]
+
+
+def label_texts(text: str | None) -> tuple[str, ...] | None:
+    """The labels in a comma list, as they are written.
+
+    >>> label_texts("spam,ham")
+    ('spam', 'ham')
+    """
+    if text is None:
+        return None
+    labels = tuple(text.split(","))
+    if not all(labels) or len(set(labels)) != len(labels):
+        raise InputError("--labels", expected="labels joined by commas, each once", got=shown(text))
+    return labels
+
+
+def metric_names(text: str | None) -> tuple[str, ...] | None:
+    """The names in a comma list.
+
+    >>> metric_names("accuracy, f1")
+    ('accuracy', 'f1')
+    """
+    if text is None:
+        return None
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise InputError("--metrics", expected="names joined by commas", got=shown(text))
+    return names

@@ -1,0 +1,98 @@
+"""Output of the commands: results on stdout, messages on stderr, exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from streameval.errors import StreamevalError
+from streameval.records.chunk import KEPT, BadRecords
+
+FAILURE = 1
+BAD_INPUT = 2
+TOO_MANY_BAD = 3
+
+
+class ClosedPipeError(Exception):
+    """The reader of the output has closed it (``| head -1``)."""
+
+
+class TargetError(StreamevalError):
+    """A file cannot be written: a failure, not bad input."""
+
+
+class Format(StrEnum):
+    """Format of a result."""
+
+    TABLE = "table"
+    JSON = "json"
+    MARKDOWN = "markdown"
+
+
+def write(text: str) -> None:
+    """Write text and a newline to the standard output, always as UTF-8.
+
+    Raises:
+        ClosedPipeError: Its reader has closed it.
+        OSError: It cannot be written, as on a full disk.
+    """
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.buffer.write(text.encode(errors="backslashreplace") + b"\n")
+        sys.stdout.flush()
+    except OSError as error:
+        # Python flushes again at exit, and would raise again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise ClosedPipeError from None
+        raise
+
+
+def say(message: str) -> None:
+    """Print one line on the standard error."""
+    if sys.stderr is not None:
+        print("streameval:", " ".join(message.split()), file=sys.stderr)
+
+
+def to_json(value: Any) -> str:
+    """Indented JSON with keys in their order."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def check_target(path: str) -> None:
+    """Check that a file can be written, before the input is read.
+
+    Raises:
+        TargetError: The directory is missing or read-only, or the path is one.
+    """
+    directory = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise TargetError(f"{path}: cannot be written: it is a directory")
+    if not os.path.isdir(directory):
+        raise TargetError(f"{path}: cannot be written: there is no directory {directory}")
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise TargetError(f"{path}: cannot be written: the directory {directory} is read-only")
+
+
+def tell_bad_records(bad: BadRecords) -> None:
+    """Print the skipped records on the standard error."""
+    count = bad.count
+    if count:
+        which = "" if count <= len(bad.first) else f"; the first {len(bad.first)}"
+        say(f"skipped {count:,} bad record{'s' if count > 1 else ''}{which}:")
+        for record in bad.first:
+            say(f"  {record}")
+
+
+def tell_reasons(bad: BadRecords, records: int) -> None:
+    """Print the reasons of skipped records and their counts on the standard error."""
+    say(f"of {records:,} records were skipped:")
+    for (field, expected), count in bad.reasons.most_common(KEPT):
+        say(f"  {count:,} ({count / records:.2%}) for {field}: expected {expected}")
+    if len(bad.reasons) > KEPT:
+        say(f"  and others for {len(bad.reasons) - KEPT} more reasons")

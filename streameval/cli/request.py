@@ -1,0 +1,186 @@
+"""The options of ``evaluate``, checked before any file is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from streameval.cli.result import Details
+from streameval.cli.window_text import Dimensions
+from streameval.errors import InputError, MetricError, OptionError
+from streameval.events.event import Task
+from streameval.metrics.registry import find
+from streameval.records.chunk import Wanted
+from streameval.windows.kinds import kind_of, window_forms
+from streameval.windows.window import WindowSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The fields to read, and how to evaluate them."""
+
+    y_true: str = "y_true"
+    y_pred: str | None = None
+    score: str | None = None
+    proba: str | None = None
+    weight: str | None = None
+    positive: str | None = None
+    labels: tuple[str, ...] | None = None
+    threshold: float | None = None
+    task: str = "auto"
+    metrics: tuple[str, ...] | None = None
+    time: str | None = None
+    time_unit: str | None = None
+    window: WindowSpec | None = None
+    slices: Dimensions = ()
+    max_slices: int = 10_000
+    details: Details = field(default_factory=Details)
+
+    def __post_init__(self) -> None:
+        if self.y_pred is None and self.score is None and self.proba is None:
+            raise InputError(
+                "evaluate",
+                expected="--y-pred, --score or --proba",
+                got="none of them",
+                remedy="name the field that holds the prediction",
+            )
+        if self.score is not None and self.proba is not None:
+            raise OptionError.conflicts("--proba", "--score")
+        if self.threshold is not None and not self._scored:
+            raise OptionError.requires("--threshold", "--score, or --proba in a binary task")
+        if self.binary and self.labels is not None and len(self.labels) != 2:
+            raise InputError(
+                "--labels", expected="two labels in a binary task", got=", ".join(self.labels)
+            )
+        if self.task == "multiclass":
+            for option, value in (("--score", self.score), ("--positive", self.positive)):
+                if value is not None:
+                    raise OptionError.conflicts(option, "--task multiclass")
+        self._check_window()
+        self._check_metrics()
+
+    def _check_window(self) -> None:
+        needs_time = self.window is not None and self.window.needs_time
+        if needs_time and self.time is None:
+            remedy = "add --time FIELD, the field of the event's time"
+            raise OptionError.requires("--window", "--time", remedy=remedy)
+        if self.time is not None and not needs_time:
+            forms = " or ".join(f"--window {form}" for form in window_forms(timed=True))
+            remedy = f"add {forms}, or leave --time out"
+            raise OptionError.requires("--time", "a --window of event time", remedy=remedy)
+        if self.time_unit is not None and self.time is None:
+            raise OptionError.requires("--time-unit", "--time", remedy="add --time FIELD")
+        kind = kind_of(self.window)
+        if self.details.series is not None and (kind is None or kind.widest is None):
+            remedy = "add --window panes:1h --time FIELD"
+            raise OptionError.requires("--series", "a --window of panes", remedy=remedy)
+
+    def _check_metrics(self) -> None:
+        """Raise MetricError for a metric that cannot be computed from these fields."""
+        scores = self.score is not None or self.proba is not None
+        for name in (*(self.metrics or ()), *self.details.metrics):
+            metric = find(name, self.kind)
+            if not scores and metric.needs_scores:
+                option, what = (
+                    ("--score", "scores") if self.binary else ("--proba", "probabilities")
+                )
+                raise MetricError(f"{name} needs {what}: name their field with {option}")
+            if metric.ordered and self.window is not None and not self.window.keeps_order:
+                raise MetricError(
+                    f"{name} is about the order of events, which this window does not keep: "
+                    "use --window last:10000, or no --window"
+                )
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields' paths by what they hold, without probabilities and slices."""
+        names = ("y_true", "y_pred", "score", "weight", "time")
+        paths = {name: getattr(self, name) for name in names}
+        return {name: path for name, path in paths.items() if path is not None}
+
+    @property
+    def kind(self) -> Task:
+        """The task as an evaluator names it."""
+        return "binary" if self.binary else "multiclass"
+
+    @property
+    def kept_metrics(self) -> tuple[str, ...] | None:
+        """The metrics whose states an evaluator keeps; None for the usual ones."""
+        if self.metrics is None:
+            return None
+        return tuple(dict.fromkeys((*self.metrics, *self.details.metrics)))
+
+    @property
+    def temporal(self) -> bool:
+        """Whether a metric requires the order of events."""
+        return any(find(name, self.kind).ordered for name in self.details.metrics)
+
+    @property
+    def slice_fields(self) -> tuple[str, ...]:
+        """The fields that slices are made of, each once."""
+        return tuple(dict.fromkeys(name for names in self.slices for name in names))
+
+    @property
+    def binary(self) -> bool:
+        """Whether the task is binary: declared, or because of --score or --positive."""
+        if self.task != "auto":
+            return self.task == "binary"
+        return self.score is not None or self.positive is not None
+
+    @property
+    def _scored(self) -> bool:
+        return self.score is not None or (self.binary and self.proba is not None)
+
+    def wanted(self) -> list[Wanted]:
+        """The fields to read, each once."""
+        fields = [Wanted(self.y_true, "label")]
+        if self.y_pred is not None:
+            fields.append(Wanted(self.y_pred, "label"))
+        if self.score is not None:
+            fields.append(Wanted(self.score, "number"))
+        pairs = probability_pairs(self.proba)
+        if pairs:
+            fields.extend(Wanted(path, "number") for _, path in pairs)
+        elif self.proba is not None:
+            fields.append(Wanted(self.proba, "probability" if self.binary else "probabilities"))
+        if self.weight is not None:
+            fields.append(Wanted(self.weight, "weight"))
+        if self.time is not None:
+            fields.append(Wanted(self.time, "time", self.time_unit))
+        # A label that is sliced by is read once.
+        labels = {field.path for field in fields if field.kind == "label"}
+        fields.extend(Wanted(path, "slice") for path in self.slice_fields if path not in labels)
+        return _each_once(fields)
+
+
+def _each_once(fields: Sequence[Wanted]) -> list[Wanted]:
+    kinds: dict[str, Wanted] = {}
+    for want in fields:
+        if kinds.setdefault(want.path, want) != want:
+            raise InputError(
+                want.path,
+                expected="one use of the field",
+                got=f"it as a {kinds[want.path].kind} and as a {want.kind}",
+            )
+    return list(kinds.values())
+
+
+def probability_pairs(proba: str | None) -> list[tuple[str, str]]:
+    """The ``label=column`` pairs of ``--proba``; empty where it names one field.
+
+    >>> probability_pairs("cat=p_cat,dog=p_dog"), probability_pairs("proba")
+    ([('cat', 'p_cat'), ('dog', 'p_dog')], [])
+    """
+    if proba is None or "=" not in proba:
+        return []
+    pairs: list[tuple[str, str]] = []
+    for part in proba.split(","):
+        label, equals, column = part.partition("=")
+        if not (label and equals and column) or label in dict(pairs):
+            raise InputError(
+                "--proba",
+                expected="a field, or label=column,label=column with each label once",
+                got=repr(proba),
+            )
+        pairs.append((label, column))
+    return pairs

@@ -1,0 +1,296 @@
+"""The result of a command: the report, and the slices, series and picture of its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from streameval.cli.output import Format, TargetError, check_target, say, to_json, write
+from streameval.cli.window_text import Dimensions
+from streameval.errors import InputError, OptionError
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.reports import (
+    Report,
+    SeriesRow,
+    SliceReport,
+    markdown_table,
+    number,
+    text_table,
+    weight,
+)
+from streameval.evaluator.slices import SliceKey
+from streameval.metrics.registry import USUAL_METRICS
+from streameval.records.chunk import BadRecords
+
+_SHOWN_SLICES = 20
+"""Slices in a table without ``--worst``."""
+
+_ANY_SUPPORT = 5e-324
+"""Without ``--min-support``, only slices without events in the window are left out."""
+
+_ARRIVALS = {
+    "on_time": "on time",
+    "late_kept": "late and kept",
+    "late_dropped": "late and dropped",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """The options of the slices' table, the series and its picture.
+
+    Args:
+        by: The metric that slices are compared by; None for the main one.
+        worst: Number of slices shown.
+        min_support: Slices of less support are left out.
+        dimensions: The kinds of slices that are shown; None for all.
+        series: The metric of the series.
+        plot: File of the picture.
+    """
+
+    by: str | None = None
+    worst: int | None = None
+    min_support: float | None = None
+    dimensions: Dimensions | None = None
+    series: str | None = None
+    plot: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.plot is not None and self.series is None:
+            remedy = "add --series f1, or another metric to draw"
+            raise OptionError.requires("--plot", "--series", remedy=remedy)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that these details need."""
+        return tuple(name for name in (self.by, self.series) if name is not None)
+
+    def slice_options(self) -> list[str]:
+        """The given options that require slices."""
+        options = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
+        return [name for name, value in options.items() if value is not None]
+
+    def check_plot(self) -> None:
+        """Check that the picture can be made, before the input is read.
+
+        Raises:
+            MissingExtraError: The extra ``plots`` is not installed.
+            InputError: A file name of another kind.
+            TargetError: The file cannot be written.
+        """
+        if self.plot is not None:
+            _plots().check_picture(self.plot, "--plot")
+            check_target(self.plot)
+
+    def draw(self, rows: Sequence[SeriesRow] | None) -> bool:
+        """Draw the series where ``--plot`` is given; a failure is printed, and False returned."""
+        if self.plot is None or self.series is None or rows is None:
+            return True
+        plots = _plots()
+        try:
+            plots.save_figure(plots.plot_series(rows, self.series), self.plot)
+        except OSError as error:
+            say(str(TargetError(f"{self.plot}: cannot be written: {error.strerror or error}")))
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything that a command prints on the standard output."""
+
+    report: Report
+    arrivals: Mapping[str, int]
+    metric: str
+    """The series' metric."""
+    series: Sequence[SeriesRow] | None
+    slices: SliceReport | None
+    shortened: bool
+    """Whether a table shows the first slices only, as ``--worst`` is not given."""
+    overflowed: int
+
+    def write(self, format: Format, bad: BadRecords | None = None) -> None:
+        """Print the result; JSON includes bad records if ``bad`` is not None."""
+        if format is Format.JSON:
+            values = self.to_dict()
+            if bad is not None:
+                values["bad_records"] = {
+                    "count": bad.count,
+                    "reasons": [
+                        {"field": field, "expected": expected, "count": count}
+                        for (field, expected), count in bad.reasons.most_common()
+                    ],
+                    "first": [record.to_dict() for record in bad.first],
+                }
+            write(to_json(values))
+        else:
+            write("\n\n".join(self._sections(markdown=format is Format.MARKDOWN)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        values = self.report.to_dict()
+        if self.arrivals:
+            values["arrivals"] = dict(self.arrivals)
+        if self.series is not None:
+            panes = [
+                {
+                    "start": row.start,
+                    "end": row.end,
+                    "value": row.value if row.value == row.value else None,
+                    "support": row.support,
+                    **({"reason": row.reason} if row.reason else {}),
+                }
+                for row in self.series
+            ]
+            values["series"] = {"metric": self.metric, "panes": panes}
+        if self.slices is not None:
+            values["slices"] = self.slices.to_dict()
+            values["slices_overflowed"] = self.overflowed
+        return values
+
+    def _sections(self, *, markdown: bool) -> list[str]:
+        sections = [self.report.to_markdown() if markdown else str(self.report)]
+        arrived = self._arrivals_line()
+        if arrived:
+            sections.append(arrived)
+        if self.series is not None:
+            title = f"{self.metric} of each pane"
+            table = markdown_table if markdown else text_table
+            body = table(*self._series_cells(), right=frozenset({3}))
+            sections.append(_titled(title, body, markdown=markdown))
+        if self.slices is not None:
+            sections.extend(self._slice_sections(self.slices, markdown=markdown))
+        return sections
+
+    def _arrivals_line(self) -> str:
+        if "on_time" in self.arrivals:
+            counts = [f"{self.arrivals[key]:,} {words}" for key, words in _ARRIVALS.items()]
+            return "arrivals: " + ", ".join(counts)
+        faded_out = self.arrivals.get("faded_out", 0)
+        return f"arrivals: {faded_out:,} too late to have any weight" if faded_out else ""
+
+    def _series_cells(self) -> tuple[list[str], list[list[str]]]:
+        rows = self.series or []
+        reasons = any(row.reason for row in rows)
+        header = ["start", "end", self.metric, "support"] + (["reason"] if reasons else [])
+        cells = [
+            [row.start, row.end, number(row.value), weight(row.support)]
+            + ([row.reason] if reasons else [])
+            for row in rows
+        ]
+        return header, cells
+
+    def _slice_sections(self, slices: SliceReport, *, markdown: bool) -> list[str]:
+        shown = slices
+        tails = []
+        if self.shortened and len(slices.rows) > _SHOWN_SLICES:
+            shown = replace(slices, rows=slices.rows[:_SHOWN_SLICES])
+            more = len(slices.rows) - _SHOWN_SLICES
+            tails.append(f"{more:,} more slices: --worst N or --format json shows them")
+        if self.overflowed:
+            tails.append(
+                f"{self.overflowed:,} times an event went into a slice (other), "
+                "as the limit was reached: --max-slices"
+            )
+        title = f"slices by {slices.metric}, worst first"
+        body = shown.to_markdown() if markdown else str(shown)
+        if markdown:
+            if slices.below_support:
+                tails.insert(0, f"left out for less support: {slices.below_support}")
+            return [_titled(title, body, markdown=True), *tails]
+        return ["\n".join([_titled(title, body, markdown=False), *tails])]
+
+
+def _titled(title: str, body: str, *, markdown: bool) -> str:
+    return f"**{title}**\n\n{body}" if markdown else f"{title}\n{body}"
+
+
+def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Details) -> Result:
+    """The result of an evaluator.
+
+    Args:
+        evaluator: The evaluator to read.
+        names: The metrics of the report, or None for its own.
+        details: The slices, series and picture to add.
+
+    Raises:
+        MetricError: It cannot compute one of the metrics.
+        InputError: It has no panes, or no such slices.
+    """
+    report = evaluator.report(names)
+    arrivals = evaluator.arrivals
+    series = None
+    if details.series is not None:
+        if "on_time" not in arrivals:
+            raise InputError(
+                "--series",
+                expected="a state of a window of panes",
+                got="another one",
+                remedy="evaluate with --window panes:1h --time FIELD",
+            )
+        series = evaluator.series(details.series)
+        shown = sum(row.support for row in series)
+        counted = arrivals["on_time"] + arrivals["late_kept"]
+        since = evaluator.retained["since"]
+        # With weights above 1 the sum is no evidence, but a full window is.
+        if shown < counted or (shown > counted and series[0].start <= since):
+            say(
+                f"--series: panes before {since} are not kept; evaluate with a "
+                "longer retain= in --window to keep them"
+            )
+    slices = _slices(evaluator, report, details)
+    return Result(
+        report,
+        arrivals,
+        details.series or "",
+        series,
+        slices,
+        details.worst is None,
+        evaluator.slices_overflowed,
+    )
+
+
+def _slices(evaluator: Evaluator, report: Report, details: Details) -> SliceReport | None:
+    wanted = details.dimensions
+    if "slices" not in evaluator.retained:
+        asked = ["--slice"] if wanted is not None else details.slice_options()
+        if asked:
+            raise InputError(
+                asked[0],
+                expected="a state with slices",
+                got="one without",
+                remedy="evaluate with --slice FIELD",
+            )
+        return None
+    kinds = dict.fromkeys(map(_names, evaluator.slices()))
+    for names in wanted or ():
+        if names not in kinds:
+            raise InputError(
+                "--slice",
+                expected=f"slices of this state: {', '.join('+'.join(kind) for kind in kinds)}",
+                got="+".join(names),
+            )
+    metric = details.by
+    if metric is None:
+        (metric,) = USUAL_METRICS["single", report.task]
+        reported = [row.metric for row in report]
+        if metric not in reported:
+            metric = reported[0]
+    support = _ANY_SUPPORT if details.min_support is None else details.min_support
+    slices = evaluator.slice_report(metric, min_support=support)
+    if wanted is None:
+        return replace(slices, rows=slices.rows[: details.worst])
+    kept = sum(_names(key) in wanted for key in evaluator.slices())
+    rows = tuple(row for row in slices.rows if _names(row.slice) in wanted)
+    return replace(slices, rows=rows[: details.worst], below_support=kept - len(rows))
+
+
+def _names(key: SliceKey) -> tuple[str, ...]:
+    return tuple(name for name, _ in key)
+
+
+def _plots() -> Any:
+    from streameval import plots  # the extra's packages take a second to load
+
+    return plots

@@ -1,0 +1,234 @@
+"""``streameval run``: the long-running evaluator."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from streameval.cli.output import write
+from streameval.events.time import iso_time
+from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_of
+from streameval.service.config.load import load_settings, resolved
+from streameval.service.config.secrets import check_store, resolved_secrets
+from streameval.service.config.settings import RunSettings, WindowSettings
+from streameval.service.evolution import evolution_of
+from streameval.service.store.store import read_store
+
+# Log records of one line each, whatever texts they quote.
+
+
+class OneLineFormatter(logging.Formatter):
+    """Time, level, message; unprintable characters are escaped, so no record looks like two.
+
+    >>> record = logging.LogRecord("run", logging.INFO, "", 0, "slice %s", ("a\\nb",), None)
+    >>> OneLineFormatter("%(levelname)s %(message)s").format(record)
+    'INFO slice a\\\\nb'
+    """
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        """The time in UTC."""
+        return iso_time(int(record.created * 1_000) * 1_000)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line."""
+        text = super().format(record)
+        if text.isprintable():
+            return text
+        return "".join(
+            char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+            for char in text
+        )
+
+
+class RepeatFilter(logging.Filter):
+    """Passes a bounded number of records of each log statement in a period.
+
+    A statement is a line of the source, whatever texts its records quote. The number of
+    records left out is appended to the next record of the statement that passes;
+    :meth:`left_out` returns the number of those that no later record reports.
+
+    Args:
+        most: Records of a statement in a period.
+        seconds: The length of a period; it starts with its first record.
+
+    >>> limited = RepeatFilter(2, 60)
+    >>> made = [logging.LogRecord("run", 30, "a.py", 7, "full", (), None) for _ in range(1000)]
+    >>> sum(map(bool, map(limited.filter, made))), limited.left_out()
+    (2, 998)
+    """
+
+    def __init__(self, most: int = 100, seconds: float = 60) -> None:
+        super().__init__()
+        self._most = most
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        # For each statement: when its period began, and the records passed and left out.
+        self._counts: dict[tuple[str, int], tuple[float, int, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record passes; it then gets the number of those left out before it."""
+        place = record.pathname, record.lineno
+        with self._lock:
+            begun, passed, left_out = self._counts.get(place, (record.created, 0, 0))
+            # A clock that was set back begins a new period as well.
+            if not 0 <= record.created - begun < self._seconds:
+                begun, passed = record.created, 0
+            if passed >= self._most:
+                self._counts[place] = begun, passed, left_out + 1
+                return False
+            self._counts[place] = begun, passed + 1, 0
+        if left_out:
+            record.msg = f"{record.getMessage()} (and {left_out:,} more like it, left out)"
+            record.args = None
+        return True
+
+    def left_out(self) -> int:
+        """Records left out that no later record has reported."""
+        with self._lock:
+            return sum(left_out for _, _, left_out in self._counts.values())
+
+
+@contextmanager
+def log_to_stderr(level: int = logging.INFO) -> Iterator[None]:
+    """Write the log of a run, and warnings of libraries, to standard error, inside the block."""
+    repeats = RepeatFilter()
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.addFilter(repeats)
+    logger, root = logging.getLogger("streameval"), logging.getLogger()
+    before = logger.level
+    logger.setLevel(level)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        logger.setLevel(before)
+        if left_out := repeats.left_out():
+            print(f"{left_out:,} repeated lines were left out of this log", file=sys.stderr)
+
+
+def run(
+    config: Annotated[
+        str,
+        typer.Argument(metavar="CONFIG", help="A TOML file; `streameval init` writes one."),
+    ],
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Only check the configuration, and print it with every default."
+        ),
+    ] = False,
+    set: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Set a key, as join.wait=6h; as often as needed."),
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The store, instead of the file's.")
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Where to serve, as 127.0.0.1:8642; port 0 is any."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Drop what the configuration no longer has, as window.day; as often as needed.",
+        ),
+    ] = None,
+    until_end: Annotated[
+        bool, typer.Option("--until-end", help="End when nothing is left to read.")
+    ] = False,
+) -> None:
+    """Evaluate streams for as long as they flow; survives any crash with exact results."""
+    overrides = list(set or [])
+    if store is not None:
+        overrides.append(f"store={store}")
+    if listen is not None:
+        overrides.append(f"serve.listen={listen}")
+    settings = load_settings(config, overrides)
+    if check:
+        write(check_text(settings, dropped=drop or ()).rstrip("\n"))
+        return
+    # Imported here: what runs for days may load what a look at --check need not.
+    from streameval.service.service import run_service
+
+    with log_to_stderr():
+        run_service(
+            settings,
+            until_end=until_end,
+            reread=partial(load_settings, config, overrides),
+            drop=partial(_confirmed, drop or ()),
+        )
+
+
+def _confirmed(named: Sequence[str], drops: Mapping[str, str]) -> Sequence[str]:
+    """The names that may be dropped: given as options, or confirmed on a terminal."""
+    if drops.keys() <= set(named) or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return named
+    for name, text in drops.items():
+        if name not in named and not typer.confirm(f"{text} will be dropped: go on?", err=True):
+            return named
+    return [*drops]
+
+
+def check_text(
+    settings: RunSettings,
+    environment: Mapping[str, str] = os.environ,
+    dropped: Collection[str] = (),
+) -> str:
+    """The settings with defaults filled in and secrets hidden, and what a run does with them.
+
+    The rest is in comments, so that the text is a configuration again. It includes
+    the changes to an existing store, which is only read.
+
+    Raises:
+        ConfigError: A secret or the store's directory does not exist, or the store cannot be
+            continued with these settings.
+        StoreError: The store cannot be read.
+
+    >>> print(check_text(RunSettings()).splitlines()[1])
+    # window all: every event
+    """
+    check_store(settings.store)
+    resolved_secrets(settings, environment)
+    lines = ["# This can be run. Defaults are filled in, secrets are hidden."]
+    lines += [f"# window {w.name}: {window_text(settings, w)}" for w in settings.window]
+    lines.append(f"# slices are shown with: {', '.join(main_metrics(settings))}")
+    if os.path.exists(settings.store):
+        lines += [f"# store {settings.store}: {line}" for line in _changes(settings, dropped)]
+    return "\n".join([*lines, "", resolved(settings)])
+
+
+def _changes(settings: RunSettings, dropped: Collection[str]) -> list[str]:
+    """The changes that a run would make to its store."""
+    store = read_store(settings.store)
+    try:
+        with store.reading() as connection:
+            now = time.time_ns() // 1_000
+            found = evolution_of(store.path, connection, settings, now)
+    finally:
+        store.close()
+    return found.lines + [
+        f"{text} would be dropped" + ("" if name in dropped else f"; needs --drop {name}")
+        for name, text in found.drops.items()
+    ]
+
+
+def window_text(settings: RunSettings, window: WindowSettings) -> str:
+    """A window in a few words.
+
+    >>> window_text(RunSettings(), WindowSettings(name="hour", length="1h", pane="5m"))
+    'the last 1h in panes of 5m, each taking events until 1h after its end'
+    """
+    return kind_of_settings(window).words(window_spec_of(window, settings.join))

@@ -1,0 +1,339 @@
+"""``streameval store``: verify, back up and report on a store, export states, replay records."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from streameval.cli.options import MetricsOption, metric_names
+from streameval.cli.output import FAILURE, Format, TargetError, say, to_json, write
+from streameval.cli.result import Details, result_of
+from streameval.errors import InputError, StateError, StoreError, shown
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.reports import markdown_table, number, text_table
+from streameval.events.time import iso_time, wall_time
+from streameval.service.join.counts import read_join, read_watermark, reset_watermark
+from streameval.service.join.watermark import SavedWatermark
+from streameval.service.store.backup import back_up
+from streameval.service.store.backup import restore as restore_backup
+from streameval.service.store.begins import note_begins, read_begins, since_text
+from streameval.service.store.check import Checked, check_store
+from streameval.service.store.checksums import check_rows
+from streameval.service.store.quarantine import listed, mark_for_replay, reasons
+from streameval.service.store.state_rows import merged_windows
+from streameval.service.store.store import Store, in_window_order, open_store, read_store
+
+store_app = typer.Typer(
+    help="Verify, back up and report on the store of a run, replay refused records.",
+    no_args_is_help=True,
+)
+
+StoreArgument = Annotated[
+    str, typer.Argument(metavar="STORE", help="The SQLite file that a run keeps.")
+]
+PartitionOption = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Only events of this partition.")
+]
+WindowOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only this window.")]
+
+
+_LOOKED_AT = ("meta", "states", "join_counts", "quarantine", "quarantine_reasons")
+
+
+class _ListFormat(StrEnum):
+    TABLE = "table"
+    JSON = "json"
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[tuple[Store, sqlite3.Connection]]:
+    """A consistent view of a store, with the rows verified that are read."""
+    store = read_store(path)
+    try:
+        with store.reading() as connection:
+            check_rows(connection, *_LOOKED_AT)
+            yield store, connection
+    finally:
+        store.close()
+
+
+def _windows(
+    store: Store, connection: sqlite3.Connection, partition: str | None, window: str | None
+) -> dict[str, Evaluator]:
+    """The windows of a store in their order, or one of them."""
+    if partition is not None:
+        known = [name for (name,) in connection.execute("SELECT DISTINCT partition FROM states")]
+        if partition not in known:
+            raise InputError("--partition", expected=_one_of(known), got=shown(partition))
+    found = in_window_order(merged_windows(connection, partition), store)
+    for name, evaluator in found.items():
+        note_begins(read_begins(connection), name, evaluator)
+    if window is not None and window not in found:
+        raise InputError("--window", expected=_one_of(list(found)), got=shown(window))
+    return found if window is None else {window: found[window]}
+
+
+def _one_of(names: list[str]) -> str:
+    listing = ", ".join(shown(name) for name in sorted(names)[:20])
+    return f"one of {listing}" if names else "a store that holds something"
+
+
+@store_app.command()
+def check(store: StoreArgument) -> None:
+    """Verify the file, every row and post, and that counts agree; also while a run is active."""
+    _say_checked(store, "sound", check_store(store))
+
+
+def _say_checked(path: str, what: str, found: Checked) -> None:
+    write(
+        f"{path}: {what}\n"
+        f"  {found.events:,} events, {found.checkpoints:,} checkpoints\n"
+        f"  {found.states:,} states of {found.partitions:,} partitions, "
+        f"{found.state_bytes:,} bytes\n"
+        + (f"  {found.entries:,} entries of the join\n" if found.entries is not None else "")
+        + f"  {found.quarantined:,} records in quarantine"
+    )
+    if not found.has_checksums:
+        say(
+            f"{path}: was written by an older release, without checksums of its rows: not all "
+            "damage can be found. The next run adds them"
+        )
+
+
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+
+
+@store_app.command()
+def backup(
+    store: StoreArgument,
+    to: Annotated[str, typer.Argument(metavar="DEST", help="The directory to make.")],
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Copy a store and its inbox into a directory, verified; also while a run is active."""
+    _say_checked(to, f"a sound copy of {store}", back_up(store, to, overwrite=overwrite))
+
+
+@store_app.command()
+def restore(
+    source: Annotated[
+        str, typer.Argument(metavar="BACKUP", help="A directory that `store backup` made.")
+    ],
+    store: StoreArgument,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Verify a backup, and replace a store that no run has open with it, and its inbox."""
+    found = restore_backup(source, store, overwrite=overwrite)
+    _say_checked(store, f"restored from {source}", found)
+
+
+@store_app.command()
+def report(
+    store: StoreArgument,
+    window: WindowOption = None,
+    partition: PartitionOption = None,
+    metrics: MetricsOption = None,
+    format: Annotated[Format, typer.Option(help="Format of the result.")] = Format.TABLE,
+) -> None:
+    """Report on everything counted, for each window; also while a run is active."""
+    with _opened(store) as (opened, connection):
+        found = _windows(opened, connection, partition, window)
+        # Labels and predictions of different partitions are joined: one alone has no counts.
+        join = read_join(connection) if partition is None else None
+    names = metric_names(metrics)
+    results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
+    if format is Format.JSON:
+        labels = {} if join is None else {"labels": _join_values(join)}
+        write(to_json({name: {**result.to_dict(), **labels} for name, result in results.items()}))
+        return
+    if not results:
+        write("nothing was counted yet")
+    for place, (name, result) in enumerate(results.items()):
+        title = f"window {shown(name)[1:-1]}{since_text(found[name].notes)}"
+        write(("\n" if place else "") + (f"## {title}\n" if format is Format.MARKDOWN else title))
+        result.write(format)
+    if join is not None:
+        write("\n" + _join_text(join, markdown=format is Format.MARKDOWN))
+
+
+_JOIN_ROWS = {
+    "predictions": "predictions",
+    "joined": "with their label",
+    "waiting": "waiting for it",
+    "expired": "never labelled",
+    "labels": "labels read",
+    "corrected": "that corrected another",
+    "duplicate_labels": "that came again",
+    "too_late": "that came too late",
+    "labels_waiting": "waiting for their prediction",
+    "orphans": "that found no prediction",
+    "duplicate_predictions": "predictions that came again",
+}
+
+
+def _join_values(join: dict[str, Any]) -> dict[str, Any]:
+    """Plain data for JSON: without the cohorts, and whether the report will change."""
+    counts = {name: value for name, value in join.items() if name != "cohorts"}
+    return {**counts, "immature": join["waiting"] > 0}
+
+
+def _join_text(join: dict[str, Any], *, markdown: bool) -> str:
+    """The same as a table."""
+    coverage = join["coverage"]
+    rows = [["coverage", "-" if coverage is None else number(coverage)]]
+    for name in ("p50", "p95", "p99"):
+        delay = join["delay"][name]
+        rows.append([f"delay {name}, s", "-" if delay is None else number(delay)])
+    rows += [[words, f"{join[name]:,}"] for name, words in _JOIN_ROWS.items()]
+    table = markdown_table if markdown else text_table
+    body = table(["labels", "value"], rows, right=frozenset({1}))
+    if join["coverage_reason"]:
+        body += f"\n\ncoverage: {join['coverage_reason']}"
+    if not join["waiting"]:
+        return body
+    number_of = join["waiting"]
+    wait = "prediction waits for its" if number_of == 1 else "predictions wait for their"
+    young = f"immature: {number_of:,} {wait} label; numbers will change"
+    return f"{body}\n\n{young}" if markdown else f"{body}\n{young}"
+
+
+@store_app.command()
+def export(
+    store: StoreArgument,
+    to: Annotated[
+        str,
+        typer.Option(metavar="DIRECTORY", help="Directory of the files; current by default."),
+    ] = ".",
+    window: WindowOption = None,
+    partition: PartitionOption = None,
+) -> None:
+    """Write a state file for each window, for `streameval merge` and `report`."""
+    if not os.path.isdir(to):
+        raise TargetError(f"{to}: there is no such directory")
+    with _opened(store) as (opened, connection):
+        found = _windows(opened, connection, partition, window)
+    for name, evaluator in found.items():
+        path = os.path.join(to, quote(name, safe=" +,=@") + ".state")
+        try:
+            evaluator.save(path)
+        except StateError as error:
+            raise TargetError(str(error)) from None
+        write(path)
+    if not found:
+        say("nothing was counted yet")
+
+
+@store_app.command()
+def quarantine(
+    store: StoreArgument,
+    reason: Annotated[
+        str | None, typer.Option(metavar="REASON", help="Only records refused for this reason.")
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Number of records listed.")] = 20,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay",
+            help="Mark them, so that the next run reads them first, as new records.",
+        ),
+    ] = False,
+    format: Annotated[_ListFormat, typer.Option(help="Format of the result.")] = _ListFormat.TABLE,
+) -> None:
+    """List the records that could not be counted, the newest first."""
+    if replay:
+        _replay(store, reason)
+        return
+    with _opened(store) as (_, connection):
+        rows = listed(connection, reason=reason, most=limit)
+        counts = reasons(connection)
+    if format is _ListFormat.JSON:
+        write(to_json({"reasons": counts, "records": rows}))
+        return
+    if not counts:
+        write("no record was refused")
+        return
+    total = [[_plain(name), f"{count:,}"] for name, count in counts.items()]
+    write(text_table(["reason", "records"], total, right=frozenset({1})))
+    write("")
+    cells = [
+        [str(row["id"]), row["at"], str(row["place"])]
+        + [_plain(row[name][:200]) for name in ("partition", "detail", "raw")]
+        for row in rows
+    ]
+    header = ["id", "at", "place", "partition", "why", "record"]
+    write(text_table(header, cells, right=frozenset({0, 2})))
+
+
+@store_app.command()
+def watermark(
+    store: StoreArgument,
+    reset: Annotated[
+        bool,
+        typer.Option(
+            "--reset",
+            help="Forget it: the next records of each partition set it anew. No run may be using "
+            "the store.",
+        ),
+    ] = False,
+) -> None:
+    """Show the watermark of the label join, and the newest event time of each partition."""
+    if reset:
+        opened = open_store(store)
+        try:
+            with opened.transaction() as connection:
+                _join_watermark(store, connection)
+                reset_watermark(connection)
+        finally:
+            opened.close()
+        write("the watermark is reset: the next records of each partition set it anew")
+        return
+    with _opened(store) as (_, connection):
+        known = _join_watermark(store, connection)
+    rows = [["(watermark)", known.value]]
+    rows += [[name, newest] for name, (newest, _, _) in known.partitions.items()]
+    now = wall_time()
+    cells = [
+        [_plain(str(name)), "-", "-"]
+        if moment is None
+        else [_plain(str(name)), iso_time(int(moment)), f"{(int(moment) - now) / 1e6:+,.0f}"]
+        for name, moment in rows
+    ]
+    write(text_table(["partition", "newest time", "s ahead of the clock"], cells))
+
+
+def _join_watermark(path: str, connection: sqlite3.Connection) -> SavedWatermark:
+    found = read_watermark(connection)
+    if found is None:
+        raise StoreError(f"{path}: holds no label join; only a run with [join] has a watermark")
+    return found
+
+
+def _plain(text: str) -> str:
+    """Text of the stream with its unprintable characters escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _replay(path: str, reason: str | None) -> None:
+    opened = open_store(path)
+    try:
+        with opened.transaction() as connection:
+            known = reasons(connection)
+            if reason is not None and known and reason not in known:
+                raise InputError("--reason", expected=_one_of(list(known)), got=shown(reason))
+            marked, cut = mark_for_replay(connection, reason)
+    finally:
+        opened.close()
+    write(f"{marked:,} records will be read first by the next run")
+    if cut:
+        say(
+            f"{cut:,} cannot be replayed, as they were not kept whole (longer than "
+            "quarantine.max_bytes, or joined of two records); send them again"
+        )
+        if not marked:
+            raise typer.Exit(FAILURE)

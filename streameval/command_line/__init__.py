@@ -1,1 +1,0 @@
-"""The commands behind ``streameval``: evaluate, merge, report, metrics, init."""

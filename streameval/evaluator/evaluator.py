@@ -1,0 +1,790 @@
+"""The evaluator: counts events and computes metrics of them at any time."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Self
+
+from streameval.errors import InputError, MetricError, StateError, listed, shown
+from streameval.evaluator.options import checked_options, set_up
+from streameval.evaluator.reports import ClassificationReport, Report, SeriesRow, SliceReport
+from streameval.evaluator.sliced_windows import SlicedWindows
+from streameval.evaluator.slices import SliceKey
+from streameval.evaluator.view import View, locked, slice_report
+from streameval.events.binary import BinaryIntake
+from streameval.events.event import EventBatch, Task
+from streameval.events.multiclass import ClassIntake
+from streameval.events.values import Label, Weight
+from streameval.metrics.cut_points import CutPoint
+from streameval.metrics.registry import find
+from streameval.state_files.codec import pack, unpack
+from streameval.state_files.disk import read_file, write_atomically
+from streameval.states.confusion import ConfusionCounts
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows import window_spec
+from streameval.windows.window import CompiledWay, WindowSpec
+
+_KIND = "evaluator"
+
+
+class Evaluator:
+    """Evaluates a classifier from the stream of its predictions.
+
+    Args:
+        task: ``"binary"`` or ``"multiclass"``.
+        positive: Binary: the label that counts as positive.
+        threshold: Binary: ``score >= threshold`` is predicted positive where
+            an event has no ``y_pred``.
+        labels: The closed list of classes; a label outside it is refused, and
+            one without an event is a class of support 0. Multi-class: rows of
+            the confusion and distances of weighted kappa follow its order.
+            None: labels are discovered, in ascending order.
+        metrics: Names of the metrics to compute, or a single name; only the states that
+            they need are kept. None keeps what all of the task's metrics need
+            (but ``kappa_temporal``; see ``temporal``).
+        bins: Reliability bins for the calibration metrics.
+        window: Which events count: :class:`~streameval.Last`,
+            :class:`~streameval.Panes` or :class:`~streameval.Fading`; None
+            is all of them.
+        slices: Keys, or tuples of keys, to evaluate by as well: each event
+            then has its values as ``slices={"country": "PT"}``.
+        max_slices: Most slices that are kept; events of others are counted
+            in slices called ``(other)``.
+        time_unit: Unit of numeric event times since 1970: ``"s"``, ``"ms"``,
+            ``"us"`` or ``"ns"``. The first one is refused where this unit puts
+            it into the first 60 days of 1970 (and not at a whole second) and
+            another unit between 1990 and 2100.
+        undefined: The number for undefined values; None: ``nan`` with a
+            reason.
+        temporal: Keep what ``kappa_temporal`` needs. It is about the order of
+            events, so such an evaluator's bits depend on that order.
+
+    Threads:
+        Any number of threads may call any method of an evaluator and of its
+        views: a lock has each call see whole calls of the others. A long call,
+        such as a curve or :meth:`to_bytes`, blocks the others. States used
+        without an evaluator (:class:`~streameval.ScoreIndex` and its like) have
+        no lock: one thread at a time, and a read counts as a use.
+
+    Cost:
+        O(1) an event for labels, O(log n) for scores; memory grows with the
+        distinct scores (none are kept when ``metrics=`` names no ranking
+        metric) and with the distinct pairs of labels.
+
+    >>> ev = Evaluator(task="binary", positive="spam")
+    >>> ev.update("spam", score=0.9)
+    >>> ev.update("ham", score=0.7)
+    >>> ev.update_many(["ham", "spam"], score=[0.2, 0.8])
+    >>> ev["accuracy"], ev["roc_auc"]
+    (0.75, 1.0)
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_count",
+        "_intake",
+        "_lock",
+        "_options",
+        "_places",
+        "_question",
+        "_readers",
+        "_scores_only",
+        "_slicer",
+        "_state_set",
+        "_total",
+    )
+
+    def __init__(
+        self,
+        task: Task = "binary",
+        *,
+        positive: object = True,
+        threshold: float = 0.5,
+        labels: Iterable[object] | None = None,
+        metrics: Iterable[str] | None = None,
+        bins: int = 10,
+        window: WindowSpec | None = None,
+        slices: Iterable[str | Iterable[str]] = (),
+        max_slices: int = 10_000,
+        time_unit: str | None = None,
+        undefined: float | None = None,
+        temporal: bool = False,
+    ) -> None:
+        setup = set_up(
+            task,
+            positive=positive,
+            threshold=threshold,
+            labels=labels,
+            metrics=metrics,
+            bins=bins,
+            window=window,
+            slices=slices,
+            max_slices=max_slices,
+            time_unit=time_unit,
+            undefined=undefined,
+            temporal=temporal,
+        )
+        self._options = setup.options
+        self._question = setup.question
+        self._lock = setup.question.lock
+        self._intake: BinaryIntake | ClassIntake = setup.question.intake
+        self._slicer = setup.slicer
+        plan = setup.question.plan
+        self._scores_only = set(plan.keeps) == set(plan.fed["scores"])
+        self._places = SlicedWindows(setup.window, plan, setup.slicer, time_unit)
+        self._find_shortcuts()
+
+    def _find_shortcuts(self) -> None:
+        """Find how an event is counted where all of them are counted in one window."""
+        window = self._places.total
+        self._total = View(window, self._question)
+        alone = self._places.alone
+        self._state_set: StateSet | None = window.state_set if alone and window.plain else None
+        self._count: CompiledWay | None = None
+        if alone and window.compiled_way is not None and isinstance(self._intake, BinaryIntake):
+            intake = self._intake
+            self._count = window.compiled_way(intake.truth, intake.threshold, self._lock)
+        self._readers: dict[str, Callable[[], float]] = {}
+
+    @property
+    def task(self) -> str:
+        """``"binary"`` or ``"multiclass"``."""
+        return self._question.plan.task
+
+    def update(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        *,
+        score: object = None,
+        proba: object = None,
+        weight: object = 1,
+        event_time: object = None,
+        slices: object = None,
+    ) -> None:
+        """Count one event.
+
+        Args:
+            y_true: The true label.
+            y_pred: The predicted label; by default, derived from the score and
+                the threshold, or the most probable label.
+            score: Binary: the positive class's score, any finite number.
+            proba: Binary: the positive class's probability, or a mapping
+                label -> probability; multi-class: a mapping.
+            weight: A positive number; whole ones keep everything exact.
+            event_time: When it happened: a datetime with its zone, ISO 8601
+                with an offset, or a number in the declared ``time_unit``;
+                needed (and looked at) only by windows of event time.
+            slices: A mapping with the value of each key of ``slices``. Where
+                a key is absent or its value is None or NaN, the event counts
+                in the total and in the slice ``(missing)``.
+
+        Raises:
+            InputError: A bad value; nothing was counted.
+        """
+        count = self._count
+        if count is not None and count(y_true, y_pred, score, proba, weight):
+            return
+        with self._lock:
+            if self._scores_only and score is None and proba is None:
+                raise self._score_missing()
+            intake, state_set = self._intake, self._state_set
+            true, predicted, scores, known = intake.event(y_true, y_pred, score, proba, weight)
+            try:
+                if state_set is not None and type(weight) is int and weight == 1:
+                    state_set.update(true, predicted, scores, known)
+                else:
+                    self._places.add((true, predicted, scores, known), event_time, slices)
+            except InputError:
+                intake.forget()
+                raise
+            if intake.pending:
+                intake.learn()
+
+    def _score_missing(self) -> InputError:
+        given = "score=" if self.task == "binary" else "proba="
+        return InputError(
+            given.rstrip("="),
+            expected="a score, since only metrics of scores are kept",
+            got="labels only",
+            remedy=f"pass {given}, or add metrics of labels to metrics=",
+        )
+
+    @locked
+    def update_many(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        *,
+        score: object = None,
+        proba: object = None,
+        weight: object = None,
+        event_time: object = None,
+        slices: object = None,
+    ) -> None:
+        """Count many events: the same bits as one by one, a hundred times faster.
+
+        Columns are lists, numpy arrays, pandas or polars series or Arrow
+        arrays of one length. A multi-class ``proba`` is a data frame (pandas,
+        polars or Arrow) or a mapping, whose columns are taken by the label
+        that names them, in any order; a list of mappings; or, with
+        ``labels=``, a two-dimensional array with columns in that order. Where
+        declared labels are numbers, the text of one (``"0"``) names it too.
+
+        Raises:
+            InputError: A bad value, with its position; nothing was counted.
+        """
+        batch = self._intake.batch(y_true, y_pred, score, proba, weight)
+        try:
+            if len(batch):
+                if self._scores_only and batch.score is None:
+                    raise self._score_missing()
+                self._places.add_many(batch, event_time, slices)
+        except InputError:
+            self._intake.forget()
+            raise
+        self._intake.learn()
+
+    @locked
+    def revert(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        *,
+        score: object = None,
+        proba: object = None,
+        weight: object = 1,
+        event_time: object = None,
+        slices: object = None,
+    ) -> None:
+        """Undo exactly one earlier event, given as :meth:`update` was.
+
+        In a window of the last n events it must still be inside; in one of
+        event time it is looked for in its own pane or half-life. The watermark
+        and :attr:`arrivals` are not changed.
+
+        Raises:
+            InputError: No such event was counted, or its weight is not
+                whole; nothing was changed.
+        """
+        event = self._intake.event(y_true, y_pred, score, proba, weight)
+        self._intake.forget()
+        self._places.remove(event, event_time, slices)
+
+    def __getitem__(self, name: str) -> float:
+        try:
+            read = self._readers.get(name)
+        except TypeError:  # an unhashable name, which is refused in words
+            read = None
+        if read is not None:
+            value = read()
+            if value == value:
+                return value
+        return self._read_the_long_way(name)
+
+    @locked
+    def _read_the_long_way(self, name: str) -> float:
+        # The view gives reasons in the user's labels, and refuses what is not kept.
+        value = self._total[name]
+        if value == value:
+            # Read for the first time, or from a state that has been replaced.
+            read = self._total.shortcut(name)
+            if read is not None:
+                self._readers[name] = read
+        return value
+
+    def value(self, name: str, *, undefined: float | None = None, **params: Any) -> Any:
+        """A metric with parameters; see :meth:`streameval.evaluator.view.View.value`.
+
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update_many(["a", "b", "a"], ["a", "b", "b"])
+        >>> ev.value("fbeta", beta=2, average="macro") == ev.value("fbeta_macro", beta=2)
+        True
+        """
+        return self._total.value(name, undefined=undefined, **params)
+
+    def report(self, metrics: Iterable[str] | None = None) -> Report:
+        """The values of many metrics at once; see :meth:`streameval.evaluator.view.View.report`."""
+        return self._total.report(metrics)
+
+    def classification_report(self) -> ClassificationReport:
+        """Precision, recall, F1 and support of each class, and their averages."""
+        return self._total.classification_report()
+
+    def curve(self, name: str, **params: Any) -> Any:
+        """A curve with numpy columns; see :meth:`streameval.evaluator.view.View.curve`."""
+        return self._total.curve(name, **params)
+
+    def thresholds(self, name: str, **params: Any) -> CutPoint:
+        """The best cut-point by a rule; see :meth:`streameval.evaluator.view.View.thresholds`."""
+        return self._total.thresholds(name, **params)
+
+    @property
+    def confusion(self) -> ConfusionCounts:
+        """The confusion counts under the user's labels; a copy."""
+        return self._total.confusion
+
+    @property
+    @locked
+    def labels(self) -> list[Label]:
+        """The labels as declared, else those seen, ascending; binary ``[negative, positive]``."""
+        if isinstance(self._intake, BinaryIntake):
+            return list(self._intake.labels)
+        return self._intake.known()
+
+    @locked
+    def slices(self) -> dict[SliceKey, View]:
+        """Every slice's key and its view, sorted; the total is the evaluator itself.
+
+        >>> ev = Evaluator(task="multiclass", slices=("country",))
+        >>> ev.update("a", "a", slices={"country": "PT"})
+        >>> {key: view["accuracy"] for key, view in ev.slices().items()}
+        {(('country', 'PT'),): 1.0}
+        """
+        return {
+            key: View(self._places.slices[key], self._question) for key in self._places.in_order()
+        }
+
+    @property
+    @locked
+    def slices_overflowed(self) -> int:
+        """Number of assignments to an ``(other)`` slice because ``max_slices`` was reached.
+
+        One for each event and dimension; in a merge, one for each slice.
+        """
+        return self._slicer.overflowed
+
+    @locked
+    def slice_report(
+        self,
+        metric: str,
+        *,
+        min_support: Weight = 1,
+        worst: int | None = None,
+        best: int | None = None,
+    ) -> SliceReport:
+        """A metric for every slice, the worst first.
+
+        Args:
+            metric: A name of :data:`streameval.metrics.METRICS`.
+            min_support: Slices of less support are omitted, and counted.
+            worst: Only so many of the worst.
+            best: Only so many of the best.
+
+        Raises:
+            MetricError: An unknown metric, or one that is not fed.
+        """
+        return slice_report(
+            metric,
+            self._total,
+            self.slices(),
+            min_support=min_support,
+            worst=worst,
+            best=best,
+        )
+
+    def series(self, metric: str) -> list[SeriesRow]:
+        """A metric for each retained pane: start, end, value, reason, support.
+
+        Raises:
+            MetricError: An unknown metric, or the window is not of panes.
+        """
+        return self._total.series(metric)
+
+    @property
+    def total(self) -> View:
+        """The view of all events, beside those of :meth:`slices`."""
+        return self._total
+
+    @property
+    @locked
+    def arrivals(self) -> dict[str, int]:
+        """Counts of events by arrival: on time, late and kept, late and dropped.
+
+        Empty for windows that do not go by event time.
+
+        >>> from streameval import Panes
+        >>> ev = Evaluator(window=Panes("1h", lateness="10m"), time_unit="s")
+        >>> for time in (3000, 7300, 7100, 3500):
+        ...     ev.update(True, True, event_time=time)
+        >>> ev.arrivals
+        {'on_time': 2, 'late_kept': 1, 'late_dropped': 1}
+        """
+        timeline = self._places.timeline
+        return {} if timeline is None else timeline.counts()
+
+    @property
+    @locked
+    def retained(self) -> dict[str, Any]:
+        """What the window keeps and the most that it ever will, and how many slices there are.
+
+        >>> from streameval import Last
+        >>> ev = Evaluator(window=Last(100))
+        >>> ev.update(True, score=0.9)
+        >>> ev.retained
+        {'events': 1, 'events_at_most': 100}
+        """
+        return self._places.retained()
+
+    def merge(self, other: Evaluator) -> None:
+        """Add another shard's events; the operand is unchanged.
+
+        Raises:
+            StateError: The two were set up differently (every setting that
+                differs is named), or are one object, whose events would count
+                twice; pass its :meth:`copy` where they shall.
+        """
+        if not isinstance(other, Evaluator):
+            raise StateError(f"expected an Evaluator to merge, got {type(other).__name__}")
+        if other is self:
+            raise StateError(
+                "expected another evaluator to merge, got this one, whose events would count "
+                "twice; pass copy() of it if they shall"
+            )
+        differences = [
+            _difference(name, mine, other._options.get(name))
+            for name, mine in self._options.items()
+            if mine != other._options.get(name)
+        ]
+        if differences:
+            raise StateError(
+                "evaluators that were set up differently cannot be merged: "
+                + "; ".join(differences)
+            )
+        # In one order for either operand, so that two threads cannot deadlock.
+        first, second = sorted((self._lock, other._lock), key=id)
+        with first, second:
+            self._places.check_merge(other._places)
+            self._intake.merge(other._intake)  # type: ignore[arg-type]
+            self._places.merge(other._places)
+
+    def copy(self) -> Self:
+        """An independent evaluator of the same events."""
+        return type(self).from_state(self.to_state())
+
+    def emptied(self) -> Self:
+        """A new evaluator set up in the same way, without events."""
+        return type(self)._blank(self._options)
+
+    @locked
+    def delta(self, *, newest: int | None = None) -> Self:
+        """An empty evaluator for further events of this stream, to be merged into this one.
+
+        It accepts and refuses the same events as this one: it has its labels, and its open
+        slices count towards ``max_slices``. Merge it before this one counts anything else.
+
+        Args:
+            newest: Windows of event time: a moment in microseconds since 1970
+                that the stream has reached, by which events are late. None:
+                the first event decides.
+
+        >>> ev = Evaluator(positive="spam")
+        >>> ev.update("ham", "spam")
+        >>> delta = ev.delta()
+        >>> delta.update_many(["spam", "ham"], ["spam", "ham"])
+        >>> ev.merge(delta)
+        >>> ev["accuracy"]
+        0.6666666666666666
+        """
+        new = self.emptied()
+        new._intake.learn_from(self._intake)  # type: ignore[arg-type]
+        new._places.follow(self._places, newest)
+        return new
+
+    @property
+    @locked
+    def newest(self) -> int | None:
+        """Windows of event time: the latest moment seen, in microseconds since 1970."""
+        timeline = self._places.timeline
+        return None if timeline is None else timeline.latest
+
+    @contextmanager
+    def restricted(
+        self, dimensions: Iterable[tuple[str, ...]], *, labels: bool, scores: bool
+    ) -> Iterator[None]:
+        """Within the block, events are counted (or reverted) in a part of the states only.
+
+        For events of a time at which the other parts were not kept yet.
+
+        Args:
+            dimensions: The dimensions in which the event is counted, out of this evaluator's.
+            labels: Whether predicted labels are counted.
+            scores: Whether scores are.
+
+        >>> ev = Evaluator(slices=("country",))
+        >>> with ev.restricted((), labels=True, scores=False):
+        ...     ev.update(True, score=0.9)
+        >>> ev["accuracy"], len(ev.slices()), ev.wants_scores
+        (1.0, 0, True)
+        >>> ev["roc_auc"]
+        Traceback (most recent call last):
+        streameval.errors.MetricError: roc_auc needs scores: pass score= (or proba=) with ...
+        """
+        with self._lock:
+            slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
+            ways = (self._count, self._state_set, self._scores_only)
+            self._intake = _PartIntake(self._intake, labels, scores)  # type: ignore[assignment]
+            slicer.restrict(dimensions)
+            self._count = self._state_set = None
+            self._scores_only = False
+            try:
+                yield
+            finally:
+                self._intake = before[0]
+                slicer.restrict(before[1])
+                self._count, self._state_set, self._scores_only = ways
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments that it was made with, as plain data."""
+        return copy.deepcopy(self._options)
+
+    @property
+    def plan(self) -> StatePlan:
+        """Which states are kept."""
+        return self._question.plan
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """The notes of reports: settings that the numbers depend on."""
+        return self._question.notes
+
+    def note(self, notes: Mapping[str, Any], *, later: bool = False) -> None:
+        """Add to the notes of reports; None removes a note.
+
+        Args:
+            notes: By name.
+            later: Labels or scores are kept from a later time on than the other: metrics of
+                what was not fed yet are undefined and no error.
+        """
+        self._question.later = later
+        every = {**self._question.notes, **notes}
+        self._question.notes = {key: value for key, value in every.items() if value is not None}
+
+    def show(self, metrics: Iterable[str] | None) -> None:
+        """Have reports give these metrics, as ``metrics=`` does; None: the default ones.
+
+        Raises:
+            MetricError: An unknown metric, or one whose states are not kept.
+        """
+        names = None if metrics is None else sorted(set(metrics))
+        for name in names or ():
+            for state in find(name, self.task).states:
+                if not self.plan.serves(state):
+                    raise MetricError(f"{name} is not kept by this evaluator")
+        self._question.kept = names
+
+    @classmethod
+    def _blank(cls, options: dict[str, Any]) -> Self:
+        """A new evaluator of these options; raises InputError or MetricError."""
+        given = copy.deepcopy(options)
+        window = window_spec(given.pop("window"))
+        return cls(**given, window=window)
+
+    @property
+    def wants_scores(self) -> bool:
+        """Whether scores or probabilities are kept, beside the predicted labels."""
+        return self._question.plan.keeps_scores
+
+    def to_bytes(self) -> bytes:
+        """The state as bytes: the same for the same events in any order.
+
+        The format is written down in docs/state-format.md.
+        """
+        return pack(self.to_state(), kind=_KIND)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to a file, atomically: a crash leaves the old file or the new one.
+
+        Raises:
+            StateError: The file cannot be written.
+        """
+        write_atomically(path, self.to_bytes())
+
+    @locked
+    def to_state(self) -> dict[str, Any]:
+        """Plain canonical data: what :meth:`to_bytes` packs."""
+        data: dict[str, Any] = {
+            "options": copy.deepcopy(self._options),
+            **self._places.to_state(),
+        }
+        if isinstance(self._intake, BinaryIntake):
+            data["negative"] = self._intake.negative
+        return data
+
+    @classmethod
+    def from_state(cls, data: dict[str, Any]) -> Self:
+        """The evaluator that :meth:`to_state` wrote; raises StateError."""
+        given = checked_options(data)
+        try:
+            new = cls._blank(given)
+            if isinstance(new._intake, BinaryIntake):
+                new._intake.restore_negative(data["negative"])
+        except (InputError, MetricError) as error:
+            raise StateError(f"options: {error}") from None
+        for name, value in new._options.items():
+            if type(value) is not type(given[name]) or value != given[name]:
+                raise StateError(
+                    f"options.{name}: expected {shown(value)}, got {shown(given[name])}"
+                )
+        new._places.restore(data)
+        new._find_shortcuts()
+        if isinstance(new._intake, ClassIntake):
+            new._intake.restore_labels(new._places.total.current().labels())
+        return new
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Evaluator], tuple[bytes]]:
+        return from_bytes, (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Evaluator):
+            return NotImplemented
+        return self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _check(self) -> None:
+        self._places._check()
+
+
+class _PartIntake:
+    """An intake whose events have no labels or no scores."""
+
+    __slots__ = ("_labels", "_scores", "_whole")
+
+    def __init__(self, whole: BinaryIntake | ClassIntake, labels: bool, scores: bool) -> None:
+        self._whole = whole
+        self._labels = labels
+        self._scores = scores
+
+    def event(self, *values: object) -> tuple[Any, Any, Any, Any]:
+        true, predicted, score, weight = self._whole.event(*values)
+        return (
+            true,
+            predicted if self._labels else None,
+            score if self._scores else None,
+            weight,
+        )
+
+    def batch(self, *columns: object) -> EventBatch:
+        batch = self._whole.batch(*columns)
+        return replace(
+            batch,
+            y_pred=batch.y_pred if self._labels else None,
+            score=batch.score if self._scores else None,
+        )
+
+    @property
+    def pending(self) -> tuple[Label, ...]:
+        return self._whole.pending
+
+    def learn(self) -> None:
+        self._whole.learn()
+
+    def forget(self) -> None:
+        self._whole.forget()
+
+
+def _difference(name: str, mine: Any, theirs: Any) -> str:
+    """How one setting of two evaluators differs, whatever their length."""
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return ", ".join(
+            _difference(f"{name}.{key}", mine.get(key), theirs.get(key))
+            for key in sorted(mine.keys() | theirs.keys())
+            if mine.get(key) != theirs.get(key)
+        )
+    if isinstance(mine, list) and isinstance(theirs, list):
+        mine_only, theirs_only = _without(mine, theirs), _without(theirs, mine)
+        if mine_only or theirs_only:
+            parts = [f"{shown(mine_only)} only here"] if mine_only else []
+            parts += [f"{shown(theirs_only)} only there"] if theirs_only else []
+            return f"{name} has {' and '.join(parts)}"
+        at = next(n for n, item in enumerate(mine) if item != theirs[n])
+        return _difference(f"{name}[{at}]", mine[at], theirs[at])
+    here, there, start = shown(mine), shown(theirs), ""
+    if here == there and isinstance(mine, str) and isinstance(theirs, str):
+        # Both texts are cut before they part.
+        pairs = enumerate(itertools.zip_longest(mine, theirs))
+        at = next(n for n, (a, b) in pairs if a != b)
+        here, there, start = shown(mine[at:]), shown(theirs[at:]), f" from character {at} on"
+    return f"{name}{start} is {here} here and {there} there"
+
+
+def _without(items: list[Any], others: list[Any]) -> list[Any]:
+    known = set(map(repr, others))
+    return [item for item in items if repr(item) not in known]
+
+
+def from_bytes(data: bytes) -> Evaluator:
+    """The evaluator that :meth:`Evaluator.to_bytes` wrote.
+
+    Raises:
+        StateError: The bytes are not a whole, sound state of a version that
+            this release reads; nothing else, whatever the bytes.
+
+    >>> ev = Evaluator(task="multiclass")
+    >>> ev.update("cat", "dog")
+    >>> from_bytes(ev.to_bytes())["accuracy"]
+    0.0
+    """
+    return Evaluator.from_state(unpack(data, kind=_KIND))
+
+
+def load(path: str | os.PathLike[str]) -> Evaluator:
+    """The evaluator that :meth:`Evaluator.save` wrote.
+
+    Raises:
+        StateError: As :func:`from_bytes`, or the file cannot be read.
+    """
+    return Evaluator.from_state(read_file(path, kind=_KIND))
+
+
+def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
+    """One evaluator of all the shards' events; the operands are unchanged.
+
+    The result's bits do not depend on the order of the shards while all weights
+    are whole. A weight that is not makes sums floats, whose last bits depend on
+    the order in which they are added.
+
+    Raises:
+        StateError: There are none, they were set up differently, or one object
+            is given twice; pass its :meth:`~Evaluator.copy` where its events
+            shall count twice.
+
+    >>> shards = [Evaluator(), Evaluator()]
+    >>> shards[0].update(True, score=0.9)
+    >>> shards[1].update(False, score=0.4)
+    >>> merge(shards)["roc_auc"]
+    1.0
+    """
+    result: Evaluator | None = None
+    # Not the evaluators themselves: an iterator may load one after another.
+    merged: dict[int, tuple[int, weakref.ref[Evaluator]]] = {}
+    if not isinstance(evaluators, Iterator):
+        evaluators = listed(evaluators, "merge", "a list of evaluators")
+    for position, evaluator in enumerate(evaluators):
+        if not isinstance(evaluator, Evaluator):
+            raise StateError(
+                f"evaluators[{position}]: expected an Evaluator, got {type(evaluator).__name__}"
+            )
+        before, earlier = merged.get(id(evaluator), (0, None))
+        if earlier is not None and earlier() is evaluator:
+            raise StateError(
+                f"evaluators[{position}]: expected each evaluator once, got that of "
+                f"evaluators[{before}] again, whose events would count twice; pass copy() "
+                "of it if they shall"
+            )
+        merged[id(evaluator)] = position, weakref.ref(evaluator)
+        if result is None:
+            result = evaluator.copy()
+        else:
+            result.merge(evaluator)
+    if result is None:
+        raise StateError("expected at least one evaluator to merge, got none")
+    return result

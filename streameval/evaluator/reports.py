@@ -1,0 +1,294 @@
+"""Reports: immutable values of metrics, to print, store or publish."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streameval.evaluator.slices import SliceKey, slice_name
+from streameval.events.values import Label, Weight
+
+
+class ReportRow(NamedTuple):
+    """One metric of a report."""
+
+    metric: str
+    value: float
+    """``nan`` where undefined."""
+    reason: str
+    """Why the value is undefined, or what was omitted from it; else empty."""
+    support: Weight
+    """Weight of the events that the value is about."""
+
+
+class SeriesRow(NamedTuple):
+    """A metric over one pane of event time."""
+
+    start: str
+    """ISO 8601, UTC; the pane holds its start and not its end."""
+    end: str
+    value: float
+    reason: str
+    support: Weight
+
+
+def number(value: float) -> str:
+    """A value as tables show it: ten digits; JSON has all of them.
+
+    >>> number(0.5), number(1 / 3), number(float("nan"))
+    ('0.5', '0.3333333333', 'nan')
+    """
+    return f"{value:.10g}"
+
+
+def weight(value: Weight) -> str:
+    """A support as tables show it.
+
+    >>> weight(336776), weight(2.5)
+    ('336776', '2.5')
+    """
+    return str(value) if isinstance(value, int) else f"{value:.12g}"
+
+
+def _json_number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Metrics with their values, reasons and support.
+
+    Iterating gives its :class:`ReportRow` s; ``report["accuracy"]`` is a value.
+
+    >>> report = Report("binary", (ReportRow("accuracy", 0.75, "", 4),))
+    >>> report["accuracy"]
+    0.75
+    >>> print(report)
+    metric    value  support
+    accuracy  0.75         4
+    """
+
+    task: str
+    rows: tuple[ReportRow, ...]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """What the numbers depend on: positive label and threshold of a binary task, and the window
+    where it is not all events."""
+
+    def __iter__(self) -> Iterator[ReportRow]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, metric: str) -> float:
+        for row in self.rows:
+            if row.metric == metric:
+                return row.value
+        raise KeyError(metric)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: undefined values are None with their reason."""
+        return {
+            "task": self.task,
+            **self.notes,
+            "metrics": {
+                row.metric: {
+                    "value": _json_number(row.value),
+                    "support": row.support,
+                    **({"reason": row.reason} if row.reason else {}),
+                }
+                for row in self.rows
+            },
+        }
+
+    def to_json(self) -> str:
+        """The same as indented JSON text."""
+        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        with_reasons = any(row.reason for row in self.rows)
+        header = ["metric", "value", "support"] + (["reason"] if with_reasons else [])
+        rows = [
+            [row.metric, number(row.value), weight(row.support)]
+            + ([row.reason] if with_reasons else [])
+            for row in self.rows
+        ]
+        return header, rows
+
+    def __str__(self) -> str:
+        header, rows = self._cells()
+        return text_table(header, rows, right=frozenset({2}))
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        return markdown_table(*self._cells(), right=frozenset({2}))
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
+
+
+_COLUMNS = ("precision", "recall", "f1-score", "support")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassificationReport:
+    """The table of classes, as scikit-learn's ``classification_report``.
+
+    ``rows`` maps a class or an average to its four numbers; an undefined
+    number is ``nan`` and not part of the averages.
+    """
+
+    rows: Mapping[Label, tuple[float, float, float, Weight]]
+    accuracy: float
+    total: Weight
+    averages: Mapping[str, tuple[float, float, float, Weight]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As ``sklearn.metrics.classification_report(output_dict=True)``."""
+        table: dict[str, Any] = {
+            str(label): dict(zip(_COLUMNS, row, strict=True)) for label, row in self.rows.items()
+        }
+        table["accuracy"] = self.accuracy
+        for name, row in self.averages.items():
+            table[name] = dict(zip(_COLUMNS, row, strict=True))
+        return table
+
+    def _cells(self, digits: int = 4) -> tuple[list[str], list[list[str]]]:
+        def line(name: str, row: Sequence[float]) -> list[str]:
+            return [name, *(f"{value:.{digits}f}" for value in row[:3]), weight(row[3])]
+
+        rows = [line(str(label), row) for label, row in self.rows.items()]
+        rows.append(["accuracy", "", "", f"{self.accuracy:.{digits}f}", weight(self.total)])
+        rows.extend(line(name, row) for name, row in self.averages.items())
+        return ["", *_COLUMNS], rows
+
+    def __str__(self) -> str:
+        return text_table(*self._cells(), right=frozenset({1, 2, 3, 4}))
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        return markdown_table(*self._cells(), right=frozenset({1, 2, 3, 4}))
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
+
+
+class SliceRow(NamedTuple):
+    """A slice's value of the metric."""
+
+    slice: SliceKey
+    value: float
+    reason: str
+    support: Weight
+
+
+@dataclass(frozen=True, slots=True)
+class SliceReport:
+    """A metric for each slice, worst first; undefined values last."""
+
+    metric: str
+    total: SliceRow
+    rows: tuple[SliceRow, ...]
+    below_support: int
+    """Number of slices omitted because of their support."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "metric": self.metric,
+            "total": _plain(self.total),
+            "slices": [_plain(row) for row in self.rows],
+            "below_support": self.below_support,
+        }
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        reasons = any(row.reason for row in self.rows)
+        header = ["slice", self.metric, "support"] + (["reason"] if reasons else [])
+        rows = [
+            [slice_name(row.slice), number(row.value), weight(row.support)]
+            + ([row.reason] if reasons else [])
+            for row in (self.total, *self.rows)
+        ]
+        return header, rows
+
+    def __str__(self) -> str:
+        tail = f"\nleft out for less support: {self.below_support}" if self.below_support else ""
+        return text_table(*self._cells(), right=frozenset({2})) + tail
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        return markdown_table(*self._cells(), right=frozenset({2}))
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
+
+
+def _plain(row: SliceRow) -> dict[str, Any]:
+    return {
+        "slice": dict(row.slice),
+        "value": _json_number(row.value),
+        "support": row.support,
+        **({"reason": row.reason} if row.reason else {}),
+    }
+
+
+def _one_line(cell: str) -> str:
+    """Labels come from streams: no line breaks or control characters in a table."""
+    return "".join(ch if ch.isprintable() else ascii(ch)[1:-1] for ch in cell)
+
+
+def text_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()
+) -> str:
+    """Aligned columns of plain text.
+
+    >>> print(text_table(["class", "n"], [["cat", "3"], ["dog", "12"]], right=frozenset({1})))
+    class   n
+    cat     3
+    dog    12
+    """
+    lines = [[_one_line(cell) for cell in line] for line in (header, *rows)]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(header))]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if n in right else cell.ljust(width)
+            for n, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def markdown_table(
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()
+) -> str:
+    """A table in Markdown, its cells escaped.
+
+    >>> print(markdown_table(["class", "n"], [["a|b", "3"]], right=frozenset({1})))
+    | class | n |
+    | --- | ---: |
+    | a\\|b | 3 |
+    """
+
+    def cell(text: str) -> str:
+        escaped = _one_line(text).replace("\\", "\\\\").replace("|", "\\|")
+        return html.escape(escaped, quote=False)
+
+    rule = ["---:" if n in right else "---" for n in range(len(header))]
+    lines = [[cell(text) for text in header], rule, *([cell(t) for t in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in HTML, its cells escaped."""
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        inner = "".join(f"<{tag}>{html.escape(_one_line(cell))}</{tag}>" for cell in cells)
+        return f"<tr>{inner}</tr>"
+
+    body = "".join(line("td", row) for row in rows)
+    return f"<table><thead>{line('th', header)}</thead><tbody>{body}</tbody></table>"

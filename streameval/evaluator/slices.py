@@ -1,0 +1,374 @@
+"""Which slices an event belongs to: one for each key, or combination of keys.
+
+Values come from the stream, and a hostile one has a new value in every
+record: beyond ``max_slices`` further values are counted in one slice ``(other)``
+for each dimension, and so is the number of these events. An event without a value
+is counted in the slice ``(missing)``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Set
+from copy import copy
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from streameval.errors import InputError, StateError, listed, shown
+from streameval.events.values import (
+    IntArray,
+    Label,
+    LabelColumn,
+    canonical_label,
+    check_same_length,
+    column_array,
+    is_missing,
+    label_column,
+)
+
+OTHER = "(other)"
+"""The value of the slice of further values, once ``max_slices`` is reached.
+
+An event of this very value is counted in that slice too.
+"""
+
+MISSING = "(missing)"
+"""The value of the slice of events without a value: None, NaN, an absent key.
+
+An event of this very text is refused: the two could not be distinguished.
+"""
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}", re.ASCII)
+
+SliceKey: TypeAlias = tuple[tuple[str, Label], ...]
+"""Pairs of key and value, in the order of the dimension: ``(("country", "PT"),)``."""
+
+SliceRows: TypeAlias = tuple[SliceKey, IntArray]
+"""A slice, and the rows of a batch that belong to it, ascending."""
+
+
+def slice_name(key: SliceKey) -> str:
+    """A slice as people write it; the total is ``"total"``.
+
+    A text that reads as a whole number is quoted: only an old state has such a
+    slice, beside that of the number itself.
+
+    >>> slice_name((("country", "PT"), ("model", 7)))
+    'country=PT, model=7'
+    """
+    return ", ".join(f"{name}={_value_name(value)}" for name, value in key) or "total"
+
+
+def _value_name(value: Label) -> str:
+    return str(value) if slice_value(value) == value else repr(value)
+
+
+def slice_value(value: Label) -> Label:
+    """The value of a slice in its one form, whatever the carrier's types are.
+
+    A whole number of 64 bits is an ``int`` and every other value a ``str``, so
+    ``7``, ``"7"`` and ``7.0`` are one slice, as a CSV file, JSON and a data
+    frame write it; ``"007"`` is another one.
+
+    >>> slice_value("7"), slice_value(7), slice_value("007"), slice_value(2**80)
+    (7, 7, '007', '1208925819614629174706176')
+    """
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else str(value)
+    if value[-1:].isdecimal() and _WHOLE.fullmatch(value):
+        number = int(value)
+        if -(2**63) <= number < 2**63:
+            return number
+    return value
+
+
+def slice_order(key: SliceKey) -> tuple[Any, ...]:
+    """A sort key: by dimension, then by value; numbers before text, ``(other)`` last."""
+    return (
+        tuple(name for name, _ in key),
+        tuple(
+            (
+                value == OTHER,
+                isinstance(value, str),
+                0 if isinstance(value, str) else value,
+                value if isinstance(value, str) else "",
+            )
+            for _, value in key
+        ),
+    )
+
+
+class Slicer:
+    """Turns an event's ``slices=`` into the keys of the slices that it belongs to.
+
+    Args:
+        dimensions: Names, or tuples of names for combinations:
+            ``("country", ("country", "model"))``.
+        max_slices: Most slices that are opened, ``(other)`` not counted.
+
+    >>> slicer = Slicer(("country", ("country", "model")), 10)
+    >>> list(map(slice_name, slicer.keys({"country": "PT", "model": 7})))
+    ['country=PT', 'country=PT, model=7']
+    """
+
+    __slots__ = (
+        "_rank",
+        "dimensions",
+        "max_slices",
+        "names",
+        "opened",
+        "overflowed",
+        "reserved",
+    )
+
+    def __init__(self, dimensions: Iterable[str | Iterable[str]], max_slices: int) -> None:
+        expected = "names, or tuples of names for combinations"
+        if isinstance(dimensions, str):
+            dimensions = (dimensions,)
+        parsed: list[tuple[str, ...]] = []
+        for dimension in listed(dimensions, "slices", expected):
+            names: tuple[str, ...] = ()
+            if isinstance(dimension, str):
+                names = (dimension,)
+            elif isinstance(dimension, Iterable):
+                names = tuple(dimension)
+            if not names or not all(isinstance(name, str) and name for name in names):
+                raise InputError("slices", expected=expected, got=shown(dimension))
+            if len(set(names)) != len(names) or names in parsed:
+                raise InputError("slices", expected="each name once", got=shown(dimension))
+            if set(names) in map(set, parsed):
+                # The same slices over again: one event's values are the same in any order.
+                raise InputError(
+                    "slices",
+                    expected="each combination once, in whichever order",
+                    got=shown(names),
+                )
+            parsed.append(names)
+        if type(max_slices) is not int or not 1 <= max_slices <= 10_000_000:
+            raise InputError(
+                "max_slices", expected="a number from 1 to 10000000", got=shown(max_slices)
+            )
+        self.restrict(parsed)
+        self.max_slices = max_slices
+        self._rank = {names: n for n, names in enumerate(parsed)}
+        self.opened = 0
+        """Slices that are open, those called ``(other)`` not counted."""
+        self.overflowed = 0
+        """Assignments of events to an ``(other)`` slice."""
+        self.reserved: Set[SliceKey] = frozenset()
+        """Slices that are counted in ``opened``, whether they are open or not."""
+
+    def reserve(self, keys: Set[SliceKey], opened: int) -> None:
+        """Count slices that are open elsewhere, ``opened`` of them, as open here."""
+        self.reserved = keys
+        self.opened = opened
+
+    def restrict(self, dimensions: Iterable[tuple[str, ...]]) -> None:
+        """Assign events to slices of these dimensions only, out of those it was made with."""
+        self.dimensions = tuple(dimensions)
+        self.names = tuple(dict.fromkeys(name for names in self.dimensions for name in names))
+
+    def _mapping(self, slices: object) -> Mapping[str, object]:
+        if not isinstance(slices, Mapping):
+            raise InputError(
+                "slices",
+                expected=f"a mapping with {', '.join(map(shown, self.names))}",
+                got=shown(slices),
+                remedy="a key that is absent, or None, counts as (missing)",
+            )
+        return slices
+
+    def keys(self, slices: object) -> list[SliceKey]:
+        """The event's slices, unknown ones included; raises InputError."""
+        given = slices if type(slices) is dict else self._mapping(slices)
+        pairs = {}
+        for name in self.names:
+            value = _slice_value(given.get(name), name)
+            pairs[name] = name, MISSING if value is None else value
+        return [tuple([pairs[name] for name in names]) for names in self.dimensions]
+
+    def admit(self, key: SliceKey, known: Mapping[SliceKey, object], count: int = 1) -> SliceKey:
+        """The slice that takes ``count`` events of this key: itself, or ``(other)``; O(1).
+
+        The caller opens the slice if it is not among the known ones.
+        """
+        # A value "(other)" out of the stream belongs where it says.
+        if key in known or key in self.reserved or _is_other(key):
+            return key
+        if self.opened < self.max_slices:
+            self.opened += 1
+            return key
+        self.overflowed += count
+        return other_key(key)
+
+    def reopen(self, key: SliceKey) -> None:
+        """Count a slice that a saved state holds."""
+        self.opened += not _is_other(key)
+
+    def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> SliceKey:
+        """Where an earlier event of this key was counted.
+
+        After a merge of shards of which one had reached ``max_slices``, this may be the other's
+        slice.
+        """
+        return key if key in known else other_key(key)
+
+    def assign(
+        self, groups: Iterable[SliceRows], kept: IntArray | None, known: Mapping[SliceKey, object]
+    ) -> tuple[list[SliceRows], Slicer]:
+        """The rows of a batch by the slice that counts them, the same as for single events.
+
+        This slicer is unchanged: the second result counts the slices that are opened, to be
+        given to :meth:`take_counts` when the batch is counted.
+
+        Args:
+            groups: What :meth:`groups` gave.
+            kept: Ascending rows of the events that are not dropped; None: all.
+            known: The slices that are open.
+        """
+        arrived: list[tuple[int, int, SliceKey, IntArray]] = []
+        for key, rows in groups:
+            if kept is not None:
+                rows = np.intersect1d(rows, kept, assume_unique=True)
+            if len(rows):
+                arrived.append((int(rows[0]), len(arrived), key, rows))
+        # Slices are opened in the order of their first events; of one event, by dimension.
+        arrived.sort(key=lambda group: (group[0], self._rank[_names(group[2])]))
+        taken: dict[SliceKey, list[IntArray]] = {}
+        both = ChainMap(taken, known)  # type: ignore[arg-type]
+        after = copy(self)
+        for _, _, key, rows in arrived:
+            taken.setdefault(after.admit(key, both, len(rows)), []).append(rows)
+        return [
+            (key, parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts)))
+            for key, parts in taken.items()
+        ], after
+
+    def take_counts(self, after: Slicer) -> None:
+        """Take over how many slices are open, and how many assignments overflowed."""
+        self.opened, self.overflowed = after.opened, after.overflowed
+
+    def _columns(self, slices: object, length: int) -> dict[str, LabelColumn]:
+        given = self._mapping(slices)
+        columns = {}
+        for name in self.names:
+            column = given.get(name)
+            columns[name] = slice_column(np.full(length, None) if column is None else column, name)
+        for name, column in columns.items():
+            check_same_length(length, len(column.codes), f"slices[{name!r}]")
+        return columns
+
+    def groups(self, slices: object, length: int) -> Iterator[SliceRows]:
+        """For columns: each dimension's slices, with their rows in order; raises InputError."""
+        columns = self._columns(slices, length)
+        for names in self.dimensions:
+            codes = np.zeros(length, dtype=np.int64)
+            for name in names:
+                column = columns[name]
+                # Compacted after each name, so that no product of sizes overflows.
+                codes = codes * len(column.labels) + column.codes
+                codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+            order = np.argsort(codes, kind="stable")
+            borders = np.flatnonzero(np.diff(codes[order])) + 1
+            starts = [0, *borders.tolist()]
+            for start, end in zip(starts, [*starts[1:], length], strict=True):
+                rows = order[start:end]
+                first = int(rows[0])
+                yield (
+                    _key(
+                        (name, columns[name].labels[int(columns[name].codes[first])])
+                        for name in names
+                    ),
+                    rows,
+                )
+
+    def key_from_state(self, pairs: object) -> SliceKey:
+        """A key out of a saved state; raises StateError."""
+        if isinstance(pairs, list):
+            key = tuple(tuple(pair) if isinstance(pair, list) else pair for pair in pairs)
+            names = tuple(pair[0] for pair in key if isinstance(pair, tuple) and len(pair) == 2)
+            if (
+                len(names) == len(key)
+                and names in self.dimensions
+                and all(type(value) in (str, int) for _, value in key)
+            ):
+                return key
+        raise StateError(f"slices: expected a slice of {self.dimensions}, got {shown(pairs)}")
+
+
+def other_key(key: SliceKey) -> SliceKey:
+    """The slice of further values in this one's dimension.
+
+    >>> other_key((("country", "PT"),))
+    (('country', '(other)'),)
+    """
+    return tuple((name, OTHER) for name, _ in key)
+
+
+def _is_other(key: SliceKey) -> bool:
+    return all(value == OTHER for _, value in key)
+
+
+def _names(key: SliceKey) -> tuple[str, ...]:
+    return tuple(name for name, _ in key)
+
+
+def _key(pairs: Iterable[tuple[str, Label | None]]) -> SliceKey:
+    return tuple((name, MISSING if value is None else value) for name, value in pairs)
+
+
+def _slice_value(value: object, name: str) -> Label | None:
+    """The value in its one form; None where it is missing."""
+    if type(value) is not str and type(value) is not int:
+        if is_missing(value):
+            return None
+        try:
+            value = canonical_label(value)
+        except InputError as error:
+            field = f"slices[{shown(name)}]"
+            raise InputError(
+                field, expected="a str, int or bool value, or None", got=error.got
+            ) from None
+    label = slice_value(value)
+    if label == MISSING:
+        raise InputError(
+            f"slices[{shown(name)}]",
+            expected=f"a value other than {MISSING!r}, which names the events without one",
+            got=shown(label),
+            remedy="pass None where the value is missing",
+        )
+    return label
+
+
+def slice_column(column: object, name: str) -> LabelColumn:
+    """Codes of a slice's values; the label None stands for a value that is missing.
+
+    Unlike labels they may be of two kinds, text beside whole numbers. A column
+    that has been through here is returned as it is.
+    """
+    if isinstance(column, LabelColumn):
+        return column
+    field = f"slices[{shown(name)}]"
+    array = column_array(column, field)
+    codes: IntArray
+    if array.dtype.kind in "biu":
+        distinct, codes = label_column(array, field)
+    else:
+        values: list[Any] = array.tolist()
+        place: dict[Any, int] = {}
+        try:
+            codes = np.asarray([place.setdefault(v, len(place)) for v in values], dtype=np.int64)
+            distinct = list(place)
+        except TypeError:  # an unhashable value, which is refused below
+            distinct, codes = values, np.arange(len(values))
+    labels: dict[Label | None, int] = {}
+    merged = np.zeros(len(distinct), dtype=np.int64)
+    for code, value in enumerate(distinct):
+        try:
+            label = _slice_value(value, name)
+        except InputError as error:
+            raise error.at(int(np.argmax(codes == code))) from None
+        merged[code] = labels.setdefault(label, len(labels))
+    return LabelColumn(list(labels), merged[codes])  # type: ignore[arg-type]

@@ -1,0 +1,502 @@
+"""Metrics, reports and curves of the events in one window, read-only.
+
+The evaluator has a view of all events, and makes one for each slice.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from streameval.errors import InputError, MetricError, did_you_mean, shown
+from streameval.evaluator.reports import (
+    ClassificationReport,
+    Report,
+    ReportRow,
+    SeriesRow,
+    SliceReport,
+    SliceRow,
+)
+from streameval.evaluator.slices import SliceKey
+from streameval.events.binary import BinaryIntake
+from streameval.events.multiclass import ClassIntake
+from streameval.events.time import iso_time
+from streameval.events.values import Label, Weight
+from streameval.metrics.curves import CURVES
+from streameval.metrics.cut_points import CUT_POINTS, CutPoint
+from streameval.metrics.metric import Metric, call
+from streameval.metrics.registry import METRICS, find, left_out, metric_names, shown_metrics
+from streameval.metrics.undefined import Undefined, reason_of
+from streameval.states.confusion import ConfusionCounts
+from streameval.states.lock import Lock, held, new_lock
+from streameval.states.registry import STATES
+from streameval.states.score_index import ScoreIndex
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.window import PaneMark, Window
+
+_Row = TypeVar("_Row")
+
+PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
+
+# Name of the metric to name of the method, by state.
+_OF_SUMS: Mapping[str, str] = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "recall_macro",
+    "cohen_kappa": "cohen_kappa",
+    "f1_macro": "f1_macro",
+    "matthews_corrcoef": "matthews_corrcoef",
+    "precision_macro": "precision_macro",
+    "recall_macro": "recall_macro",
+}
+_OF_INDEX: Mapping[str, str] = {"roc_auc": "roc_auc"}
+
+
+@dataclass(slots=True)
+class ViewContext:
+    """How metrics of an evaluator are computed: shared by all its views.
+
+    Args:
+        plan: What every state set keeps.
+        intake: Has the labels' names.
+        undefined: The number for undefined values, or None.
+        notes: The notes of reports: settings that the numbers depend on.
+        kept: The metrics that were named as ``metrics=``, or None.
+        later: Labels or scores are kept from a later time on than the other, so that
+            those not fed yet are undefined and no error.
+    """
+
+    plan: StatePlan
+    intake: BinaryIntake | ClassIntake
+    undefined: float | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    kept: Sequence[str] | None = None
+    later: bool = False
+    readers: dict[str, Callable[[StateSet], float]] = field(default_factory=dict)
+    """Metrics without parameters as functions of a state set, made at their first read."""
+    lock: Lock = field(default_factory=new_lock, repr=False, compare=False)
+    """Held by each call that counts, and by each that reads: states derive and keep what a
+    metric needs when it is first read, so a read changes them too."""
+
+    @property
+    def positive(self) -> int | None:
+        """The positive class as the state sets count it."""
+        return 1 if self.plan.task == "binary" else None
+
+    def names(self) -> Mapping[Label, Label]:
+        """From the labels that a binary state set counts to the user's."""
+        if isinstance(self.intake, BinaryIntake):
+            return dict(enumerate(self.intake.labels))
+        return {}
+
+    def require(self, metric: str, states: Iterable[str], state_set: StateSet) -> None:
+        """Raise MetricError where the evaluator cannot answer as it is set up and fed."""
+        for state in states:
+            row = STATES[state]
+            if not self.plan.serves(state):
+                how = (
+                    "it depends on the order of events, which shards do not share: pass "
+                    "temporal=True to the Evaluator"
+                    if row.ordered
+                    else "this evaluator was told to keep other metrics: add "
+                    f"{metric!r} to metrics="
+                )
+                raise MetricError(f"{metric} is not kept; {how}")
+            if self.later:
+                continue
+            of_labels = row.fed_by != "scores"
+            # Before the first event it is unknown what will be fed.
+            if state_set.has_scores and of_labels and not state_set.has_labels:
+                raise MetricError(f"{metric} needs {row.how_to_feed}; got scores only")
+            if state_set.has_labels and not of_labels and not state_set.has_scores:
+                raise MetricError(f"{metric} needs {row.how_to_feed}; got labels only")
+
+    def reader(self, name: str, state_set: StateSet) -> Callable[[StateSet], float]:
+        """The metric as a function of a state set; raises MetricError for an unknown name."""
+        metric = find(name, self.plan.task)
+        made = self.bound(metric, {})
+        self.require(name, metric.states, state_set)
+        if state_set.has_labels or state_set.has_scores:
+            # Before the first event it is unknown what will be fed: checked again then.
+            self.readers[name] = made
+        return made
+
+    def bound(
+        self, metric: Metric, params: Mapping[str, Any], undefined: float | None = None
+    ) -> Callable[[StateSet], float]:
+        """The metric with its parameters, as a function of a state set."""
+        if undefined is None:
+            undefined = self.undefined
+        function = metric.bind(positive=self.positive, undefined=undefined, **params)
+        return _asking(function, metric.states)
+
+
+def compiled_reader(name: str, state: ConfusionCounts | ScoreIndex) -> Callable[[], float] | None:
+    """The metric of this name as a function of nothing, or None where there is none.
+
+    It is a method of a compiled state, with the bits of the metric's own function. It reads
+    the state as it then is. Where it returns nan, the metric itself may have a reason, or a
+    number.
+
+    Args:
+        name: As the registry has it, without parameters and with no number
+            in place of undefined values.
+        state: The events.
+
+    >>> compiled_reader("kappa_m", ConfusionCounts()) is None
+    True
+    """
+    source: Any
+    if isinstance(state, ConfusionCounts):
+        method, source = _OF_SUMS.get(name), state.sums
+    else:
+        method, source = _OF_INDEX.get(name), state
+    # The portable ones have no such methods.
+    return None if method is None else getattr(source, method, None)
+
+
+class _Locked(Protocol):
+    """An evaluator, or a view of one."""
+
+    _question: ViewContext
+
+
+_Self = TypeVar("_Self", bound=_Locked)
+_Params = ParamSpec("_Params")
+_Result = TypeVar("_Result")
+
+
+def locked(
+    method: Callable[Concatenate[_Self, _Params], _Result],
+) -> Callable[Concatenate[_Self, _Params], _Result]:
+    """The method with the evaluator's lock held, so that it sees whole calls of other threads."""
+
+    @functools.wraps(method)
+    def holding(self: _Self, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
+        with self._question.lock:
+            return method(self, *args, **kwargs)
+
+    return holding
+
+
+def _asking(function: Callable[..., float], states: Sequence[str]) -> Callable[[StateSet], float]:
+    # The two states that are read after every event, without a lookup by name.
+    if states == ("confusion",):
+        return lambda state_set: function(state_set.confusion)
+    if states == ("index",):
+        return lambda state_set: function(state_set.index)
+    return lambda state_set: function(*[getattr(state_set, state) for state in states])
+
+
+def _named(kind: str, name: object, rows: Mapping[str, _Row]) -> _Row:
+    if not isinstance(name, str) or name not in rows:
+        near = did_you_mean(name, rows) if isinstance(name, str) else ""
+        raise MetricError(
+            f"no {kind} is called {shown(name)}; {near or 'there are ' + ', '.join(rows)}"
+        )
+    return rows[name]
+
+
+class View:
+    """Metrics, reports and curves of the events in one window.
+
+    Made by an :class:`~streameval.Evaluator`; read-only, and always current.
+
+    Threads:
+        As :class:`~streameval.Evaluator`; they share one lock.
+    """
+
+    __slots__ = ("_question", "_window")
+
+    def __init__(self, window: Window, question: ViewContext) -> None:
+        self._window = window
+        self._question = question
+
+    def __getitem__(self, name: str) -> float:
+        question = self._question
+        with question.lock:
+            state_set = self._window.current()
+            known = question.readers.get(name) if isinstance(name, str) else None
+            reader = known or question.reader(name, state_set)
+            value = reader(state_set)
+            return value if value == value else self._named(value)
+
+    def shortcut(self, name: str) -> Callable[[], float] | None:
+        """The metric as a function of nothing, for callers that read after every event.
+
+        It reads the window as it then is. Where it returns nan, the view has the reason or a
+        newer function. None where there is none shorter than the view's.
+
+        Args:
+            name: A metric that this view has answered with a number.
+        """
+        question, window = self._question, self._window
+        metric = find(name, question.plan.task)
+        if metric.also or metric.state not in ("confusion", "index"):
+            return None
+        function = metric.bind(positive=question.positive, undefined=question.undefined)
+        read: Callable[[], float] | None = None
+        state_set, current = window.state_set, window.current
+        of_labels = metric.state == "confusion"
+        if state_set is not None and window.plain:
+            state = getattr(state_set, metric.state)
+            read = compiled_reader(metric.name, state) if question.undefined is None else None
+            read = read or functools.partial(function, state)
+        elif state_set is not None and of_labels:
+            read = lambda: function(state_set.confusion)  # noqa: E731
+        elif state_set is not None:
+            read = lambda: function(state_set.index)  # noqa: E731
+        elif of_labels:
+            read = lambda: function(current().confusion)  # noqa: E731
+        else:
+            read = lambda: function(current().index)  # noqa: E731
+        return held(question.lock, read)
+
+    @locked
+    def value(self, /, name: str, *, undefined: float | None = None, **params: Any) -> Any:
+        """A metric with parameters.
+
+        Args:
+            name: A name of :data:`streameval.metrics.METRICS`; with
+                ``average=`` also a family's, such as ``"fbeta"``.
+            undefined: The number for an undefined value, instead of ``nan``.
+            params: The metric's own, such as ``beta=2`` or ``max_fpr=0.1``.
+
+        Returns:
+            A float; ``nan`` (with ``.reason``) where undefined. With
+            ``average=None`` a dict from class to float.
+
+        Raises:
+            MetricError: An unknown name or parameter, or the evaluator was
+                not fed what the metric needs.
+        """
+        question = self._question
+        metric = find(name, question.plan.task, params.pop("average", ...))
+        state_set = self._window.current()
+        question.require(name, metric.states, state_set)
+        result = question.bound(metric, params, undefined)(state_set)
+        return self._named(result)
+
+    def _named(self, value: Any) -> Any:
+        """Reasons and per-class dicts under the user's labels."""
+        names = self._question.names()
+        if isinstance(value, Undefined):
+            return value.renamed(names)
+        if isinstance(value, dict):
+            return {names.get(label, label): self._named(item) for label, item in value.items()}
+        return value
+
+    @locked
+    def report(self, metrics: Iterable[str] | None = None) -> Report:
+        """The values of many metrics at once, with reasons and support.
+
+        Args:
+            metrics: Names; or None for those of ``metrics=``, else the default
+                ones of what was fed.
+
+        Raises:
+            MetricError: A metric was named that this evaluator cannot answer.
+        """
+        question = self._question
+        state_set = self._window.current()
+        if metrics is None and question.kept is not None:
+            metrics = question.kept
+        if metrics is None:
+            rows = [m for m in shown_metrics(question.plan.task) if self._can_answer(m, state_set)]
+        else:
+            rows = [find(name, question.plan.task) for name in metric_names(metrics)]
+            for metric in rows:
+                question.require(metric.name, metric.states, state_set)
+        return Report(
+            question.plan.task,
+            tuple(self._row(metric, state_set) for metric in rows),
+            question.notes,
+        )
+
+    def _can_answer(self, metric: Metric, state_set: StateSet) -> bool:
+        try:
+            self._question.require(metric.name, metric.states, state_set)
+        except MetricError:
+            return False
+        return True
+
+    def _row(self, metric: Metric, state_set: StateSet) -> ReportRow:
+        value = self._named(self._question.bound(metric, {})(state_set))
+        reason = reason_of(value)
+        if not reason and metric.state == "confusion" and state_set.confusion is not None:
+            names = self._question.names()
+            missing = left_out(metric, state_set.confusion, self._question.undefined)
+            if missing:
+                some = ", ".join(str(names.get(label, label)) for label in missing[:5])
+                more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+                reason = f"without the undefined {some}{more}"
+        return ReportRow(metric.name, float(value), reason, state_set.support(metric.state))
+
+    @locked
+    def classification_report(self) -> ClassificationReport:
+        """Precision, recall, F1 and support of each class, and their averages."""
+        names = self._question.names()
+        state_set = self._window.current()
+        self._question.require("classification_report", ("confusion",), state_set)
+        counts: ConfusionCounts = state_set.confusion
+        task = "multiclass"
+        families = ("precision", "recall", "f1")
+        undefined = self._question.undefined
+        columns: Any = [
+            find(family, task, None).bind(undefined=undefined)(counts) for family in families
+        ]
+        support: Any = find("support", task, None).bind()(counts)
+        rows = {
+            names.get(label, label): (*(float(column[label]) for column in columns), support[label])
+            for label in counts.labels
+        }
+        averages = {
+            f"{average} avg": (
+                *(
+                    float(find(f"{family}_{average}", task).bind(undefined=undefined)(counts))
+                    for family in families
+                ),
+                counts.total,
+            )
+            for average in ("macro", "weighted")
+        }
+        accuracy = float(find("accuracy", task).bind(undefined=undefined)(counts))
+        return ClassificationReport(rows, accuracy, counts.total, averages)  # type: ignore[arg-type]
+
+    @locked
+    def curve(self, /, name: str, **params: Any) -> Any:
+        """A curve: ``"roc"``, ``"precision_recall"``, ``"det"``, ``"pr_gain"``, ``"calibration"``.
+
+        Returns:
+            A frozen object with numpy columns and ``to_dict()``.
+
+        Raises:
+            MetricError: No such curve, a parameter that it does not take, or no
+                scores were fed.
+        """
+        curve = _named("curve", name, CURVES)
+        task = self._question.plan.task
+        state = curve.states.get(task)
+        if state is None:
+            raise MetricError(f"the curve {name!r} is not for {task} tasks")
+        state_set = self._window.current()
+        self._question.require(name, (state,), state_set)
+        return call(f"the curve {name}", curve.function, getattr(state_set, state), params)
+
+    @locked
+    def thresholds(self, /, name: str, **params: Any) -> CutPoint:
+        """The cut-point that is best by a rule, such as ``"youden"``.
+
+        Raises:
+            MetricError: No such rule, a parameter that it does not take, or no
+                scores were fed.
+        """
+        rule = _named("cut-point", name, CUT_POINTS)
+        if self._question.plan.task != "binary":
+            raise MetricError("cut-points are for binary tasks: one score, one threshold")
+        state_set = self._window.current()
+        self._question.require(name, ("index",), state_set)
+        cut: CutPoint = call(f"the cut-point {name}", rule, state_set.index, params)
+        return cut
+
+    @locked
+    def series(self, metric: str) -> list[SeriesRow]:
+        """A metric for each retained pane; see :meth:`streameval.Evaluator.series`."""
+        question = self._question
+        row = find(metric, question.plan.task)
+        question.require(metric, row.states, self._window.current())
+        panes = self._window.series
+        if panes is None:
+            raise MetricError(
+                "a series needs a window of panes: pass window=Panes(...) to the Evaluator"
+            )
+        series = []
+        for mark in panes.marked():
+            value = self._row(row, panes.state_set_from(mark.start))
+            times = iso_time(mark.start), iso_time(mark.end)
+            series.append(SeriesRow(*times, value.value, value.reason, value.support))
+        return series
+
+    @locked
+    def pane_reports(self, metrics: Sequence[str], known: PaneReports) -> PaneReports:
+        """The rows of several metrics for each retained pane, by the pane's start in µs.
+
+        Args:
+            metrics: Names that this evaluator can answer.
+            known: What the last call gave: panes that took no event since then
+                are not computed again.
+
+        Raises:
+            MetricError: An unknown metric, or the window is not of panes.
+        """
+        question = self._question
+        rows = [find(name, question.plan.task) for name in metrics]
+        panes = self._window.series
+        if panes is None:
+            raise MetricError("reports of panes need a window of panes")
+        reports: PaneReports = {}
+        for mark in panes.marked():
+            before = known.get(mark.start)
+            if before is not None and mark.frozen is not None and before[0].frozen is mark.frozen:
+                reports[mark.start] = before
+            else:
+                state_set = panes.state_set_from(mark.start)
+                reports[mark.start] = mark, [self._row(metric, state_set) for metric in rows]
+        return reports
+
+    @property
+    @locked
+    def confusion(self) -> ConfusionCounts:
+        """The confusion counts under the user's labels; a copy."""
+        state_set = self._window.current()
+        self._question.require("confusion", ("confusion",), state_set)
+        counts: ConfusionCounts = state_set.confusion
+        names = self._question.names()
+        if not names:
+            return counts.copy()
+        # Rows ascend by name, whichever label is the positive one.
+        return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))
+
+
+def slice_report(
+    metric: str,
+    total: View,
+    slices: Mapping[SliceKey, View],
+    *,
+    min_support: Weight = 1,
+    worst: int | None = None,
+    best: int | None = None,
+) -> SliceReport:
+    """A metric of every slice.
+
+    Worst is lowest where larger is better, and highest where smaller is.
+    ``worst=n`` and ``best=n`` keep the ends of that order; given together,
+    both ends. Slices of equal value are in the order of their names.
+    """
+    for name, number_of in (("worst", worst), ("best", best)):
+        if number_of is not None and (type(number_of) is not int or number_of < 0):
+            raise InputError(name, expected="a number of slices", got=shown(number_of))
+    if not isinstance(min_support, (int, float, np.integer, np.floating)):
+        raise InputError("min_support", expected="a number", got=shown(min_support))
+    rows = [_slice_row(key, view, metric) for key, view in slices.items()]
+    kept = [row for row in rows if row.support >= min_support]
+    sign = -1.0 if METRICS[metric].direction == "down" else 1.0
+    defined = sorted((r for r in kept if not math.isnan(r.value)), key=lambda r: sign * r.value)
+    undefined = [row for row in kept if math.isnan(row.value)]
+    if worst is not None or best is not None:
+        front, back = worst or 0, best or 0
+        if front + back < len(defined):
+            defined = defined[:front] + defined[len(defined) - back :]
+        undefined = []
+    return SliceReport(
+        metric, _slice_row((), total, metric), (*defined, *undefined), len(rows) - len(kept)
+    )
+
+
+def _slice_row(key: SliceKey, view: View, metric: str) -> SliceRow:
+    (row,) = view.report([metric])
+    return SliceRow(key, row.value, row.reason, row.support)

@@ -1,0 +1,1 @@
+"""What an event is: its values, time and labels, validated once."""

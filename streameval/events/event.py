@@ -1,0 +1,131 @@
+"""One validated event, and many of them column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import InputError
+from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
+
+EventFields: TypeAlias = tuple[Label, Label | None, Any, Weight]
+"""A validated event: true label, predicted label, score and weight."""
+
+
+# What the inputs of both tasks share: errors and positions of events.
+
+
+def nothing_given(field: str) -> InputError:
+    """The error of an event without any prediction."""
+    return InputError(
+        field,
+        expected="a prediction: y_pred, score= or proba=",
+        got="none of them",
+        remedy="pass the predicted label as y_pred, or a score",
+    )
+
+
+def first_position(codes: IntArray, code: int) -> int:
+    """Position of the first event of a code."""
+    return int(np.argmax(codes == code))
+
+
+Task: TypeAlias = Literal["binary", "multiclass"]
+
+
+class Event(NamedTuple):
+    """One validated event.
+
+    Binary: the labels are ``1`` (positive) and ``0``, the score a float.
+    Multi-class: canonical labels, the score a mapping label -> probability.
+    ``None`` where the event has none.
+    """
+
+    y_true: Label
+    y_pred: Label | None
+    score: Any
+    weight: Weight
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """Many validated events, column by column.
+
+    Binary: ``y_true`` and ``y_pred`` are booleans and ``score`` is one column.
+    Multi-class: they are codes into ``labels``, and ``score`` has one column
+    for each of ``score_labels``.
+    """
+
+    y_true: npt.NDArray[Any]
+    y_pred: npt.NDArray[Any] | None
+    score: FloatArray | None
+    weight: IntArray | FloatArray | None
+    labels: tuple[Label, ...] = (0, 1)
+    score_labels: tuple[Label, ...] = ()
+    named: BoolArray | None = None
+    """Which cells of a multi-class ``score`` the events named; None where they named all.
+
+    A label that an event left out has probability 0 as well, but no rank.
+    """
+
+    def __len__(self) -> int:
+        return len(self.y_true)
+
+    def take(self, rows: IntArray | BoolArray | slice) -> EventBatch:
+        """The batch of these rows, in this order."""
+        return EventBatch(
+            self.y_true[rows],
+            None if self.y_pred is None else self.y_pred[rows],
+            None if self.score is None else self.score[rows],
+            None if self.weight is None else self.weight[rows],
+            self.labels,
+            self.score_labels,
+            None if self.named is None else self.named[rows],
+        )
+
+    def true_labels(self) -> npt.NDArray[Any]:
+        """The true labels themselves, one for each event."""
+        if self.y_true.dtype == np.bool_:
+            return self.y_true
+        labels = np.empty(len(self.labels), dtype=object)
+        labels[:] = self.labels
+        named: npt.NDArray[Any] = labels[self.y_true]
+        return named
+
+    def weighted(self, weight: IntArray | FloatArray) -> EventBatch:
+        """The same events with other weights."""
+        return replace(self, weight=weight)
+
+    def events(self) -> Iterable[Event]:
+        """The events one by one, as :meth:`StateSet.update` takes them."""
+        weights = [1] * len(self) if self.weight is None else self.weight.tolist()
+        nothing = [None] * len(self)
+        if self.y_true.dtype == np.bool_:
+            true: list[Any] = self.y_true.astype(np.int64).tolist()
+            predicted: list[Any] = (
+                nothing if self.y_pred is None else self.y_pred.astype(np.int64).tolist()
+            )
+            scores: list[Any] = nothing if self.score is None else self.score.tolist()
+        else:
+            labels = self.labels
+            true = [labels[code] for code in self.y_true.tolist()]
+            predicted = (
+                nothing if self.y_pred is None else [labels[code] for code in self.y_pred.tolist()]
+            )
+            scores = nothing if self.score is None else self._mappings()
+        return map(Event, true, predicted, scores, weights)
+
+    def _mappings(self) -> list[dict[Label, float]]:
+        assert self.score is not None
+        names = self.score_labels
+        rows = self.score.tolist()
+        if self.named is None:
+            return [dict(zip(names, row, strict=True)) for row in rows]
+        return [
+            {name: share for name, share, has in zip(names, row, given, strict=True) if has}
+            for row, given in zip(rows, self.named.tolist(), strict=True)
+        ]

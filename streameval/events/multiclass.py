@@ -1,0 +1,361 @@
+"""Input of a multi-class evaluator: canonical labels, predictions from probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from streameval.errors import InputError, StateError, did_you_mean, shown
+from streameval.events.event import EventBatch, EventFields, first_position, nothing_given
+from streameval.events.probabilities import (
+    check_probabilities,
+    most_probable,
+    most_probable_columns,
+)
+from streameval.events.values import (
+    MAX_CLASSES,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Label,
+    LabelColumn,
+    canonical_label,
+    canonical_score,
+    canonical_weight,
+    check_same_kind,
+    check_same_length,
+    label_column,
+    named_columns,
+    score_column,
+    weight_column,
+)
+
+
+class ClassIntake:
+    """Canonical labels of a multi-class evaluator, and the prediction out of probabilities.
+
+    Args:
+        labels: The closed list of classes, or None to discover them. The
+            columns of a two-dimensional ``proba`` array are in its order.
+
+    Attributes:
+        pending: New labels of the latest event or batch, until :meth:`learn` or
+            :meth:`forget`; one of the two follows where there are any.
+    """
+
+    __slots__ = ("_known", "_texts", "classes", "closed", "pending")
+
+    def __init__(self, labels: Iterable[object] | None = None) -> None:
+        self.closed = labels is not None
+        self.classes: tuple[Label, ...] = ()
+        self.pending: tuple[Label, ...] = ()
+        self._known: dict[object, Label] = {}
+        self._texts: dict[object, Label] = {}
+        if labels is not None:
+            names = [canonical_label(label, "labels", n) for n, label in enumerate(labels)]
+            for name in names:
+                check_same_kind(names[0], name, "labels")
+            if len(set(names)) != len(names) or not names:
+                raise InputError("labels", expected="distinct labels", got=shown(names))
+            self.classes = tuple(names)
+            self._known = {name: name for name in names}
+            self._texts = {str(name): name for name in names}
+
+    def _label(self, value: object, field: str, position: int | None = None) -> Label:
+        """The canonical label; learns nothing."""
+        label = canonical_label(value, field, position)
+        if label in self._known:
+            return self._known[label]
+        if self._known:
+            check_same_kind(next(iter(self._known.values())), label, field, position)
+        if self.closed:
+            raise InputError(
+                field,
+                expected=f"one of the classes {shown(list(self.classes))}",
+                got=shown(label),
+                position=position,
+                remedy=did_you_mean(str(label), self._texts),
+            )
+        if len(self._known) >= MAX_CLASSES:
+            raise InputError(
+                field,
+                expected=f"at most {MAX_CLASSES} distinct labels",
+                got=f"another one, {shown(label)}",
+                position=position,
+                remedy="is this column an id rather than a label?",
+            )
+        return label
+
+    def _named(self, name: object, position: int | None = None) -> Label:
+        """The canonical label of a probability; learns nothing.
+
+        Files and data frames may name columns by text only, so the text of a
+        declared numeric label is accepted for it.
+        """
+        if not self.closed:
+            return self._label(name, "proba", position)
+        label = canonical_label(name, "proba", position)
+        known = label if label in self._known else self._texts.get(label)
+        if known is None:
+            raise InputError(
+                "proba",
+                expected=f"one of the classes {shown(list(self.classes))}",
+                got=shown(label),
+                position=position,
+                remedy=did_you_mean(str(label), self._texts)
+                or "name the columns by the labels, or pass an array in the order of labels=",
+            )
+        return known
+
+    def learn(self) -> None:
+        """Add the pending labels to the known ones, once their event or batch is counted."""
+        self._learn(self.pending)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the pending labels: their event or batch was refused, or reverted."""
+        self.pending = ()
+
+    def _learn(self, labels: Iterable[Label]) -> None:
+        for label in labels:
+            self._known.setdefault(label, label)
+
+    def event(
+        self,
+        y_true: object,
+        y_pred: object,
+        score: object,
+        proba: object,
+        weight: object,
+    ) -> EventFields:
+        """Validate one event or raise InputError; its new labels are :attr:`pending`."""
+        known = self._known
+        shares: dict[Label, float] | None = None
+        fresh = False
+        try:
+            true = known[y_true]
+            predicted = known[y_pred] if y_pred is not None else None
+        except (KeyError, TypeError):
+            fresh = True
+            true = self._label(y_true, "y_true")
+            predicted = None if y_pred is None else self._label(y_pred, "y_pred")
+            if predicted is not None:
+                check_same_kind(true, predicted, "y_pred")
+        if score is not None:
+            raise InputError(
+                "score",
+                expected="proba={label: probability} in a multi-class evaluator",
+                got="score=",
+                remedy='pass proba=, or use task="binary"',
+            )
+        if proba is not None:
+            shares = self._shares(proba, true)
+            if predicted is None:
+                if not shares:
+                    raise nothing_given("proba")
+                predicted = most_probable(shares)
+        elif predicted is None:
+            raise nothing_given("y_pred")
+        # True equals 1 and is not a weight.
+        weight = 1 if type(weight) is int and weight == 1 else canonical_weight(weight)
+        if fresh or (shares is not None and not known.keys() >= shares.keys()):
+            labels = (true, predicted, *(shares or ()))
+            self.pending = tuple(
+                label for label in labels if label is not None and label not in known
+            )
+        return true, predicted, shares, weight
+
+    def _shares(
+        self, proba: object, true: Label, position: int | None = None
+    ) -> dict[Label, float]:
+        if not isinstance(proba, Mapping):
+            raise InputError(
+                "proba",
+                expected="a mapping label -> probability",
+                got=f"{shown(proba)} of type {type(proba).__name__}",
+                position=position,
+            )
+        shares: dict[Label, float] = {}
+        for name, share in proba.items():
+            label = self._named(name, position)
+            check_same_kind(true, label, "proba", position)
+            shares[label] = canonical_score(share, "proba", position)
+        if len(shares) < len(proba):
+            raise _twice(list(proba), position)
+        try:
+            check_probabilities(shares)
+        except InputError as error:
+            raise error.at(position) from None
+        return shares
+
+    def batch(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        score: object = None,
+        proba: object = None,
+        weight: object = None,
+    ) -> EventBatch:
+        """Validate columns or raise InputError; their new labels are :attr:`pending`."""
+        if score is not None:
+            self.event(0, None, score, None, 1)  # raises with the remedy
+        places: dict[Label, int] = {}
+        true = self._codes(label_column(y_true, "y_true"), "y_true", places)
+        predicted = None
+        if y_pred is not None:
+            predicted = self._codes(label_column(y_pred, "y_pred"), "y_pred", places)
+            check_same_length(len(true), len(predicted), "y_pred")
+        matrix: FloatArray | None = None
+        named: BoolArray | None = None
+        columns: tuple[Label, ...] = ()
+        if proba is not None:
+            columns, matrix, named = self._matrix(proba, len(true))
+            for label in columns:
+                if places:
+                    check_same_kind(next(iter(places)), label, "proba")
+                places.setdefault(label, len(places))
+            if predicted is None:
+                predicted = _most_probable_codes(columns, matrix, places)
+        elif predicted is None:
+            raise nothing_given("y_pred")
+        weights = weight_column(weight, len(true))
+        self.pending = tuple(label for label in places if label not in self._known)
+        return EventBatch(true, predicted, matrix, weights, tuple(places), columns, named)
+
+    def _codes(self, column: LabelColumn, field: str, places: dict[Label, int]) -> IntArray:
+        """The column's codes in terms of ``places``, which gains its new labels."""
+        mapped = np.zeros(len(column.labels), dtype=np.int64)
+        present = np.bincount(column.codes, minlength=len(column.labels)) > 0
+        for code, raw in enumerate(column.labels):
+            if not present[code]:
+                continue
+            try:
+                label = self._label(raw, field)
+                if places:
+                    check_same_kind(next(iter(places)), label, field)
+            except InputError as error:
+                raise error.at(first_position(column.codes, code)) from None
+            mapped[code] = places.setdefault(label, len(places))
+        codes: IntArray = mapped[column.codes]
+        return codes
+
+    def _matrix(
+        self, proba: object, length: int
+    ) -> tuple[tuple[Label, ...], FloatArray, BoolArray | None]:
+        """The labels of the columns, the probabilities, and which cells were named."""
+        named: BoolArray | None = None
+        table = proba if isinstance(proba, Mapping) else named_columns(proba)
+        if table is not None:
+            places: dict[Label, int] = {}
+            for name in table:
+                places.setdefault(self._named(name), len(places))
+            if len(places) < len(table):
+                raise _twice(list(table))
+            columns = tuple(places)
+            parts = [score_column(column, "proba") for column in table.values()]
+            for part in parts:
+                check_same_length(length, len(part), "proba")
+            matrix = np.column_stack(parts) if parts else np.zeros((length, 0))
+        elif isinstance(proba, Sequence) and all(isinstance(row, Mapping) for row in proba):
+            check_same_length(length, len(proba), "proba")
+            names: dict[Label, int] = {}
+            label_of: dict[object, Label] = {}
+            for position, row in enumerate(proba):
+                for name in row:
+                    if name not in label_of:
+                        label_of[name] = self._named(name, position)
+                        names.setdefault(label_of[name], len(names))
+                if self._texts and len({label_of[name] for name in row}) < len(row):
+                    raise _twice(list(row), position)
+            columns = tuple(names)
+            matrix = np.zeros((length, len(columns)))
+            named = np.zeros(matrix.shape, dtype=np.bool_)
+            for position, row in enumerate(proba):
+                for name, share in row.items():
+                    place = names[label_of[name]]
+                    matrix[position, place] = canonical_score(share, "proba", position)
+                    named[position, place] = True
+        else:
+            columns, matrix = self._array(proba, length)
+        for label in columns:
+            check_same_kind(columns[0], label, "proba")
+        _check_rows(columns, matrix)
+        return columns, matrix, None if named is None or named.all() else named
+
+    def _array(self, proba: object, length: int) -> tuple[tuple[Label, ...], FloatArray]:
+        if isinstance(proba, np.ma.MaskedArray):
+            proba = np.ma.filled(proba.astype(np.float64), np.nan)
+        array = np.asarray(proba)
+        expected = f"{length} rows and a column for each of labels="
+        if array.ndim != 2 or array.dtype.kind not in "fiu":
+            raise InputError("proba", expected=expected, got=f"{array.dtype} of {array.shape}")
+        if not self.closed:
+            raise InputError(
+                "proba",
+                expected="a data frame or a mapping, label -> column",
+                got="an array, whose columns have no names",
+                remedy="pass a data frame with the labels as column names, or labels= to the "
+                "Evaluator in the order of the columns",
+            )
+        if array.shape != (length, len(self.classes)):
+            raise InputError("proba", expected=expected, got=f"shape {array.shape}")
+        matrix = array.astype(np.float64) + 0.0
+        if not np.isfinite(matrix).all():
+            position, column = map(int, np.argwhere(~np.isfinite(matrix))[0])
+            canonical_score(float(matrix[position, column]), "proba", position)
+        return self.classes, matrix
+
+    def known(self) -> list[Label]:
+        """The labels as declared, else those seen, ascending."""
+        return list(self.classes) if self.closed else sorted(self._known.values())
+
+    def learn_from(self, other: ClassIntake) -> None:
+        """Copy the labels of another input, before the first event."""
+        self._learn(other._known.values())
+
+    def restore_labels(self, labels: Iterable[Label]) -> None:
+        """Restore the labels of a saved state."""
+        if not self.closed:
+            self._learn(labels)
+
+    def merge(self, other: ClassIntake) -> None:
+        """Add the other's labels."""
+        mine, theirs = next(iter(self._known), None), next(iter(other._known.values()), None)
+        if mine is not None and theirs is not None:
+            try:
+                check_same_kind(self._known[mine], theirs, "labels")
+            except InputError as error:
+                raise StateError(f"these evaluators cannot be merged: {error}") from None
+        self._learn(other._known.values())
+
+
+def _twice(names: list[Any], position: int | None = None) -> InputError:
+    return InputError("proba", expected="each label once", got=shown(names), position=position)
+
+
+def _most_probable_codes(
+    columns: tuple[Label, ...], matrix: FloatArray, places: Mapping[Label, int]
+) -> IntArray:
+    if not len(matrix):
+        return np.zeros(0, dtype=np.int64)
+    if not columns:
+        raise nothing_given("proba")
+    codes = np.asarray([places[label] for label in columns], dtype=np.int64)
+    chosen: IntArray = codes[most_probable_columns(matrix, columns)]
+    return chosen
+
+
+def _check_rows(columns: tuple[Label, ...], matrix: FloatArray) -> None:
+    """Raise the error of the first row that is no distribution, as for a single event."""
+    good = (
+        (matrix >= 0.0).all(axis=1)
+        & (matrix <= 1.0).all(axis=1)
+        & (np.abs(matrix.sum(axis=1) - 1.0) <= 9e-4)
+    )
+    for position in np.flatnonzero(~good).tolist():
+        try:
+            check_probabilities(dict(zip(columns, matrix[position].tolist(), strict=True)))
+        except InputError as error:
+            raise error.at(position) from None

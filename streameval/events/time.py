@@ -1,0 +1,312 @@
+"""Durations and event times as whole microseconds.
+
+Integers, so that a pane's border is the same on every machine and for a
+single event as for a column.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import InputError, shown
+from streameval.events.values import IntArray, check_same_length
+
+_UNITS = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(us|ms|s|m|h|d|w)")
+
+TIME_UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 0}
+"""Units in which numeric event times may be declared; microseconds in each, 0 for ns."""
+
+NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+"""In each of the units of :data:`TIME_UNITS`."""
+
+EARLY_1970 = 60 * 86_400_000_000
+"""End of the moments that point to a wrong unit, in microseconds."""
+
+_PLAUSIBLE = 631_152_000_000_000_000, 4_102_444_800_000_000_000
+"""1990 and 2100 in nanoseconds."""
+
+# Years 0001 to 9999: what datetime can show.
+EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def duration(value: object, field: str = "duration", *, zero: bool = False) -> int:
+    """A duration in microseconds, out of ``"90s"``, ``"5m"``, ``"1h"``, ``"7d"`` or a timedelta.
+
+    Raises:
+        InputError: Anything else, or a duration that is not above 0
+            (``zero=True`` allows 0).
+
+    >>> duration("5m"), duration("1.5h"), duration(timedelta(days=1))
+    (300000000, 5400000000, 86400000000)
+    """
+    amount = -1
+    if isinstance(value, timedelta):
+        amount = value // _MICROSECOND
+    elif isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())):
+        whole, _, fraction = match[1].partition(".")
+        micro = int(whole) * 1_000_000 + int(fraction.ljust(6, "0") if fraction else 0)
+        amount = micro * _UNITS[match[2]] // 1_000_000
+    if amount < 0 or (amount == 0 and not zero) or amount > LATEST:
+        raise InputError(
+            field,
+            expected='a duration such as "90s", "5m", "1h" or "7d", or a timedelta',
+            got=shown(value),
+            remedy_code="duration",
+        )
+    return amount
+
+
+def duration_text(amount: int) -> str:
+    """The shortest way to write a duration of so many microseconds.
+
+    >>> duration_text(300_000_000), duration_text(90_000_000), duration_text(0)
+    ('5m', '90s', '0s')
+    """
+    for unit in ("w", "d", "h", "m", "s", "ms"):
+        if amount % _UNITS[unit] == 0:
+            # "7d" is easier to read than "1w", "90s" than "1.5m".
+            if unit == "w" or amount == 0:
+                continue
+            return f"{amount // _UNITS[unit]}{unit}"
+    return f"{amount}us" if amount else "0s"
+
+
+def iso_time(moment: int) -> str:
+    """A time in microseconds as ISO 8601, UTC; one before year 1 or after 9999 as its border.
+
+    >>> iso_time(0)
+    '1970-01-01T00:00:00Z'
+    """
+    moment = min(max(moment, EARLIEST), LATEST)
+    return (_EPOCH + timedelta(microseconds=moment)).isoformat().replace("+00:00", "Z")
+
+
+def wall_time() -> int:
+    """The machine's clock: microseconds since 1970-01-01 UTC."""
+    return time.time_ns() // 1_000
+
+
+def unit_remedy(number: Any, unit: str) -> str:
+    """The remedy for a number whose declared unit is implausible; empty for any other.
+
+    A unit is implausible where it puts the number beyond the year 9999, or into the
+    first 60 days of 1970 and not at a whole second (where times made up for a test
+    are), and another unit puts it between 1990 and 2100.
+
+    Args:
+        number: Finite.
+        unit: The declared unit.
+
+    >>> unit_remedy(1_772_323_200, "ms")
+    'in s it is a time of 2026-03-01: declare that unit'
+    >>> unit_remedy(3_000, "ms"), unit_remedy(1_772_323_200, "s")
+    ('', '')
+    """
+    moment = _from_number(number, unit)
+    if moment < 0 or EARLY_1970 <= moment <= LATEST:
+        return ""
+    if moment <= LATEST and int(number) * NANOSECONDS[unit] % 10**9 == 0:
+        return ""
+    for other, scale in NANOSECONDS.items():
+        nanoseconds = int(number) * scale
+        if _PLAUSIBLE[0] <= nanoseconds <= _PLAUSIBLE[1]:
+            day = iso_time(nanoseconds // 1_000)[:10]
+            return f"in {other} it is a time of {day}: declare that unit"
+    return ""
+
+
+def event_time(
+    value: object,
+    unit: str | None = None,
+    field: str = "event_time",
+    position: int | None = None,
+    *,
+    first: bool = False,
+) -> int:
+    """A moment in microseconds since 1970-01-01 UTC.
+
+    Args:
+        value: A datetime with its time zone, ISO 8601 text with an offset, or
+            (where `unit` is declared) a number since 1970.
+        unit: ``"s"``, ``"ms"``, ``"us"`` or ``"ns"`` for numbers.
+        first: Whether it is the first time of a stream. Only then a number is
+            refused for an implausible unit (:func:`unit_remedy`): a clock that
+            starts at 0 passes through the range later.
+
+    Raises:
+        InputError: A time without a zone, a number without a unit, or of an
+            implausible one, or anything outside the years 1 to 9999.
+
+    >>> event_time("2026-01-01T00:00:00Z") == event_time(1767225600, "s")
+    True
+    """
+    moment: int | None = None
+    remedy = ""
+    expected = "an event time: a datetime with a time zone or ISO 8601 with an offset"
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InputError(
+                field, expected=expected, got=shown(value), position=position
+            ) from None
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise InputError(
+                field,
+                expected=expected,
+                got=f"{value.isoformat()} without a zone",
+                position=position,
+                remedy="add the offset, such as +00:00",
+            )
+        moment = (value - _EPOCH) // _MICROSECOND
+    elif isinstance(value, np.datetime64):
+        if not np.isnat(value):
+            moment = int(value.astype("datetime64[us]").astype(np.int64))
+    elif isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
+        if unit is None:
+            raise InputError(
+                field,
+                expected=expected,
+                got=f"the number {shown(value)}",
+                position=position,
+                remedy='declare its unit with time_unit="s" or "ms"',
+                remedy_code="time_unit",
+            )
+        if math.isfinite(value):
+            moment = _from_number(value, unit)
+            if first or not EARLIEST <= moment <= LATEST:
+                remedy = unit_remedy(value, unit)
+            if remedy and moment <= LATEST:
+                raise InputError(
+                    field,
+                    expected=f"a time in {unit}",
+                    got=f"{shown(value)}, which is {iso_time(moment)}",
+                    position=position,
+                    remedy=remedy,
+                )
+    if moment is None or not EARLIEST <= moment <= LATEST:
+        raise InputError(
+            field, expected=expected, got=shown(value), position=position, remedy=remedy
+        )
+    return moment
+
+
+def _from_number(value: Any, unit: str) -> int:
+    if isinstance(value, (int, np.integer)):
+        return int(value) // 1_000 if unit == "ns" else int(value) * TIME_UNITS[unit]
+    if unit == "ns":
+        return math.floor(float(value) / 1_000)
+    # To the nearest: 0.1 s is 100,000 µs although the float is a little more.
+    moved = float(value) * TIME_UNITS[unit]
+    return round(moved) if math.isfinite(moved) else LATEST + 1
+
+
+def time_missing() -> InputError:
+    """The error of an event without a time in a window of event time."""
+    return InputError(
+        "event_time",
+        expected="the event's time, which this window requires",
+        got="none",
+        remedy="pass event_time= with each event",
+    )
+
+
+def event_times(
+    column: object,
+    length: int,
+    unit: str | None = None,
+    field: str = "event_time",
+    *,
+    first: bool = False,
+) -> IntArray:
+    """A column of event times in microseconds, each as :func:`event_time` takes it.
+
+    A numpy ``datetime64`` column is UTC. ``first`` applies to its first value.
+    """
+    array = column.tolist() if np.ma.is_masked(column) else column  # type: ignore[attr-defined]
+    if not isinstance(array, (list, tuple, np.ndarray)):
+        to_numpy = getattr(column, "to_numpy", None)
+        try:
+            array = list(column) if to_numpy is None else to_numpy()  # type: ignore[call-overload]
+        except (TypeError, ValueError):
+            if to_numpy is None:
+                raise InputError(
+                    field, expected="a column of event times", got=shown(column)
+                ) from None
+            # Arrow copies only where zero_copy_only is False.
+            array = to_numpy(zero_copy_only=False)
+    if not isinstance(array, (list, np.ndarray, Sequence)):
+        raise InputError(field, expected="a column of event times", got=shown(column))
+    if isinstance(array, np.ndarray) and array.ndim != 1:
+        raise InputError(field, expected="a column of one dimension", got=f"shape {array.shape}")
+    check_same_length(length, len(array), field)
+    if first and length:
+        event_time(array[0], unit, field, 0, first=True)
+    if isinstance(array, list) and len(kinds := set(map(type, array))) == 1:
+        # bool is not a number here, and a large int is not an int64.
+        kind = kinds.pop()
+        if kind is float or (kind is int and min(array) >= -(2**63) and max(array) < 2**63):
+            array = np.asarray(array)
+    if isinstance(array, np.ndarray):
+        whole = _whole_column(array, unit, field)
+        if whole is not None:
+            return whole
+        array = array.tolist() if array.dtype.kind != "O" else list(array)
+    return np.asarray(
+        [event_time(value, unit, field, n) for n, value in enumerate(array)], dtype=np.int64
+    )
+
+
+def _whole_column(array: npt.NDArray[Any], unit: str | None, field: str) -> IntArray | None:
+    """A typed column at once; None where values must be parsed singly, or rejected."""
+    moments: IntArray
+    if array.dtype.kind == "M":
+        years = array.astype("datetime64[Y]").astype(np.int64) + 1970
+        # False for NaT as well, which is the smallest integer.
+        good = (years >= 1) & (years <= 9999)
+        if not good.all():
+            position = int(np.argmin(good))
+            raise InputError(
+                field,
+                expected="a time in the years 1 to 9999",
+                got=str(array[position]),
+                position=position,
+            )
+        moments = array.astype("datetime64[us]").astype(np.int64)
+        return moments
+    if unit is None or not len(array):
+        return None
+    scale = TIME_UNITS[unit]
+    if array.dtype.kind in "iu":
+        low, high = int(array.min()), int(array.max())
+        if scale == 0:
+            return array.astype(np.int64) // 1_000 if high < 2**63 else None
+        if low * scale >= EARLIEST and high * scale <= LATEST:
+            return array.astype(np.int64) * scale
+    elif array.dtype == np.float64:
+        # numpy rounds and floors as Python does, halves to even.
+        moved = np.floor(array / 1_000) if scale == 0 else np.rint(array * scale)
+        if ((moved >= EARLIEST) & (moved <= LATEST)).all():
+            moments = moved.astype(np.int64)
+            return moments
+    return None

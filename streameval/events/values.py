@@ -1,0 +1,363 @@
+"""Validation of labels, scores and weights: each is made canonical once.
+
+Behind this module nothing is validated again. A *label* is a ``str`` or an
+``int`` (``True`` is ``1``, as Python compares them), a *score* is a finite
+float that is never ``-0.0``, a *weight* is a positive ``int`` or float.
+
+Columns may be lists, numpy arrays, pandas or polars series, or Arrow arrays.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import InputError, shown
+
+Label: TypeAlias = str | int
+Weight: TypeAlias = int | float
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+MAX_CLASSES = 100_000
+"""Most distinct labels one confusion may hold: a guard against ids fed as labels."""
+
+MAX_WEIGHT = 2**53
+"""Largest weight of one event: beyond it floats no longer represent every integer."""
+
+_LABEL = "a str, int or bool label"
+
+
+def canonical_label(value: object, field: str = "label", position: int | None = None) -> Label:
+    """The label as it is stored: a plain ``str``, or a plain ``int``.
+
+    Labels are one when Python says they are equal: ``True``, ``1``,
+    ``np.int64(1)`` and ``1.0`` are all ``1``.
+
+    >>> canonical_label(True), canonical_label(np.str_("cat"))
+    (1, 'cat')
+    >>> canonical_label(0.5)
+    Traceback (most recent call last):
+    streameval.errors.InputError: label: expected a str, int or bool label, got 0.5; ...
+    """
+    if type(value) is str or type(value) is int:
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (int, np.bool_, np.integer)):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        number = float(value)
+        if number.is_integer():
+            return int(number)
+        fraction = math.isfinite(number)
+        raise InputError(
+            field,
+            expected=_LABEL,
+            got=shown(value),
+            position=position,
+            remedy="a fraction is a score: pass it as score=" if fraction else "",
+            remedy_code="score" if fraction else "",
+        )
+    remedy = "this event has no label yet: leave it out" if value is None else ""
+    got = "None" if value is None else f"{shown(value)} of type {type(value).__name__}"
+    raise InputError(field, expected=_LABEL, got=got, position=position, remedy=remedy)
+
+
+def check_same_kind(known: Label, new: Label, field: str, position: int | None = None) -> None:
+    """Refuse a str beside a number: the usual sign of two sources spelling one label twice.
+
+    >>> check_same_kind(1, "1", "y_pred")
+    Traceback (most recent call last):
+    streameval.errors.InputError: y_pred: expected a number like the label 1 seen before, got '1'...
+    """
+    if isinstance(known, str) != isinstance(new, str):
+        kind, coercion = ("a str", "str") if isinstance(known, str) else ("a number", "int")
+        raise InputError(
+            field,
+            expected=f"{kind} like the label {shown(known)} seen before",
+            got=f"{shown(new)}, a {'str' if isinstance(new, str) else 'number'}",
+            position=position,
+            remedy=f"coerce the labels of both sides with {coercion}(...)",
+        )
+
+
+def canonical_score(value: object, field: str = "score", position: int | None = None) -> float:
+    """The score as a finite float; ``-0.0`` becomes ``0.0``.
+
+    >>> canonical_score(np.float32(0.5))
+    0.5
+    >>> canonical_score(float("nan"))
+    Traceback (most recent call last):
+    streameval.errors.InputError: score: expected a finite number, got nan
+    """
+    # A str would convert too, and hide that a column was never parsed.
+    if isinstance(value, (float, int, np.floating, np.integer)) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number + 0.0
+    raise InputError(field, expected="a finite number", got=shown(value), position=position)
+
+
+def canonical_weight(value: object, field: str = "weight", position: int | None = None) -> Weight:
+    """The weight as a positive ``int``, or as a float where it is not whole.
+
+    >>> canonical_weight(2.0), canonical_weight(0.5)
+    (2, 0.5)
+    """
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        number: Weight = int(value)
+    elif isinstance(value, (float, np.floating)):
+        number = float(value)
+        if number.is_integer():
+            number = int(number)
+    else:
+        number = -1
+    if 0 < number <= MAX_WEIGHT:  # False for nan
+        return number
+    raise InputError(
+        field,
+        expected=f"a weight above 0 and at most {MAX_WEIGHT}",
+        got=shown(value),
+        position=position,
+        remedy="leave events of weight 0 out" if number == 0 else "",
+    )
+
+
+class LabelColumn(NamedTuple):
+    """A column of labels: the distinct ones, and each event's index among them."""
+
+    labels: list[Label]
+    """Distinct canonical labels; their order has no meaning."""
+    codes: IntArray
+    """``labels[codes[n]]`` is the label of event n."""
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value stands for none: None, NaN, pandas' NA and NaT.
+
+    >>> [is_missing(value) for value in (None, float("nan"), "", 0)]
+    [True, True, False, False]
+    """
+    if value is None:
+        return True
+    if type(value) is str or type(value) is int:
+        return False
+    try:
+        unequal: object = value != value
+    except Exception:
+        return False
+    # NA compared with itself is NA, which has no truth value.
+    return (isinstance(unequal, (bool, np.bool_)) and bool(unequal)) or unequal is value
+
+
+def column_array(column: Any, field: str) -> npt.NDArray[Any]:
+    """A one-dimensional numpy array of any column type; a null or masked value is None."""
+    nulls = getattr(column, "null_count", 0)
+    if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
+        return _list_array(column.tolist())
+    if nulls() if callable(nulls) else nulls:
+        # to_numpy() would turn whole numbers beside a null into floats.
+        to_list = getattr(column, "to_pylist", None) or getattr(column, "to_list", None)
+        if to_list is not None:
+            return _list_array(to_list())
+    if isinstance(column, np.ndarray):
+        array = np.asarray(column)
+    elif isinstance(column, (list, tuple)):
+        return _list_array(column)
+    elif isinstance(column, (str, bytes, dict)):
+        raise InputError(
+            field,
+            expected="a column: a list, array or series",
+            got=f"{shown(column)} of type {type(column).__name__}",
+        )
+    elif hasattr(column, "isna") and not isinstance(column.dtype, np.dtype) and column.isna().any():
+        array = column.to_numpy(dtype=object)  # pandas; otherwise whole numbers become floats
+    elif hasattr(column, "to_numpy"):  # pandas, polars, Arrow
+        try:
+            array = np.asarray(column.to_numpy())
+        except (TypeError, ValueError):
+            # Arrow copies only where zero_copy_only is False.
+            array = np.asarray(column.to_numpy(zero_copy_only=False))
+    else:
+        try:
+            return _list_array(list(column))
+        except TypeError:
+            raise InputError(
+                field,
+                expected="a column: a list, array or series",
+                got=f"{shown(column)} of type {type(column).__name__}",
+                remedy="for one event call update()",
+            ) from None
+    if array.ndim != 1:
+        raise InputError(field, expected="a column of one dimension", got=f"shape {array.shape}")
+    # tolist() would turn times into plain integers.
+    return _list_array(list(array)) if array.dtype.kind in "mM" else array
+
+
+def _list_array(values: Sequence[object]) -> npt.NDArray[Any]:
+    """Numbers of one type as a typed array; anything else as objects, unconverted.
+
+    ``np.asarray`` alone would turn ``["1", 1]`` into two equal strings and
+    ragged lists into an error about numpy.
+    """
+    kinds = set(map(type, values))
+    if len(kinds) == 1 and kinds <= {bool, float}:
+        return np.asarray(values)
+    if kinds == {int}:
+        try:
+            return np.asarray(values, dtype=np.int64)
+        except OverflowError:
+            pass
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def label_column(column: object, field: str) -> LabelColumn:
+    """Canonical labels of a column, each distinct one handled once.
+
+    A LabelColumn is returned as it is, so that several evaluators may share
+    the work.
+
+    Cost: about 5 ns an event for integers and booleans, 50 ns for strings.
+
+    >>> label_column(["b", "a", "b"], "y_true").labels
+    ['b', 'a']
+    """
+    if isinstance(column, LabelColumn):
+        return column
+    array = column_array(column, field)
+    if array.dtype == np.bool_:
+        return LabelColumn([0, 1], array.astype(np.int64))
+    if array.dtype.kind in "iu" and len(array):
+        low, high = int(array.min()), int(array.max())
+        if high - low < 2 * MAX_CLASSES and high < 2**63:
+            codes = array.astype(np.int64) - low
+            present = np.flatnonzero(np.bincount(codes, minlength=1))
+            if len(present) == high - low + 1:
+                return LabelColumn(list(range(low, high + 1)), codes)
+            place = np.zeros(high - low + 1, dtype=np.int64)
+            place[present] = np.arange(len(present))
+            return LabelColumn([int(v) + low for v in present], place[codes])
+        distinct, codes = np.unique(array, return_inverse=True)
+        return LabelColumn([int(v) for v in distinct], codes.astype(np.int64))
+    return _object_labels(array, field)
+
+
+def _object_labels(array: npt.NDArray[Any], field: str) -> LabelColumn:
+    values = array.tolist()
+    place: dict[object, int] = {}
+    try:
+        codes = [place.setdefault(value, len(place)) for value in values]
+    except TypeError:
+        for position, value in enumerate(values):
+            canonical_label(value, field, position)
+        raise  # pragma: no cover - an unhashable value never passes canonical_label
+    labels: list[Label] = []
+    for code, value in enumerate(place):
+        try:
+            label = canonical_label(value, field)
+            if labels:
+                check_same_kind(labels[0], label, field)
+        except InputError as error:
+            # By its code, because nan is not equal to itself.
+            raise error.at(codes.index(code)) from None
+        labels.append(label)
+    return LabelColumn(labels, np.asarray(codes, dtype=np.int64))
+
+
+def score_column(column: object, field: str = "score") -> FloatArray:
+    """A column of scores as finite float64 without ``-0.0``; a copy is made.
+
+    >>> score_column([0.25, -0.0]).tolist()
+    [0.25, 0.0]
+    """
+    array = column_array(column, field)
+    if array.dtype.kind not in "fiu":
+        scores = [canonical_score(value, field, n) for n, value in enumerate(array.tolist())]
+        return np.asarray(scores, dtype=np.float64)
+    result: FloatArray = array.astype(np.float64)
+    result += 0.0
+    finite = np.isfinite(result)
+    if not finite.all():
+        position = int(np.argmin(finite))
+        canonical_score(float(array[position]), field, position)
+    return result
+
+
+def weight_column(
+    column: object | None, length: int, field: str = "weight"
+) -> IntArray | FloatArray | None:
+    """A column of weights; None stays None and means that every event weighs 1.
+
+    Returns:
+        int64 when every weight is whole, float64 otherwise.
+    """
+    if column is None:
+        return None
+    array = column_array(column, field)
+    check_same_length(length, len(array), field)
+    if array.dtype.kind not in "fiu":
+        array = (
+            np.asarray(
+                [canonical_weight(value, field, n) for n, value in enumerate(array.tolist())]
+            )
+            if len(array)
+            else np.zeros(0, dtype=np.int64)
+        )
+    if not len(array):
+        return np.zeros(0, dtype=np.int64)
+    good = (array > 0) & (array <= MAX_WEIGHT)
+    if not good.all():
+        position = int(np.argmin(good))
+        canonical_weight(array[position], field, position)
+    if array.dtype.kind == "f":
+        floats: FloatArray = array.astype(np.float64)
+        if (floats != np.floor(floats)).any():
+            return floats
+    whole: IntArray = array.astype(np.int64)
+    return whole
+
+
+def named_columns(table: Any) -> dict[Any, Any] | None:
+    """The columns of a data frame by name, of pandas, polars or Arrow; None for anything else.
+
+    Raises:
+        InputError: A name occurs twice.
+    """
+    # An Arrow table's `columns` are the columns themselves.
+    given = getattr(table, "column_names", None)
+    names = list(getattr(table, "columns", ()) if given is None else given)
+    if not names:
+        return None
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise InputError("proba", expected="each column once", got=f"{shown(twice)} again")
+    if given is not None:
+        columns = [table.column(place) for place in range(len(names))]
+    elif hasattr(table, "iloc"):
+        columns = [table.iloc[:, place] for place in range(len(names))]
+    else:
+        columns = [table[name] for name in names]
+    return dict(zip(names, columns, strict=True))
+
+
+def check_same_length(expected: int, got: int, field: str) -> None:
+    """Refuse columns of different length."""
+    if expected != got:
+        raise InputError(
+            field,
+            expected=f"{expected} values, one for each event",
+            got=f"{got}",
+            remedy="give columns of one length",
+        )

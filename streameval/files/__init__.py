@@ -1,6 +1,0 @@
-"""Predictions in files: JSONL, CSV and Parquet, read in bounded memory.
-
-:func:`~streameval.files.sources.find_sources` turns paths and patterns into
-sources; each source gives :class:`~streameval.files.chunk.Chunk` after chunk,
-with the records that could not be read beside the columns of those that could.
-"""

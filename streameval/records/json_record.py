@@ -1,0 +1,301 @@
+"""A JSON record: the fields to decode, and the fault of a record that cannot be counted.
+
+The fast decoder stops at the first fault and names it in a decoder's terms. Only for
+such lines, the standard library's parser finds the field and shows its value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streameval.errors import InputError, did_you_mean, shown
+from streameval.events.values import is_missing
+from streameval.records.chunk import EXPECTED, MISSING, Kind, Wanted
+
+CANNOT_DECODE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Errors of a decoder at a record that is not of its shape."""
+
+_TYPES: dict[Kind, Any] = {
+    "label": int | str | bool | float,
+    "number": float,
+    "weight": float,
+    "probability": float | dict[str, float],
+    "probabilities": dict[str, float],
+    "time": int | float | str,
+    "slice": int | str | bool | float,
+    "id": int | str,
+}
+
+
+class RecordShape(NamedTuple):
+    """A decoder's type, and a getter of each wanted path on its instances."""
+
+    type: Any
+    getters: dict[str, Callable[[Any], Any]]
+
+
+@lru_cache(256)  # called for every field of a bad record
+def split_path(path: str) -> tuple[str, ...]:
+    """The names along the path of a field.
+
+    >>> split_path("meta.label"), split_path(r"meta\\.label")
+    (('meta', 'label'), ('meta.label',))
+    """
+    names = re.split(r"(?<!\\)\.", path)
+    if not all(names):
+        raise InputError("path", expected="names joined by dots", got=repr(path))
+    return tuple(name.replace("\\.", ".") for name in names)
+
+
+def is_utf8(data: bytes) -> bool:
+    """Whether bytes are text in UTF-8; decoders skip unwanted text without looking."""
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def record_shape(wanted: Sequence[Wanted], *, optional: bool = False) -> RecordShape:
+    """A type with the wanted fields only: other fields are skipped undecoded.
+
+    Args:
+        wanted: The fields.
+        optional: Every field may be missing or null, and is None then; a slice's may always.
+
+    Raises:
+        InputError: One path lies inside another, or has two kinds.
+    """
+    tree: dict[str, Any] = {}
+    places: dict[str, str] = {}
+    for want in wanted:
+        names = split_path(want.path)
+        branch = tree
+        for name in names[:-1]:
+            branch = branch.setdefault(name, {})
+            if not isinstance(branch, dict):
+                raise _clash(want)
+        if branch.setdefault(names[-1], want.kind) != want.kind:
+            raise _clash(want)
+    for want in wanted:
+        places[want.path] = _place(tree, split_path(want.path))
+    getters: dict[str, Callable[[Any], Any]] = {
+        path: attrgetter(place) for path, place in places.items()
+    }
+    return RecordShape(_struct(tree, optional), getters)
+
+
+def _clash(want: Wanted) -> InputError:
+    return InputError(
+        want.path,
+        expected="a field of its own",
+        got=f"one that is also read as another kind than {want.kind}",
+    )
+
+
+def _place(tree: dict[str, Any], names: tuple[str, ...]) -> str:
+    steps = []
+    for name in names:
+        steps.append(f"f{list(tree).index(name)}")
+        tree = tree[name]
+    return ".".join(steps)
+
+
+def _struct(tree: dict[str, Any], optional: bool) -> Any:
+    # gc=False: records hold no cycles, and the collector would walk a million of them.
+    fields = []
+    for place, (name, inner) in enumerate(tree.items()):
+        default: dict[str, Any] = {}
+        if isinstance(inner, dict):
+            kind = _struct(inner, optional)
+            # An empty object in place of a missing one, so that getters do not fail.
+            if optional or _only_slices(inner):
+                default = {"default_factory": kind}
+        else:
+            kind = _TYPES[inner]
+            if optional or inner == "slice":
+                kind, default = kind | None, {"default": None}
+        fields.append((f"f{place}", kind, msgspec.field(name=name, **default)))
+    return msgspec.defstruct("Record", fields, gc=False)
+
+
+def _only_slices(tree: dict[str, Any]) -> bool:
+    return all(
+        _only_slices(inner) if isinstance(inner, dict) else inner == "slice"
+        for inner in tree.values()
+    )
+
+
+class Fault(NamedTuple):
+    """The fault of a record, without its source and line."""
+
+    field: str
+    expected: str
+    got: str
+    remedy: str = ""
+    remedy_code: str = ""
+
+
+def sound_object(line: bytes, wanted: Sequence[Wanted]) -> dict[str, Any] | None:
+    """The wanted fields of a line that only the decoder rejects, or None.
+
+    Python writes NaN and Infinity, which JSON does not have. Such a value in
+    another field does not make the record bad, nor does null in place of the object
+    that holds a slice's value.
+    """
+    record = read_object(line)
+    if isinstance(record, dict) and all(fault_in_field(record, w) is None for w in wanted):
+        return plain_fields(record, wanted)
+    return None
+
+
+def plain_fields(record: dict[str, Any], wanted: Sequence[Wanted]) -> dict[str, Any]:
+    """The object with its wanted fields only, and without nulls."""
+    plain: dict[str, Any] = {}
+    for want in wanted:
+        *path, last = split_path(want.path)
+        value: Any = record
+        for name in (*path, last):
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            branch = plain
+            for name in path:
+                branch = branch.setdefault(name, {})
+            branch[last] = value
+    return plain
+
+
+def find_fault(line: bytes, wanted: Sequence[Wanted]) -> Fault:
+    """The first fault of a line that cannot be counted."""
+    record = read_object(line)
+    if isinstance(record, Fault):
+        return record
+    for want in wanted:
+        fault = fault_in_field(record, want)
+        if fault is not None:
+            return fault
+    return Fault("record", "JSON", shown(line.decode()))
+
+
+def read_object(line: bytes) -> dict[str, Any] | Fault:
+    """The object in a line as the standard library parses it, or the fault.
+
+    Never raises, whatever the bytes are.
+    """
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        return Fault(
+            "record", "UTF-8 text", f"byte 0x{line[error.start]:02x} at column {error.start + 1}"
+        )
+    try:
+        record = json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        return _not_json(line, error)
+    except RecursionError:
+        return Fault("record", "JSON nested less deeply", shown(text))
+    except ValueError as error:  # an integer of thousands of digits
+        return Fault("record", "numbers of a usual length", str(error).partition(":")[0])
+    if not isinstance(record, dict):
+        code = "object" if isinstance(record, list) else ""
+        return Fault("record", "a JSON object", _shown_json(record), remedy_code=code)
+    return record
+
+
+def _not_json(line: bytes, error: json.JSONDecodeError) -> Fault:
+    text = line.decode().strip()
+    if error.msg == "Extra data":
+        return Fault("record", "one JSON object a line", f"more after column {error.pos}")
+    if text.startswith("["):
+        return Fault("record", "a JSON object", shown(text), remedy_code="object")
+    if text in ("{", "}"):
+        expected = "a whole JSON object on one line"
+        return Fault("record", expected, shown(text), remedy_code="one_line")
+    return Fault("record", "a JSON object", f"{shown(text)} ({error.msg} at column {error.colno})")
+
+
+def fault_in_field(record: dict[str, Any], want: Wanted) -> Fault | None:
+    """The fault of a wanted field of an object, or None; a slice's field may be absent."""
+    value: Any = record
+    seen: list[str] = []
+    for name in split_path(want.path):
+        absent = value is None or (isinstance(value, dict) and name not in value)
+        if absent and want.kind == "slice":
+            return None
+        if not isinstance(value, dict):
+            return Fault(".".join(seen), f"an object with the field {name!r}", _shown_json(value))
+        if name not in value:
+            return Fault(want.path, EXPECTED[want.kind], *_missing(name, list(value), seen))
+        value = value[name]
+        seen.append(name)
+    return _fault_in_value(value, want.path, want.kind)
+
+
+def _missing(name: str, names: list[str], seen: list[str]) -> tuple[str, str]:
+    holder = ".".join(seen) or "the record"
+    listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    got = f"no field {name!r}; {holder} has {shown(listed)[1:-1] if listed else 'none'}"
+    return got, did_you_mean(name, names)
+
+
+def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
+    expected = EXPECTED[kind]
+    if kind == "slice" and is_missing(value):
+        return None
+    if value is None:
+        return Fault(path, expected, "null", MISSING.get(kind, ""))
+    if kind in ("label", "slice", "id"):
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return Fault(path, expected, f"{shown(value)}, half of a surrogate pair")
+            return None
+        if kind == "id":
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            return None if whole else Fault(path, expected, _shown_json(value))
+        if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+            return None
+        return Fault(path, expected, _shown_json(value))
+    if kind == "probabilities" or (kind == "probability" and isinstance(value, dict)):
+        if not isinstance(value, dict):
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            code = "probability" if number else ""
+            return Fault(path, expected, _shown_json(value), remedy_code=code)
+        for label, probability in value.items():
+            fault = _fault_in_value(probability, f"{path}.{label}", "number")
+            if fault is not None:
+                return fault
+        return None
+    if kind == "time" and isinstance(value, str):
+        return None  # parsed later, a column at a time
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        remedy = "write numbers without quotes" if isinstance(value, str) else ""
+        return Fault(path, expected, _shown_json(value), remedy)
+    try:
+        finite = math.isfinite(value)
+    except OverflowError:  # an int beyond the floats
+        finite = False
+    return None if finite else Fault(path, expected, _shown_json(value))
+
+
+def _shown_json(value: Any) -> str:
+    """A value as JSON, cut to a length that fits a message."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, str):
+        return f"the text {shown(value)}"
+    text = json.dumps(value)
+    return text if len(text) <= 40 else text[:40] + "…"

@@ -1,0 +1,1 @@
+"""A run that follows sources, counts, checkpoints and serves what it knows."""

@@ -1,0 +1,1 @@
+"""Rules over metrics, what they raised, and the webhook that is told."""

@@ -1,0 +1,431 @@
+"""Alerts: bounds on published metrics, and their states over time.
+
+:class:`AlertBook` reads no clock and sends nothing: values and the moment go in,
+states and transitions are returned, and the memory is plain data that is
+kept with the checkpoint, so that a restart neither loses an alert nor sends
+it twice. :class:`Alerts` evaluates a book with each snapshot of a run, stores it,
+and logs and posts its transitions.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from streameval.errors import StateError, StoreError, shown
+from streameval.evaluator.slices import slice_name, slice_value
+from streameval.events.time import duration, iso_time
+from streameval.service.config.settings import LABEL_COVERAGE, AlertSettings, RunSettings
+from streameval.service.lateness import MOST_LATE
+
+if TYPE_CHECKING:  # both build on alerts
+    from streameval.service.alerts.webhook import Webhook
+    from streameval.service.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+State: TypeAlias = Literal["ok", "pending", "firing", "undefined"]
+
+_MOST_UNSENT = 1000
+"""Transitions kept for a webhook that does not answer; older ones are given up."""
+
+
+class Observed(NamedTuple):
+    """A metric's value as it was published."""
+
+    value: float | None
+    """None (or nan) where it is undefined."""
+    support: float
+    reason: str = ""
+    """Why there is no value."""
+
+
+class AlertState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An alert as snapshots have it."""
+
+    name: str
+    metric: str
+    window: str
+    """Empty where the metric is of the join and not of a window."""
+    slice: str
+    """Its name; empty where it is all events."""
+    state: State
+    value: float | None
+    bound: str
+    support: int | float
+    since: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] | None
+    """ISO 8601; None before the first value."""
+    reason: str
+
+
+class Transition(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert began to fire, or a value within the bound was seen again."""
+
+    number: int
+    """Ascending through the whole run, restarts included."""
+    event: Literal["firing", "resolved"]
+    name: str
+    metric: str
+    window: str
+    slice: dict[str, str | int]
+    value: float | None
+    """None where it is infinite."""
+    bound: str
+    support: float
+    at: str
+
+    @property
+    def text(self) -> str:
+        """One sentence for people."""
+        where = f" in window {self.window}" if self.window else ""
+        where += "".join(f", {key}={value}" for key, value in self.slice.items())
+        value = "infinite" if self.value is None else f"{self.value:.6g}"
+        return (
+            f"{self.event}: {self.name}: {self.metric} is {value} "
+            f"({self.bound} fires){where}, support {self.support:g}"
+        )
+
+
+class Judgement(NamedTuple):
+    """Every alert's state, and what has just changed."""
+
+    states: list[AlertState]
+    transitions: list[Transition]
+
+
+class _Memory(msgspec.Struct, forbid_unknown_fields=True):
+    """The stored state of an alert."""
+
+    watched: str
+    """What it is about: under a changed bound, metric or slice it starts anew."""
+    state: State = "undefined"
+    since: int | None = None
+    crossed: int | None = None
+    """When its value crossed the bound, while it is pending or firing."""
+
+
+class _Book(msgspec.Struct, forbid_unknown_fields=True):
+    version: Literal[1]
+    next: int
+    alerts: dict[str, _Memory]
+    unsent: list[Transition]
+
+
+class AlertBook:
+    """The alerts of a run.
+
+    An alert is ``ok``; ``pending`` while its bound is crossed for less than its
+    for-duration; ``firing`` after that; ``undefined`` while its metric has no value
+    or too little support. A firing alert fires until a value within the
+    bound is seen: a missing value does not resolve it.
+
+    Transitions stay in :attr:`unsent`, and in the saved state, until they are
+    settled; a run that posts them nowhere settles them at once.
+
+    Args:
+        alerts: As configured.
+        first_window: The window of those that name none.
+
+    Cost:
+        O(1) an alert and judgement.
+
+    >>> book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
+    >>> book.judge({"low": Observed(0.7, 100)}, now=0).transitions[0].text
+    'firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 100'
+    >>> book.judge({"low": Observed(0.7, 100)}, now=5).transitions
+    []
+    """
+
+    __slots__ = ("_alerts", "_first", "_memory", "_next", "_unsent")
+
+    def __init__(self, alerts: Sequence[AlertSettings], first_window: str) -> None:
+        self._alerts = [(alert, duration(alert.for_, "for", zero=True)) for alert in alerts]
+        self._first = first_window
+        self._memory = {alert.name: _Memory(self._watched(alert)) for alert in alerts}
+        self._next = 1
+        self._unsent: dict[int, Transition] = {}
+
+    def judge(self, values: Mapping[str, Observed], now: int) -> Judgement:
+        """The states under these values.
+
+        Args:
+            values: By the alert's name; one that is missing is undefined.
+            now: Microseconds since 1970.
+        """
+        judgement = Judgement([], [])
+        for alert, wait in self._alerts:
+            seen = values.get(alert.name, Observed(None, 0, "not computed"))
+            memory = self._memory[alert.name]
+            before = memory.state
+            reason = _reason(alert, seen)
+            if not reason:
+                assert seen.value is not None
+                memory.state = _next_state(memory, _crosses(alert, seen.value), wait, now)
+            elif before != "firing":
+                memory.state, memory.crossed = "undefined", None
+            if memory.state != before or memory.since is None:
+                memory.since = now
+            judgement.states.append(self._shown(alert, memory, seen, reason))
+            if "firing" in (before, memory.state) and before != memory.state:
+                judgement.transitions.append(self._transition(alert, memory, seen, now))
+        for transition in judgement.transitions:
+            self._unsent[transition.number] = transition
+        while len(self._unsent) > _MOST_UNSENT:
+            del self._unsent[next(iter(self._unsent))]
+        return judgement
+
+    @property
+    def unsent(self) -> list[Transition]:
+        """Transitions that were neither delivered nor given up, the oldest first."""
+        return list(self._unsent.values())
+
+    def settle(self, numbers: Iterable[int]) -> None:
+        """Forget transitions that were delivered or given up."""
+        for number in numbers:
+            self._unsent.pop(number, None)
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        book = _Book(1, self._next, self._memory, self.unsent)
+        state: dict[str, Any] = msgspec.to_builtins(book)
+        return state
+
+    def restore(self, state: object) -> None:
+        """Restore a state that :meth:`to_state` returned.
+
+        Alerts that are new, or whose metric, window, slice or bound changed, start anew.
+
+        Raises:
+            StateError: It is no such state.
+        """
+        try:
+            book = msgspec.convert(state, _Book)
+        except msgspec.ValidationError as error:
+            raise StateError(
+                f"alerts: expected their saved state, got {shown(str(error))}"
+            ) from None
+        for name, memory in book.alerts.items():
+            known = self._memory.get(name)
+            if known is not None and known.watched == memory.watched:
+                self._memory[name] = memory
+        self._next = max(self._next, book.next)
+        self._unsent = {transition.number: transition for transition in book.unsent}
+
+    def _window(self, alert: AlertSettings) -> str:
+        """The window that an alert is about; empty where it is about the join."""
+        return "" if alert.metric == LABEL_COVERAGE else alert.window or self._first
+
+    def _watched(self, alert: AlertSettings) -> str:
+        where = sorted(alert.slice.items())
+        about = [alert.metric, self._window(alert), where, alert.below, alert.above]
+        return msgspec.json.encode(about).decode()
+
+    def _shown(
+        self, alert: AlertSettings, memory: _Memory, seen: Observed, reason: str
+    ) -> AlertState:
+        return AlertState(
+            **self._about(alert, seen),
+            slice=slice_name(tuple(alert.slice.items())) if alert.slice else "",
+            state=memory.state,
+            since=None if memory.since is None else iso_time(memory.since),
+            reason=reason,
+        )
+
+    def _transition(
+        self, alert: AlertSettings, memory: _Memory, seen: Observed, now: int
+    ) -> Transition:
+        number, self._next = self._next, self._next + 1
+        return Transition(
+            number=number,
+            event="firing" if memory.state == "firing" else "resolved",
+            **self._about(alert, seen),
+            slice=alert.slice,
+            at=iso_time(now),
+        )
+
+    def _about(self, alert: AlertSettings, seen: Observed) -> dict[str, Any]:
+        return {
+            "name": alert.name,
+            "metric": alert.metric,
+            "window": self._window(alert),
+            "value": _number(seen.value),
+            "bound": _bound(alert),
+            "support": seen.support,
+        }
+
+
+def _reason(alert: AlertSettings, seen: Observed) -> str:
+    """Why the value is not judged; empty where it is."""
+    if seen.value is None or math.isnan(seen.value):
+        return seen.reason or "undefined"
+    if seen.support < alert.min_support:
+        return f"support {seen.support:g}, less than {alert.min_support}"
+    return ""
+
+
+def _number(value: float | None) -> float | None:
+    """As JSON can have it."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+def _crosses(alert: AlertSettings, value: float) -> bool:
+    if alert.below is not None:
+        return value < alert.below
+    assert alert.above is not None
+    return value > alert.above
+
+
+def _bound(alert: AlertSettings) -> str:
+    side, bound = ("below", alert.below) if alert.below is not None else ("above", alert.above)
+    return f"{side} {bound:.12g}"
+
+
+def _next_state(memory: _Memory, crossed: bool, wait: int, now: int) -> State:
+    if not crossed:
+        memory.crossed = None
+        return "ok"
+    # A clock that was set back must not keep an alert pending for a year.
+    memory.crossed = now if memory.crossed is None else min(memory.crossed, now)
+    if memory.state == "firing" or now - memory.crossed >= wait:
+        return "firing"
+    return "pending"
+
+
+def restore_alerts(book: AlertBook, connection: sqlite3.Connection) -> str | None:
+    """Restore a book from a store.
+
+    Returns:
+        The text in the store; None where there is none.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    row = connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
+    if row is None:
+        return None
+    try:
+        book.restore(msgspec.json.decode(row[0]))
+    except (msgspec.DecodeError, StateError) as error:
+        raise StoreError(f"the alerts in the store are damaged: {error}") from None
+    text: str = row[0]
+    return text
+
+
+class Alerts:
+    """Evaluates alerts with each snapshot; logs and posts their transitions.
+
+    Args:
+        settings: The run's.
+        connection: Of the store.
+        webhook: Where transitions are posted to; None: they are only logged.
+        now: Microseconds since 1970.
+
+    Raises:
+        StoreError: What the store holds is damaged.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        connection: sqlite3.Connection,
+        webhook: Webhook | None,
+        now: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._book = AlertBook(settings.alert, settings.window[0].name)
+        self._webhook = webhook
+        self._now = now
+        stored = restore_alerts(self._book, connection)
+        self._written = self._state() if stored is None else stored
+        for transition in self._book.unsent:
+            self._post(transition)
+
+    def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
+        """Apply other settings; alerts that are the same keep their state.
+
+        Args:
+            settings: The new ones.
+            webhook: Where transitions are posted to from now on; those that the one before
+                left undone, which is closed, are posted there.
+        """
+        if webhook is not self._webhook and self._webhook is not None:
+            self._book.settle(self._webhook.settled())
+        state = self._book.to_state()
+        self._settings = settings
+        self._book = AlertBook(settings.alert, settings.window[0].name)
+        self._book.restore(state)
+        if webhook is not self._webhook:
+            self._webhook = webhook
+            for transition in self._book.unsent:
+                self._post(transition)
+
+    def judge(self, snapshot: Snapshot) -> list[AlertState]:
+        """The alerts' states under a snapshot; logs and posts those that changed."""
+        judgement = self._book.judge(observe(self._settings, snapshot), self._now())
+        for transition in judgement.transitions:
+            level = logging.WARNING if transition.event == "firing" else logging.INFO
+            log.log(level, "alert %s", transition.text)
+            self._post(transition)
+        if self._webhook is not None:
+            self._book.settle(self._webhook.settled())
+        return judgement.states
+
+    def _post(self, transition: Transition) -> None:
+        if self._webhook is None:
+            self._book.settle([transition.number])
+        else:
+            self._webhook.post(transition)
+
+    def _state(self) -> str:
+        return msgspec.json.encode(self._book.to_state()).decode()
+
+    @property
+    def changed(self) -> bool:
+        """Whether the store does not have what is remembered now."""
+        return self._state() != self._written
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Keep what is remembered, inside a transaction."""
+        state = self._state()
+        if state != self._written:
+            connection.execute("INSERT OR REPLACE INTO alerts VALUES ('book', ?)", (state,))
+            self._written = state
+
+
+def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Observed]:
+    """The values that the alerts are about, by the alert's name."""
+    first = settings.window[0].name
+    return {
+        alert.name: _observed(alert, alert.window or first, snapshot) for alert in settings.alert
+    }
+
+
+def _observed(alert: AlertSettings, window: str, snapshot: Snapshot) -> Observed:
+    join = snapshot.join
+    about_join = alert.metric == LABEL_COVERAGE
+    shares = [row.late for row in snapshot.windows if row.name == window and not about_join]
+    late = max([*shares, *([] if join is None else [join.late])], default=0.0)
+    if late > MOST_LATE:
+        return Observed(None, 0, f"{late:.0%} of the recent records are too late to be counted")
+    if about_join:
+        if join is None:
+            return Observed(None, 0, "not published")
+        return Observed(join.coverage, join.mature.predictions, join.coverage_reason)
+    if alert.slice:
+        wanted = {key: slice_value(value) for key, value in alert.slice.items()}
+        for row in snapshot.slices.get(window, ()):
+            if row.slice == wanted:
+                reason = row.reasons.get(alert.metric, "")
+                return Observed(row.metrics.get(alert.metric), row.support, reason)
+        return Observed(None, 0, "no event of this slice yet")
+    report = snapshot.reports.get(window)
+    value = None if report is None else report.metrics.get(alert.metric)
+    if value is None:
+        return Observed(None, 0, "not published")
+    return Observed(value.value, value.support, value.reason)

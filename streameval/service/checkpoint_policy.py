@@ -1,0 +1,93 @@
+"""When a run makes a checkpoint: a function of times and counts that are passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+_COSTS = 4
+"""The time between two checkpoints is at least this multiple of the duration of the last one."""
+
+_EARLY_COSTS = 10
+"""And at least this multiple where the number of records requires one before the time does."""
+
+_EVENTS_AT_MOST = 8
+"""A checkpoint is made at the latest after this multiple of ``events`` records, which are in memory
+until then."""
+
+_QUIET_SECONDS = 10.0
+"""While nothing is read, a join is written once in this time: predictions and labels also expire by
+the clock."""
+
+
+class CheckpointPolicy:
+    """Decides when a checkpoint is due, and which one has nothing to write.
+
+    Args:
+        every: Seconds between two checkpoints.
+        events: A number of records that makes one due earlier.
+        now: Seconds of a clock that never goes backwards, as all times here.
+
+    >>> policy = CheckpointPolicy(every=1.0, events=10, now=0.0)
+    >>> policy.count(5)
+    >>> policy.due_in(0.25, changed=lambda: True)
+    0.75
+    >>> policy.wrote(1.0, 3.0)  # which took two seconds: the next one waits for eight
+    >>> policy.count(5)
+    >>> policy.due_in(4.0, changed=lambda: True)
+    7.0
+    """
+
+    __slots__ = ("_at_once", "_begun", "_written_at", "events", "every", "records", "seconds")
+
+    def __init__(self, every: float, events: int, now: float) -> None:
+        self.every = every
+        self.events = events
+        self.records = 0
+        """Records since the last checkpoint that wrote."""
+        self.seconds = 0.0
+        """Duration of the last checkpoint that wrote."""
+        self._at_once = False
+        self._begun = now
+        """The end of the last checkpoint, whether it wrote or was skipped."""
+        self._written_at = now
+        """The end of the last checkpoint that wrote."""
+
+    def count(self, records: int) -> None:
+        """Add records that were read."""
+        self.records += records
+
+    def hurry(self) -> None:
+        """Make a checkpoint due now, whatever the time and the number of records."""
+        self._at_once = True
+
+    def due_in(self, now: float, changed: Callable[[], bool]) -> float:
+        """Seconds until the next checkpoint is due; 0 where it is.
+
+        Args:
+            now: The time.
+            changed: Whether there is anything to write; called only where that decides.
+        """
+        if self._at_once or self.records >= _EVENTS_AT_MOST * self.events:
+            return 0.0
+        since = now - self._written_at
+        due = self.every - (now - self._begun)
+        if self.records or (due <= 0 and changed()):
+            due = max(due, _COSTS * self.seconds - since)
+        if self.records >= self.events:
+            due = min(due, _EARLY_COSTS * self.seconds - since)
+        return max(0.0, due)
+
+    def is_quiet(self, now: float) -> bool:
+        """Whether it is too early to write a join in which nothing but the time has changed."""
+        return now - self._written_at < max(_QUIET_SECONDS, _COSTS * self.seconds)
+
+    def skipped(self, now: float) -> None:
+        """Note a checkpoint that had nothing to write."""
+        self._begun = now
+
+    def wrote(self, begun: float, end: float) -> None:
+        """Note a checkpoint that wrote."""
+        self.seconds = end - begun
+        self._begun = self._written_at = end
+        self.records = 0
+        self._at_once = False

@@ -1,0 +1,184 @@
+"""Errors in a configuration: one line with the file, the key, and expected and got."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from streameval.errors import ConfigError, InputError, OptionError, did_you_mean, shown
+from streameval.service.config.secrets import is_secret
+
+_WORDS: Mapping[type, str] = {
+    inspect.StrType: "text",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.BoolType: "true or false",
+    inspect.ListType: "a list",
+    inspect.DictType: "a table",
+    inspect.StructType: "a table",
+}
+
+_OTHERWISE = {
+    ("window", "last"): "use length (panes of time) or half_life (fading): which events are "
+    "the last of several partitions depends on how they are read",
+    ("window", "n"): "use length or half_life",
+    ("", "windows"): "write [[window]] for each",
+    ("", "alerts"): "write [[alert]] for each",
+}
+
+_PATH = re.compile(r" - at `\$([^`]*)`\Z")
+_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+_GOT = re.compile(r", got `(\w+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigErrors:
+    """Makes the errors of one configuration.
+
+    Args:
+        name: The file's.
+        overridden: Keys that the command line gave.
+    """
+
+    name: str
+    overridden: tuple[str, ...] = ()
+
+    def error(self, key: str, *, expected: str, got: str, remedy: str = "") -> ConfigError:
+        """A value of a key is not accepted.
+
+        >>> print(ConfigErrors("run.toml").error("join.hot", expected="a number", got="'5'"))
+        run.toml: join.hot: expected a number, got '5'
+        """
+        return self.of(InputError(key, expected=expected, got=got, remedy=remedy))
+
+    def requires(self, key: str, other: str, *, remedy: str = "") -> ConfigError:
+        """A key is set without another key, which it requires.
+
+        >>> print(ConfigErrors("run.toml").requires("fields.label.id", "[join]"))
+        run.toml: fields.label.id requires [join]
+        """
+        return self.of(OptionError.requires(key, other, remedy=remedy))
+
+    def conflicts(self, key: str, other: str, *, remedy: str = "") -> ConfigError:
+        """Two keys are set that exclude each other.
+
+        >>> print(ConfigErrors("run.toml").conflicts("window[0].half_life", "window[0].length"))
+        run.toml: window[0].half_life conflicts with window[0].length
+        """
+        return self.of(OptionError.conflicts(key, other, remedy=remedy))
+
+    def of(self, error: InputError) -> ConfigError:
+        """The same error, with the file or ``--set`` before it; its field is the key."""
+        key = error.field
+        given = any(
+            key == name or key.startswith((f"{name}.", f"{name}[")) for name in self.overridden
+        )
+        return ConfigError(f"{'--set' if given else self.name}: {error}")
+
+
+def type_words(kind: Any) -> str:
+    """A type in words.
+
+    >>> from msgspec.inspect import type_info
+    >>> type_words(type_info(int | None)), type_words(type_info(list[str]))
+    ('a whole number', 'a list of texts')
+    """
+    if isinstance(kind, inspect.UnionType):
+        parts = [type_words(one) for one in kind.types if not isinstance(one, inspect.NoneType)]
+        return " or ".join(dict.fromkeys(parts))
+    if isinstance(kind, inspect.LiteralType):
+        return f"one of {', '.join(map(str, kind.values))}"
+    if isinstance(kind, inspect.ListType):
+        inner = kind.item_type
+        several = {inspect.StrType: "texts", inspect.IntType: "whole numbers"}.get(type(inner))
+        return f"a list of {several}" if several else "a list"
+    return _WORDS[type(kind)]
+
+
+def inside(kind: Any, name: str) -> Any:
+    """The type of a table's key or of a list's items; None where the type has none."""
+    for one in getattr(kind, "types", (kind,)):
+        if isinstance(one, inspect.StructType):
+            return next((field.type for field in one.fields if field.encode_name == name), None)
+        if isinstance(one, inspect.ListType):
+            return one.item_type
+        if isinstance(one, inspect.DictType):
+            return one.value_type
+    return None
+
+
+def type_error(error: msgspec.ValidationError, data: Mapping[str, Any], kind: Any) -> InputError:
+    """What msgspec reports of a configuration's types, with key, expected, got and remedy.
+
+    Args:
+        error: Raised by :func:`msgspec.convert`.
+        data: What was converted.
+        kind: The type, as :mod:`msgspec.inspect` describes it.
+    """
+    text = str(error)
+    key = ""
+    value: Any = data
+    path = _PATH.search(text)
+    for name, index in _STEP.findall(path[1] if path else ""):
+        step: Any = name or index
+        if index == "...":
+            step = _offending(value, text)
+        elif index:
+            step = int(index)
+        key += f"[{index}]" if isinstance(value, list) else f".{step}" if key else step
+        kind, value = inside(kind, step), value[step]
+    unknown = "Object contains unknown field" in text
+    if unknown or "Object missing required field" in text:
+        return _key_error(kind, value, key, unknown=unknown)
+    literals = [one for one in getattr(kind, "types", (kind,)) if hasattr(one, "values")]
+    remedy = did_you_mean(value, literals[0].values) if literals and type(value) is str else ""
+    expected = type_words(kind)
+    if isinstance(kind, inspect.IntType) and type(value) is int:
+        expected += f" of at least {kind.ge}"
+    return InputError(key, expected=expected, got=_got(value, key), remedy=remedy)
+
+
+def _offending(table: Mapping[str, Any], text: str) -> str:
+    """The first key whose value has the type that msgspec reports; it names no keys of tables."""
+    found = _GOT.search(text)
+    names: dict[type, str] = {list: "array", dict: "object"}
+    types = {key: names.get(type(value), type(value).__name__) for key, value in table.items()}
+    return next(key for key, name in types.items() if found and name == found[1])
+
+
+def _key_error(kind: Any, table: Mapping[str, Any], key: str, *, unknown: bool) -> InputError:
+    """A key that a table does not have, or lacks."""
+    kinds = getattr(kind, "types", (kind,))
+    struct = next(one for one in kinds if isinstance(one, inspect.StructType))
+    fields = {field.encode_name: field for field in struct.fields}
+    dot = f"{key}." if key else ""
+    if not unknown:
+        name = next(name for name, one in fields.items() if one.required and name not in table)
+        return InputError(f"{dot}{name}", expected=type_words(fields[name].type), got="nothing")
+    name = next(name for name in table if name not in fields)
+    where = f"a key of {key}" if key else "a table or key of a run"
+    return InputError(
+        f"{dot}{name}",
+        expected=f"{where} ({', '.join(fields)})",
+        got=f"the unknown {name!r}",
+        remedy=_OTHERWISE.get((key.partition("[")[0], name)) or did_you_mean(name, fields),
+    )
+
+
+def _got(value: Any, key: str) -> str:
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, (str, int, float)):
+        return "a date or time"
+    if is_secret(key, value):
+        return "text" if isinstance(value, str) else "a number"
+    return shown(value)

@@ -1,0 +1,240 @@
+"""The evaluators and windows that settings describe, and the metrics that are kept and shown."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streameval.errors import ConfigError, StreamevalError
+from streameval.evaluator.evaluator import Evaluator
+from streameval.events.time import duration
+from streameval.metrics.registry import USUAL_METRICS, find
+from streameval.service.config.settings import (
+    LABEL_COVERAGE,
+    FieldSettings,
+    JoinSettings,
+    RunSettings,
+    WindowSettings,
+)
+from streameval.windows.kinds import KINDS
+from streameval.windows.window import WindowKind, WindowSpec
+
+_MOST_MAIN = 6
+
+
+def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
+    """A new evaluator for one of a run's windows; its event times are microseconds.
+
+    Raises:
+        InputError: A bad value; the field names it.
+        MetricError: No such metric.
+
+    >>> evaluator_of(RunSettings(), WindowSettings(name="hour", length="1h", pane="5m")).task
+    'binary'
+    """
+    chosen = settings.evaluator
+    options: dict[str, Any] = {
+        "labels": chosen.labels,
+        "metrics": kept_metrics(settings),
+        "bins": chosen.bins,
+        "window": window_spec_of(window, settings.join),
+        "slices": [one if isinstance(one, str) else tuple(one) for one in chosen.slices],
+        "max_slices": chosen.max_slices,
+        "time_unit": "us",
+    }
+    if chosen.task == "binary":
+        options |= {"positive": chosen.positive, "threshold": chosen.threshold}
+    return Evaluator(chosen.task, **options)
+
+
+def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
+    """An empty evaluator for each window, by the window's name, in their order.
+
+    Raises:
+        ConfigError: The evaluator refuses the value of a key.
+    """
+    try:
+        return {window.name: evaluator_of(settings, window) for window in settings.window}
+    except StreamevalError as error:
+        raise ConfigError(f"evaluator: {error}") from None
+
+
+def kind_of_settings(window: WindowSettings) -> WindowKind:
+    """The kind of window whose first key is given; all events where there is none."""
+    first = next(iter(given_kinds(window)), None)
+    return next(iter(KINDS.values())) if first is None else first
+
+
+def given_kinds(window: WindowSettings) -> list[WindowKind]:
+    """The kinds of window whose first key is given: one at most, in a valid window."""
+    given = window_keys(window)
+    return [kind for kind in KINDS.values() if {key.name for key in kind.keys[:1]} & given.keys()]
+
+
+def window_keys(window: WindowSettings) -> dict[str, Any]:
+    """The keys of a ``[[window]]`` that are given, but its name."""
+    given = msgspec.structs.asdict(window)
+    return {key: value for key, value in given.items() if value is not None and key != "name"}
+
+
+def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowSpec:
+    """The window that a ``[[window]]`` names.
+
+    Where it names no ``lateness``, a pane takes events for as long as a label
+    is waited for; without a join, for the window's own length, because the
+    partitions of a topic are never read quite in step.
+
+    Raises:
+        InputError: It names none.
+
+    >>> window_spec_of(WindowSettings(name="w", length="1h"), JoinSettings(wait="6h"))
+    Panes(length='1h', pane=None, lateness='6h', retain=None)
+    """
+    kind, given = kind_of_settings(window), window_keys(window)
+    if kind.waits:
+        wait = given[kind.keys[0].name] if join is None else join.wait
+        given.setdefault(kind.waits, wait)
+    spec: WindowSpec = kind.spec(**given)
+    return spec
+
+
+def window_kind(window: WindowSettings) -> str:
+    """``cumulative``, ``panes`` or ``fading``."""
+    return kind_of_settings(window).name
+
+
+def window_spec_text(window: WindowSettings) -> str:
+    """The window in words.
+
+    >>> window_spec_text(WindowSettings(name="hour", length="1h", pane="5m"))
+    '1h in panes of 5m'
+    """
+    return kind_of_settings(window).label(window_keys(window))
+
+
+def step_of(window: WindowSettings) -> dict[str, str]:
+    """The key that says in what steps of time a window goes, with its value; empty: in none.
+
+    >>> step_of(WindowSettings(name="hour", length="1h", pane="5m"))
+    {'pane': '5m'}
+    """
+    given = window_keys(window)
+    names = [name for name in kind_of_settings(window).steps if name in given]
+    return {name: given[name] for name in names[:1]}
+
+
+class AheadLimit(NamedTuple):
+    """The largest ``fields.ahead`` that a key of the configuration allows."""
+
+    ahead_us: int
+    key: str
+    value: str
+
+
+def ahead_limit(settings: RunSettings) -> AheadLimit | None:
+    """How far ahead of the clock a record's time may be; None: the settings set no limit.
+
+    Half of ``join.wait``, and of each window its pane or half-life. So a record ahead of
+    the clock moves a window by one pane or half-life at most, and is remembered by the
+    join for no longer than half of ``wait`` beyond the others.
+
+    Raises:
+        InputError: A duration is invalid.
+
+    >>> windows = [WindowSettings(name="day", length="1d", pane="1h")]
+    >>> ahead_limit(RunSettings(window=windows, join=JoinSettings(wait="90m")))
+    AheadLimit(ahead_us=2700000000, key='join.wait', value='90m')
+    """
+    limits = []
+    if settings.join is not None:
+        wait = settings.join.wait
+        limits.append(AheadLimit(duration(wait) // 2, "join.wait", wait))
+    for n, window in enumerate(settings.window):
+        for name, span in step_of(window).items():
+            limits.append(AheadLimit(duration(span), f"window[{n}].{name}", span))
+    return min(limits, default=None)
+
+
+def kept_metrics(settings: RunSettings) -> list[str] | None:
+    """The metrics that evaluators are built for: the published and the alerts'; None: all."""
+    names = settings.evaluator.metrics
+    if names is None:
+        return None
+    watched = {alert.metric for alert in settings.alert} - {LABEL_COVERAGE}
+    return sorted({*names, *watched})
+
+
+def main_metrics(settings: RunSettings) -> list[str]:
+    """The few metrics that every slice is shown with.
+
+    The first six of ``evaluator.metrics``, or the task's most usual; and those
+    that an alert watches in a slice.
+
+    >>> main_metrics(RunSettings(fields=FieldSettings(y_pred="label")))
+    ['accuracy', 'precision', 'recall', 'f1']
+    """
+    task = settings.evaluator.task
+    names = settings.evaluator.metrics
+    if names is None:
+        scores = has_scores(settings.fields)
+        usual = USUAL_METRICS["slices", task]
+        names = [name for name in usual if scores or not needs_scores(name, task)]
+    watched = [alert.metric for alert in settings.alert if alert.slice]
+    return list(dict.fromkeys([*names[:_MOST_MAIN], *watched]))
+
+
+def slice_fields(part: str | list[str]) -> list[str]:
+    """The keys of one of ``evaluator.slices``: a key, or those of a combination."""
+    return [part] if isinstance(part, str) else part
+
+
+def has_scores(fields: FieldSettings) -> bool:
+    """Whether predictions have scores or probabilities."""
+    return fields.score is not None or fields.proba is not None
+
+
+def needs_scores(metric: str, task: str) -> bool:
+    """Whether a metric is about scores, or probabilities, rather than labels.
+
+    >>> needs_scores("roc_auc", "binary"), needs_scores("f1", "binary")
+    (True, False)
+    """
+    return find(metric, task).needs_scores
+
+
+def fingerprint(settings: RunSettings) -> dict[str, str]:
+    """The settings that a store's counts depend on: key -> value as JSON.
+
+    >>> fingerprint(RunSettings())["evaluator.threshold"]
+    '0.5'
+    """
+    given = settings.evaluator
+    values: dict[str, Any] = {
+        "evaluator.task": given.task,
+        "evaluator.labels": given.labels,
+        # With those of alerts: the states depend on what is kept, not on what is shown.
+        "evaluator.metrics": kept_metrics(settings),
+        "evaluator.bins": given.bins,
+        "evaluator.slices": given.slices,
+        "evaluator.max_slices": given.max_slices,
+    }
+    if given.task == "binary":
+        values["evaluator.positive"] = given.positive
+        values["evaluator.threshold"] = given.threshold
+    windows = {
+        window.name: window_spec_of(window, settings.join).to_options()
+        for window in settings.window
+    }
+    values["window"] = windows
+    fields = settings.fields
+    values |= {
+        "join": settings.join is not None,
+        # Where a field is may change; whether there is one decides what is counted.
+        "fields.y_pred": fields.y_pred is not None,
+        "fields.scores": "proba" if fields.proba else "score" if fields.score else None,
+        "fields.weight": fields.weight is not None,
+    }
+    return {
+        key: msgspec.json.encode(value, order="sorted").decode() for key, value in values.items()
+    }

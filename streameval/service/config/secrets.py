@@ -1,0 +1,246 @@
+"""Secrets of a configuration: which keys hold one, how they are resolved, how they are hidden.
+
+A secret is written as ``env:NAME`` or ``file:PATH``, so that the file itself
+holds none. No error contains a secret's value.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from streameval.errors import ConfigError
+
+if TYPE_CHECKING:
+    from streameval.service.config.settings import RunSettings, WebhookSettings
+
+HIDDEN = "***"
+"""Shown instead of a secret."""
+
+_LARGEST = 64 * 1024
+
+_LEAST_TOKEN = 16
+
+_TELLING = ("password", "secret", "key", "token", "jaas", "credential", "oauth", "pem")
+
+
+def secret(value: str, key: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The value that ``env:NAME`` or ``file:PATH`` refers to; any other text is returned.
+
+    Args:
+        value: As the configuration has it.
+        key: The configuration's key, for errors.
+        environment: The variables.
+
+    Raises:
+        ConfigError: The variable or file does not exist, or is empty. The
+            message names the variable or the file, never a value.
+
+    >>> secret("env:TOKEN", "serve.token", {"TOKEN": "s3cret"}), secret("plain", "serve.token")
+    ('s3cret', 'plain')
+    >>> secret("env:TOKEN", "serve.token", {})
+    Traceback (most recent call last):
+    streameval.errors.ConfigError: serve.token: expected the variable TOKEN in the environment, ...
+    """
+    kind, colon, name = value.partition(":")
+    if kind == "env" and colon:
+        found = environment.get(name)
+        if not found:
+            got = "none" if found is None else "an empty one"
+            raise ConfigError(
+                f"{key}: expected the variable {name} in the environment, got {got}; set it, or "
+                "name another"
+            )
+        return found
+    if kind == "file" and colon:
+        return _from_file(name, key)
+    return value
+
+
+def _from_file(path: str, key: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_LARGEST + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no path"
+        raise ConfigError(
+            f"{key}: expected a readable file {path}, got {reason}; put the value there, or name "
+            "another"
+        ) from None
+    if len(data) > _LARGEST:
+        raise ConfigError(f"{key}: expected at most {_LARGEST} bytes in {path}, got more")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ConfigError(f"{key}: expected UTF-8 text in {path}, got other bytes") from None
+    # Editors and `echo` end a file with a newline that is no part of a password.
+    text = text.rstrip("\r\n")
+    if not text:
+        raise ConfigError(f"{key}: expected a value in the file {path}, got an empty one")
+    return text
+
+
+def is_reference(value: object) -> bool:
+    """Whether a value is written as ``env:NAME`` or ``file:PATH``."""
+    return isinstance(value, str) and value.startswith(("env:", "file:"))
+
+
+def is_secret(key: str, value: object) -> bool:
+    """Whether a key's value must not be shown.
+
+    >>> is_secret("serve.token", "x"), is_secret("kafka.properties.sasl.password", "x")
+    (True, True)
+    >>> is_secret("kafka.properties.bootstrap.servers", "localhost"), is_secret("fields.id", "key")
+    (False, False)
+    """
+    if key in ("serve.token", "webhook.token", "webhook.url"):
+        return True
+    source, _, name = key.partition(".properties.")
+    if not name or "." in source:
+        return False
+    return is_reference(value) or any(word in name.lower() for word in _TELLING)
+
+
+def hidden(key: str, value: Any) -> Any:
+    """A key's value as it may be shown.
+
+    >>> hidden("serve.token", "hunter2"), hidden("serve.listen", "127.0.0.1:8642")
+    ('***', '127.0.0.1:8642')
+    """
+    if key == "webhook.url" and not is_reference(value):
+        return hidden_url(value)
+    return HIDDEN if is_secret(key, value) else value
+
+
+def hidden_url(url: str) -> str:
+    """Scheme and host of an address; the rest of it may be a credential.
+
+    >>> hidden_url("https://me:pw@hooks.example/services/T00/XYZ?key=1")
+    'https://***@hooks.example/***'
+    >>> hidden_url("http://localhost:9000")
+    'http://localhost:9000'
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return HIDDEN
+    if not parts.scheme or not host:
+        return HIDDEN
+    host = f"[{host}]" if ":" in host else host
+    user = f"{HIDDEN}@" if "@" in parts.netloc else ""
+    more = parts.path.strip("/") or parts.query or parts.fragment
+    return f"{parts.scheme}://{user}{host}{port}" + (f"/{HIDDEN}" if more else "")
+
+
+def resolved_secrets(
+    settings: RunSettings, environment: Mapping[str, str] = os.environ
+) -> Callable[[str, str], str]:
+    """Look up every secret that the settings name, before a store or source is opened.
+
+    Returns:
+        A function from ``env:NAME`` or ``file:PATH``, and its key, to the value, as
+        :func:`secret`. Each is read once, because a pipe can be read only once.
+
+    Raises:
+        ConfigError: One does not exist, or is too short a token or no address. The
+            message holds the key and never a value.
+
+    >>> from streameval.service.config.settings import RunSettings, ServeSettings
+    >>> resolved_secrets(RunSettings(serve=ServeSettings(token="env:TOKEN")), {})
+    Traceback (most recent call last):
+    streameval.errors.ConfigError: serve.token: expected the variable TOKEN in the environment, ...
+    """
+    known: dict[tuple[str, str], str] = {}
+
+    def resolve(value: str, key: str) -> str:
+        if (value, key) not in known:
+            known[value, key] = secret(value, key, environment)
+        return known[value, key]
+
+    if settings.serve.token is not None:
+        token = resolve(settings.serve.token, "serve.token")
+        if settings.serve.enabled:
+            check_token(token)
+    if settings.webhook is not None:
+        webhook_target(settings.webhook, resolve)
+    for table, source in settings.sources.items():
+        for name, text in source.secrets().items():
+            resolve(text, f"{table}.{name}")
+    return resolve
+
+
+def webhook_target(
+    settings: WebhookSettings, resolve: Callable[[str, str], str] = secret
+) -> tuple[str, str | None]:
+    """The address and the token of a webhook, resolved and checked.
+
+    Args:
+        settings: The webhook's.
+        resolve: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
+
+    Raises:
+        ConfigError: A secret does not exist, or is no address or token.
+
+    >>> from streameval.service.config.settings import WebhookSettings
+    >>> webhook_target(WebhookSettings(url="env:URL"), lambda value, key: "http://hooks.example/x")
+    ('http://hooks.example/x', None)
+    """
+    url = resolve(settings.url, "webhook.url")
+    if not is_web_address(url):
+        raise ConfigError("webhook.url: expected an address http://… or https://…, got other text")
+    if settings.token is None:
+        return url, None
+    token = resolve(settings.token, "webhook.token")
+    if not (token.isascii() and token.isprintable()):
+        raise ConfigError("webhook.token: expected printable ASCII text, got other text")
+    return url, token
+
+
+def is_web_address(text: str) -> bool:
+    """Whether a text is an address that can be posted to.
+
+    >>> is_web_address("https://hooks.example/x"), is_web_address("hooks.example")
+    (True, False)
+    """
+    try:
+        parts = urlsplit(text)
+        complete = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        return False
+    return bool(complete) and text.isascii() and text.isprintable() and " " not in text
+
+
+def check_token(token: str) -> None:
+    """Raise ConfigError for a token of the server that is too short to withstand guessing.
+
+    >>> check_token("12345")
+    Traceback (most recent call last):
+    streameval.errors.ConfigError: serve.token: expected at least 16 characters, got 5; ...
+    """
+    if len(token) < _LEAST_TOKEN:
+        raise ConfigError(
+            f"serve.token: expected at least {_LEAST_TOKEN} characters, got {len(token)}; "
+            "python -c 'import secrets; print(secrets.token_urlsafe())' makes one"
+        )
+
+
+def check_store(path: str) -> None:
+    """Raise ConfigError for a path where no store can be created.
+
+    >>> check_store("/no such/run.db")
+    Traceback (most recent call last):
+    streameval.errors.ConfigError: store: expected a file in a directory that is there, got ...
+    """
+    whole = os.path.abspath(path)
+    directory = os.path.dirname(whole)
+    if os.path.isdir(whole):
+        raise ConfigError(f"store: expected the path of a file, got the directory {path}")
+    if not os.path.isdir(directory):
+        raise ConfigError(
+            f"store: expected a file in a directory that is there, got {path}; "
+            f"make {directory} first, or name another place"
+        )

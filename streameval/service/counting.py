@@ -1,0 +1,313 @@
+"""Counts events in the evaluators of a run, by partition and checkpoint.
+
+Between checkpoints events are only collected. At a checkpoint the columns of
+each partition are added to a *delta*, an empty evaluator with the labels and slices of
+the main one; its bytes are a row of the store, and the main evaluator is merged
+with it. States are exact and commutative, so the main evaluator has the bits
+of one that was updated with every event, regardless of checkpoints and restarts.
+
+Whether an event is late in a window of panes depends on the newest earlier event of its
+partition only, not on which partition was read first, which a restart may change. With a
+join, ``wait`` is the only rule of lateness (by the times of prediction and label), and
+windows drop only events older than all that they keep.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from streameval.errors import InputError, StateError, StoreError
+from streameval.evaluator.evaluator import Evaluator
+from streameval.events.time import TIME_UNITS, event_time, iso_time
+from streameval.events.values import IntArray
+from streameval.records.event_columns import SLICE, Column, EventColumns, count_events, joined
+from streameval.records.json_record import split_path
+from streameval.service.config.settings import FieldSettings
+from streameval.service.lateness import LateShare
+from streameval.service.sources.raw import BadEvent, RawBatch
+from streameval.service.store.begins import Begins
+from streameval.service.store.state_rows import PART, Event, StateRow, StateRows, take_back
+
+
+class Refused(NamedTuple):
+    """An event that the decoder accepted and an evaluator rejected."""
+
+    partition: str
+    kind: str
+    time: int | None
+    event: BadEvent
+    cut: bool
+    """Whether its own record is not available, so that it cannot be replayed."""
+
+
+class Counting:
+    """Counts events in every window at once.
+
+    Args:
+        evaluators: Empty ones, by the window's name.
+        fields: Where a record has its fields, to write a refused event as one.
+        in_order: Events are added in the order of their partition, which decides
+            lateness; False for the events of a join.
+        begins: The times from which on parts of the windows hold events.
+    """
+
+    def __init__(
+        self,
+        evaluators: Mapping[str, Evaluator],
+        fields: FieldSettings,
+        *,
+        in_order: bool,
+        begins: Begins | None = None,
+    ) -> None:
+        self.evaluators = dict(evaluators)
+        self._begins = Begins() if begins is None else begins
+        self._dimensions = {
+            name: tuple(map(tuple, main.options["slices"])) for name, main in evaluators.items()
+        }
+        self._fields = fields
+        self._in_order = in_order
+        self._newest: dict[tuple[str, str], int] = {}
+        self._parts: dict[str, list[tuple[EventColumns, RawBatch | None]]] = {}
+        self._reverted: dict[str, list[Event]] = {}
+        self.pending = 0
+        """Events that the next checkpoint counts."""
+        self.late = {window: LateShare() for window in evaluators}
+        """The share of each window's recent events that it dropped."""
+
+    def recover(self, rows: Iterable[StateRow]) -> None:
+        """Merge the states of a store; raises StoreError where they are of another set-up."""
+        taken: list[tuple[str, Event]] = []
+        for row in rows:
+            main = self.evaluators.get(row.window)
+            if main is None:
+                continue
+            try:
+                main.merge(row.evaluator)
+            except StateError as error:
+                raise StoreError(
+                    f"the state {row.number} of partition {row.partition!r}, window "
+                    f"{row.window!r} does not belong here: {error}"
+                ) from None
+            self._note_newest(row.partition, row.window, row.evaluator)
+            taken += [(row.window, event) for event in row.reverted]
+        for window, event in taken:
+            take_back(self.evaluators[window], event)
+
+    def _note_newest(self, partition: str, window: str, evaluator: Evaluator) -> None:
+        newest = evaluator.newest
+        if newest is not None:
+            known = self._newest.get((partition, window))
+            self._newest[partition, window] = newest if known is None else max(known, newest)
+
+    def add(self, partition: str, events: EventColumns, batch: RawBatch | None = None) -> None:
+        """Collect complete records; ``batch`` has their bytes, for the quarantine."""
+        if events.rows:
+            self._parts.setdefault(partition, []).append((events, batch))
+            self.pending += events.rows
+
+    def add_columns(self, partition: str, columns: dict[str, Column]) -> None:
+        """Collect joined events, which have no place in a source."""
+        self.add(partition, EventColumns(columns, np.zeros(len(columns["y_true"]), np.int64)))
+
+    def take_back(self, partition: str, event: Event) -> None:
+        """Revert, at the next checkpoint, an event that was counted or is collected."""
+        self._reverted.setdefault(partition, []).append(event)
+
+    def checkpoint(self, rows: StateRows, number: int) -> tuple[int, list[Refused]]:
+        """Count the collected events and write them, inside the transaction of a checkpoint.
+
+        Returns:
+            How many events were counted, and those that were refused.
+
+        Raises:
+            StoreError: A window has no room for more.
+        """
+        counted = 0
+        refused: list[Refused] = []
+        back: dict[str, list[Event]] = {}
+        for partition in sorted({*self._parts, *self._reverted}):
+            deltas, count, bad = self._deltas(partition)
+            counted += count
+            refused += bad
+            events_back = self._reverted.get(partition, [])
+            for window, delta in deltas.items():
+                taken = self._parts_of(window, events_back)
+                back.setdefault(window, []).extend(taken)
+                rows.write(partition, window, number, delta, taken)
+                try:
+                    self.evaluators[window].merge(delta)
+                except (InputError, StateError) as error:
+                    raise StoreError(
+                        f"window {window!r} has no room for more events: {error}; nothing of "
+                        "this checkpoint was counted"
+                    ) from None
+                self._note_newest(partition, window, delta)
+        for window, taken in back.items():
+            for event in taken:
+                take_back(self.evaluators[window], event)
+        self._parts.clear()
+        self._reverted.clear()
+        self.pending = 0
+        return counted, refused
+
+    def _parts_of(self, window: str, taken: list[Event]) -> list[Event]:
+        """The reverted events that a window holds, with the part of each that it holds."""
+        found: list[Event] = []
+        for event in taken:
+            part = self._begins.part(window, self._dimensions[window], event["time"])
+            if part is None:
+                found.append(event)
+            elif part.labels or part.scores:
+                found.append({**event, PART: part._asdict()})
+        return found
+
+    def _count_in(
+        self, window: str, delta: Evaluator, events: EventColumns
+    ) -> dict[int, InputError]:
+        """Count events in those parts of a window that hold events of their times."""
+        refused: dict[int, InputError] = {}
+        for chosen, part in self._begins.parts(window, self._dimensions[window], _times(events)):
+            if chosen is None:
+                return dict(count_events(delta, events))
+            taken = events.take(chosen)
+            if part is None:
+                found = dict(count_events(delta, taken))
+            else:
+                if not part.scores and "y_pred" in taken.columns:
+                    taken.columns.pop("score", None)
+                    taken.columns.pop("proba", None)
+                with delta.restricted(part.dimensions, labels=part.labels, scores=part.scores):
+                    found = dict(count_events(delta, taken))
+            refused |= {int(chosen[row]): error for row, error in found.items()}
+        return refused
+
+    def _deltas(self, partition: str) -> tuple[dict[str, Evaluator], int, list[Refused]]:
+        parts = self._parts.get(partition)
+        if not parts:
+            return {name: main.delta() for name, main in self.evaluators.items()}, 0, []
+        events = joined([part for part, _ in parts])
+        left = np.arange(events.rows)
+        bad: dict[int, InputError] = {}
+        times = _times(events)
+        if not self._in_order:
+            bad.update(_weights_not_whole(events))
+            if times is not None:
+                # By time, so that no event makes another late.
+                left = np.argsort(times, kind="stable")
+        shared = events.coded()
+        while True:
+            if bad:
+                left = left[~np.isin(left, list(bad))]
+            # The rows as they are need no copy.
+            whole = self._in_order and len(left) == events.rows
+            chosen = shared if whole else shared.take(left)
+            found: dict[int, InputError] = {}
+            deltas = {}
+            for window, main in self.evaluators.items():
+                newest = self._newest.get((partition, window)) if self._in_order else None
+                deltas[window] = delta = main.delta(newest=newest)
+                for position, error in self._count_in(window, delta, chosen).items():
+                    found.setdefault(int(left[position]), error)
+            if not found:
+                break
+            # An event that one window rejects is counted in none: all start again without it.
+            bad.update(found)
+        for window, delta in deltas.items():
+            self.late[window].add(len(left), self._dropped(window, delta, times))
+        ends = list(accumulate(part.rows for part, _ in parts)) if bad else []
+        refused = []
+        for row, error in sorted(bad.items()):
+            one, batch = events.take(slice(row, row + 1)), parts[bisect_right(ends, row)][1]
+            refused.append(self._refused(partition, one, batch, error))
+        return deltas, len(left), refused
+
+    def _dropped(self, window: str, delta: Evaluator, times: IntArray | None) -> int:
+        """Number of a partition's events that are too late for a window."""
+        arrivals = delta.arrivals
+        if self._in_order:
+            return arrivals.get("late_dropped", 0) + arrivals.get("faded_out", 0)
+        # The delta has its own watermark here: the merge drops the events.
+        since = self.evaluators[window].retained.get("since")
+        if since is None or times is None:
+            return 0
+        return int(np.count_nonzero(times < event_time(since)))
+
+    def _refused(
+        self, partition: str, one: EventColumns, batch: RawBatch | None, error: InputError
+    ) -> Refused:
+        (event,) = one.events()
+        place = int(one.places[0])
+        reason, detail = error.field, str(error.at(None))
+        if batch is None:
+            bad = BadEvent(place, reason, detail, _as_record(event, self._fields))
+            return Refused(partition, "records", event.get("time"), bad, True)
+        at = bisect_left(batch.places, place)
+        bad = BadEvent(place, reason, detail, batch.messages[at])
+        time = None if batch.times is None else int(batch.times[at])
+        return Refused(partition, batch.kind, time, bad, False)
+
+
+def _times(events: EventColumns) -> IntArray | None:
+    times: Any = events.columns.get("time")
+    return None if times is None else np.asarray(times, dtype=np.int64)
+
+
+def _weights_not_whole(events: EventColumns) -> dict[int, InputError]:
+    """The errors of joined events that could not be reverted exactly."""
+    weights: Any = events.columns.get("weight")
+    if weights is None:
+        return {}
+    weights = np.asarray(weights, dtype=np.float64)
+    return {
+        row: InputError(
+            "weight",
+            expected="a whole number, so that a corrected label can be reverted exactly",
+            got=f"{weights[row]:.12g}",
+        )
+        for row in np.flatnonzero(weights != np.floor(weights)).tolist()
+    }
+
+
+def _as_record(event: Mapping[str, Any], fields: FieldSettings) -> bytes:
+    """The event as a JSON record with the fields where the settings have them.
+
+    For an event that was joined of two records, which are not kept.
+    """
+    paths = {
+        "id": fields.id,
+        "y_true": fields.y_true,
+        "y_pred": fields.y_pred,
+        "score": fields.score,
+        "proba": fields.proba,
+        "weight": fields.weight,
+        "time": fields.time,
+    }
+    record: dict[str, Any] = {}
+    for name, value in event.items():
+        if name.startswith(SLICE):
+            key = name[len(SLICE) :]
+            path: str | None = fields.slices.get(key, key)
+        else:
+            path = paths.get(name)
+        if path is None or value is None:
+            continue
+        if name == "time":
+            value = _time(value, fields.time_unit)
+        *branches, leaf = split_path(path)
+        place = record
+        for branch in branches:
+            place = place.setdefault(branch, {})
+        place[leaf] = value
+    return msgspec.json.encode(record)
+
+
+def _time(moment: int, unit: str | None) -> int | str:
+    if unit is None:
+        return iso_time(moment)
+    return moment * 1_000 if unit == "ns" else moment // TIME_UNITS[unit]

@@ -1,0 +1,1 @@
+"""Messages and lines decoded to event columns."""

@@ -1,0 +1,189 @@
+"""The fields that a record requires by its kind: a prediction, a label, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from streameval.records.chunk import Kind, Wanted
+from streameval.records.json_record import (
+    CANNOT_DECODE,
+    Fault,
+    fault_in_field,
+    is_utf8,
+    plain_fields,
+    read_object,
+    record_shape,
+)
+from streameval.service.config.settings import EvaluatorSettings, FieldSettings
+from streameval.service.sources.raw import Kind as BatchKind
+
+_LONGEST_DETAIL = 500
+
+_REMEDIES = {
+    "object": "write one object a record",
+    "one_line": "write one object a record",
+    "probability": "one number is a score: name it in fields.score",
+    "time_unit": "say in fields.time_unit what numbers are",
+}
+"""Remedies by code, in the keys of a run's configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column, and the field that it is read from."""
+
+    column: str
+    want: Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFields:
+    """The fields of each kind of record."""
+
+    prediction: tuple[Field, ...]
+    """With the id where labels are records of their own."""
+    marks: tuple[Field, ...]
+    """Those of which one makes a record a prediction: ``y_pred``, ``score``, ``proba``."""
+    truth: Field | None
+    """The true label in the record of a prediction."""
+    label: tuple[Field, ...]
+    """Of a label that is a record of its own; empty without a join."""
+
+    @property
+    def truths(self) -> tuple[Field, ...]:
+        """:attr:`truth`, or nothing."""
+        return () if self.truth is None else (self.truth,)
+
+    @property
+    def label_truths(self) -> tuple[Field, ...]:
+        """Those that make a record a label."""
+        return tuple(field for field in self.label if field.column == "y_true")
+
+    @property
+    def complete(self) -> tuple[Field, ...]:
+        """Of a record that is a prediction with its label."""
+        return (*self.prediction, *self.truths)
+
+    def of(self, kind: BatchKind) -> tuple[Field, ...]:
+        """All that a batch's records may have, each field once."""
+        if kind == "labels" and self.label:
+            return self.label
+        apart = self.label if kind == "records" else ()
+        every = (*self.prediction, *self.truths, *apart)
+        return tuple({field.want: field for field in reversed(every)}.values())
+
+
+def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: bool) -> RecordFields:
+    """The fields of each kind of record by the settings.
+
+    Raises:
+        InputError: A path is malformed, lies inside another, or has two kinds.
+    """
+
+    def field(column: str, path: str | None, kind: Kind, unit: str | None = None) -> list[Field]:
+        return [] if path is None else [Field(column, Wanted(path, kind, unit))]
+
+    marks = (
+        *field("y_pred", fields.y_pred, "label"),
+        *field("score", fields.score, "number"),
+        *field("proba", fields.proba, "probabilities"),
+    )
+    names = [[part] if isinstance(part, str) else part for part in evaluator.slices]
+    keys = dict.fromkeys(name for part in names for name in part)
+    prediction = (
+        *(field("id", fields.id, "id") if join else ()),
+        *marks,
+        *field("weight", fields.weight, "weight"),
+        *field("time", fields.time, "time", fields.time_unit),
+        *(Field(f"slice:{key}", Wanted(fields.slices.get(key, key), "slice")) for key in keys),
+    )
+    truth = field("y_true", fields.y_true, "label")
+    apart = fields.label
+    label = (
+        *field("id", apart.id or fields.id, "id"),
+        *field("y_true", apart.y_true or fields.y_true, "label"),
+        *field("time", apart.time or fields.time, "time", fields.time_unit),
+    )
+    found = RecordFields(prediction, marks, truth[0] if truth else None, label if join else ())
+    for kind in ("records", "labels"):
+        record_shape([one.want for one in found.of(kind)], optional=True)
+    return found
+
+
+class RecordReader:
+    """Reads the records of one kind of batch; a field that is missing or null is None."""
+
+    __slots__ = ("_convert", "_decode", "_wanted", "fields", "getters")
+
+    def __init__(self, fields: tuple[Field, ...]) -> None:
+        self.fields = fields
+        self._wanted = [field.want for field in fields]
+        shape = record_shape(self._wanted, optional=True)
+        self._decode: Callable[[bytes], Any] = msgspec.json.Decoder(shape.type).decode
+        self._convert: Callable[[Any], Any] = lambda plain: msgspec.convert(plain, shape.type)
+        self.getters = shape.getters
+
+    def read_all(self, messages: list[bytes]) -> list[Any] | None:
+        """Every record, or None where one is bad and all must be read singly."""
+        try:
+            if b"".join(messages).isascii() or all(map(is_utf8, messages)):
+                return list(map(self._decode, messages))
+        except CANNOT_DECODE:
+            pass
+        return None
+
+    def read(self, message: bytes) -> Any | Fault:
+        """One record, or its fault."""
+        if is_utf8(message):
+            try:
+                return self._decode(message)
+            except CANNOT_DECODE:
+                pass
+        # One parser rejects values of unwanted fields (Python's NaN, half of a
+        # surrogate pair) that the other reads.
+        found = read_object(message)
+        if isinstance(found, Fault):
+            return found
+        for field in self.fields:
+            plain = plain_fields(found, [field.want])
+            fault = fault_in_field(found, field.want) if plain or _is_slice(field) else None
+            if fault is not None:
+                return fault._replace(field=field.column, expected=_expected(fault, field))
+        try:
+            return self._convert(plain_fields(found, self._wanted))
+        except msgspec.ValidationError:
+            return Fault("record", "numbers of a usual size", "one that is too large")
+
+    def missing(self, message: bytes, field: Field) -> Fault:
+        """The fault of a record that can be decoded and lacks a field."""
+        found = read_object(message)
+        fault = None if isinstance(found, Fault) else fault_in_field(found, field.want)
+        if fault is None:
+            return Fault(field.column, f"the field {field.want.path!r}", "none")
+        return fault._replace(field=field.column, expected=_expected(fault, field))
+
+
+def _expected(fault: Fault, field: Field) -> str:
+    """The expected value, with the fault's field where it is a part of the wanted one."""
+    inside = "" if fault.field == field.want.path else f" in {fault.field[:80]!r}"
+    return f"{fault.expected}{inside}"
+
+
+def fault_text(fault: Fault, path: str) -> str:
+    """One line: where, expected, got, and what to do.
+
+    >>> fault_text(Fault("score", "a finite number", "NaN"), "meta.score")
+    'meta.score: expected a finite number, got NaN'
+    """
+    remedy = _REMEDIES.get(fault.remedy_code, fault.remedy)
+    tail = f"; {remedy}" if remedy else ""
+    text = f"{path}: expected {fault.expected}, got {fault.got}{tail}"
+    return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
+
+
+def _is_slice(field: Field) -> bool:
+    return field.want.kind == "slice"

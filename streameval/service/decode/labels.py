@@ -1,0 +1,184 @@
+"""Labels and slice values of records: which are accepted, and their canonical form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import NoneType
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from streameval.errors import InputError, shown
+from streameval.evaluator.slices import MISSING
+from streameval.events.values import MAX_CLASSES, Label, canonical_label, is_missing
+from streameval.records.event_columns import Column
+from streameval.records.json_record import Fault
+from streameval.service.config.settings import EvaluatorSettings
+
+LONGEST_NAME = 1024
+"""Most bytes of an id, a label or a slice's value: they are stored, so their size is bounded."""
+
+LabelKind: TypeAlias = Literal["text", "number"]
+
+_WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})", re.ASCII)
+_KIND_NAMES = {"text": "text", "number": "a number"}
+
+
+def plain_value(value: object, expected: str) -> Label | Fault:
+    """A str or int that can be stored, or the fault of the value.
+
+    >>> plain_value(True, "a label"), plain_value(2.0, "a label")
+    (1, 2)
+    """
+    try:
+        label = canonical_label(value)
+    except InputError as error:
+        remedy = "a fraction is a score" if error.remedy_code == "score" else ""
+        return Fault("", expected, error.got, remedy)
+    if isinstance(label, int):
+        if not -(2**63) <= label < 2**63:
+            return Fault("", expected, "an integer of more than 64 bits")
+        return label
+    try:
+        size = len(label.encode())
+    except UnicodeEncodeError:
+        return Fault("", expected, f"{shown(label)}, half of a surrogate pair")
+    if size > LONGEST_NAME:
+        return Fault("", f"{expected} of at most {LONGEST_NAME:,} bytes", f"{size:,} bytes")
+    return label
+
+
+def checked_values(
+    values: list[Any], short: bool, expected: str
+) -> tuple[list[Any], dict[int, Fault]]:
+    """Values to slice by, each a str, an int or None; and the faults by their index.
+
+    Args:
+        values: As decoded.
+        short: No text among them can be too long.
+        expected: Description of the accepted values.
+    """
+    kinds = set(map(type, values))
+    if short and kinds <= {str, NoneType} and MISSING not in values:
+        return values, {}
+    if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
+        return values, {}
+
+    def judge(value: object) -> Label | Fault | None:
+        if is_missing(value):
+            return None
+        if value == MISSING:
+            return Fault("", f"{expected} other than {MISSING!r}", "that", "write null")
+        return plain_value(value, expected)
+
+    return _judged(values, judge)
+
+
+def _judged(
+    values: list[Any], judge: Callable[[Any], Label | Fault | None]
+) -> tuple[list[Any], dict[int, Fault]]:
+    """The canonical values, and the faults; each distinct value is judged once."""
+    taken: list[Any] = []
+    faults: dict[int, Fault] = {}
+    verdicts: dict[tuple[type, Any], Label | Fault | None] = {}
+    for place, value in enumerate(values):
+        key = (type(value), value)
+        verdict = verdicts.get(key)
+        if verdict is None:
+            verdict = verdicts[key] = judge(value)
+        if isinstance(verdict, Fault):
+            faults[place] = verdict
+        taken.append(verdict)
+    return taken, faults
+
+
+class RecordLabels:
+    """The labels that a run's records may have.
+
+    A binary run has two labels. A multi-class run without ``labels`` discovers them;
+    its first label decides whether labels are text or numbers, and the other kind is
+    rejected from then on.
+
+    Args:
+        settings: The labels to evaluate.
+        kind: The kind of labels that the store has from earlier.
+    """
+
+    __slots__ = ("_closed", "_expected", "_keys", "_known", "_remedy", "kind")
+
+    def __init__(self, settings: EvaluatorSettings, kind: LabelKind | None = None) -> None:
+        self.kind: LabelKind | None = kind
+        """None before the first label."""
+        self._closed = True
+        self._remedy = ""
+        known: list[Label]
+        if settings.labels is not None:
+            known = [canonical_label(label) for label in settings.labels]
+        elif settings.task == "binary" and not isinstance(settings.positive, str):
+            known = [0, 1]
+        else:
+            known = []
+            self._closed = False
+        if settings.task == "binary":
+            self._remedy = 'set evaluator.positive and labels, or task = "multiclass"'
+        else:
+            self._remedy = "add it to evaluator.labels"
+        self._known: set[Label] = set(known)
+        self._keys: dict[str, Label] = {str(label): label for label in known}
+        if self._closed:
+            self.kind = "text" if isinstance(known[0], str) else "number"
+            if self._known == {0, 1}:
+                self._keys |= {"false": 0, "true": 1}
+        listed = ", ".join(shown(label) for label in known[:8])
+        more = f" and {len(known) - 8} more" if len(known) > 8 else ""
+        self._expected = f"one of the labels {listed}{more}" if self._closed else "a label"
+
+    def column(self, values: list[Any], short: bool) -> tuple[Column, dict[int, Fault]]:
+        """The labels as str or int, and the faults by their index.
+
+        Booleans become an array of 0 and 1: the most common labels need no list.
+        """
+        kinds = set(map(type, values))
+        if kinds == {bool} and {0, 1} <= self._known:
+            return np.asarray(values).astype(np.int64), {}
+        # Equal is not enough: 1.0 and true are equal to the label 1.
+        if kinds <= {str, int} and self._known.issuperset(values):
+            return values, {}
+        return _judged(values, self._verdict)
+
+    def key(self, text: str) -> Label | Fault:
+        """The label that a key of a JSON object, which is always text, denotes."""
+        label = self._keys.get(text)
+        if label is not None:
+            return label
+        if self._closed or self.kind != "number":
+            return self._verdict(text)
+        return self._verdict(int(text) if _WHOLE.fullmatch(text) else text)
+
+    def _verdict(self, value: object) -> Label | Fault:
+        label = plain_value(value, self._expected)
+        if isinstance(label, Fault) or label in self._known:
+            return label
+        if self._closed:
+            return Fault("", self._expected, shown(label), self._remedy)
+        kind: LabelKind = "text" if isinstance(label, str) else "number"
+        if self.kind not in (None, kind):
+            assert self.kind is not None
+            return Fault(
+                "",
+                f"{_KIND_NAMES[self.kind]}, as the labels before",
+                f"{shown(label)}, {_KIND_NAMES[kind]}",
+                "give all labels one type, or list them in evaluator.labels",
+            )
+        if len(self._known) >= MAX_CLASSES:
+            return Fault(
+                "",
+                f"at most {MAX_CLASSES:,} distinct labels",
+                f"another one, {shown(label)}",
+                "is this field an id rather than a label?",
+            )
+        self.kind = kind
+        self._known.add(label)
+        self._keys[str(label)] = label
+        return label

@@ -1,0 +1,552 @@
+"""An old store under changed settings: parts that begin or are dropped, and refused changes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from streameval.errors import ConfigError, shown
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.slices import OTHER, slice_order
+from streameval.events.time import duration, duration_text, iso_time
+from streameval.metrics.registry import find
+from streameval.service.config.evaluators import evaluator_of, fingerprint, slice_fields
+from streameval.service.config.settings import RunSettings, WindowSettings
+from streameval.service.join.counts import JOIN_SPANS, read_join, read_spans
+from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
+from streameval.service.store.begins import BEGINS, Begins, Dimensions, read_begins
+from streameval.service.store.positions import read_positions
+from streameval.service.store.state_rows import StateRows, merged_windows
+from streameval.service.store.store import Store, changed_settings, decoded, refused_change
+from streameval.states.confusion import ConfusionCounts
+from streameval.states.registry import STATES
+from streameval.states.score_index import ScoreIndex
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows import Panes, window_spec
+
+
+@dataclass
+class Evolution:
+    """The effect of changed settings on a store; :meth:`apply` changes it."""
+
+    settings: RunSettings
+    begins: Begins
+    changed: bool = False
+    """Whether the store has to be written."""
+    lines: list[str] = field(default_factory=list)
+    """A line of text for each change."""
+    drops: dict[str, str] = field(default_factory=dict)
+    """From the name that ``--drop`` takes to the data that would be lost, in words."""
+    removed: list[str] = field(default_factory=list)
+    """Windows that are no longer kept."""
+    steps: dict[str, Callable[[Evaluator], Evaluator]] = field(default_factory=dict)
+    """From a window that is kept to the conversion of its states."""
+    layout: list[str] | None = None
+    """Columns of the predictions that a join has kept so far."""
+
+    def apply(self, store: Store) -> None:
+        """Convert the store to these settings, in one transaction.
+
+        Raises:
+            StoreError: It cannot be read or written; nothing has changed then.
+        """
+        with store.transaction() as connection:
+            rows = StateRows(connection)
+            for window in self.removed:
+                rows.drop(window)
+            for window, step in self.steps.items():
+                rows.change(window, step)
+            connection.execute("DELETE FROM meta WHERE key LIKE 'config.%'")
+            for key, value in fingerprint(self.settings).items():
+                store.set_meta(f"config.{key}", value)
+            store.set_meta(BEGINS, msgspec.json.encode(self.begins, order="sorted").decode())
+            if self.layout is not None:
+                store.set_meta(JOIN_LAYOUT, msgspec.json.encode(self.layout).decode())
+
+
+def evolution_of(
+    path: str, connection: sqlite3.Connection, settings: RunSettings, now: int
+) -> Evolution:
+    """Compare a store with settings, and find how it has to be converted.
+
+    Args:
+        path: Of the store, for messages.
+        connection: Of the store, inside a transaction.
+        settings: The new ones.
+        now: Microseconds since 1970.
+
+    Raises:
+        ConfigError: A change that the stored counts rule out; one line with the key.
+        StoreError: The store is damaged.
+    """
+    found = _Comparison(path, connection, settings, now)
+    found.compare()
+    return found.evolution
+
+
+_FIXED = ("evaluator.task", "evaluator.positive", "join", "fields.weight", "fields.y_pred")
+
+
+class _Comparison:
+    """Compares the settings that a store was begun with and those of a run."""
+
+    def __init__(
+        self, path: str, connection: sqlite3.Connection, settings: RunSettings, now: int
+    ) -> None:
+        self._path = path
+        self._connection = connection
+        self._settings = settings
+        self._meta = dict(connection.execute("SELECT key, value FROM meta"))
+        got = fingerprint(settings)
+        was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
+        self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
+        # Settings that an older release did not write are unchanged.
+        self._was = {key: decoded(value, Any, f"{key} is") for key, value in {**got, **was}.items()}
+        begins = read_begins(connection)
+        begins.joined = settings.join is not None
+        self.evolution = Evolution(settings, begins, changed=was != got)
+        self._begin: int | None = now
+        if begins.joined:
+            times = [p.newest for p in read_positions(connection).values() if p.newest is not None]
+            self._begin = max(times) + 1 if times else None
+        self._merged: dict[str, Evaluator] = {}
+        self._fresh: set[str] = set()
+        self._scores_begin = begins.scores
+        """Of the scores that are in the store, whether they are kept or not."""
+        self._derives = False
+
+    def compare(self) -> None:
+        """Find every change; raises ConfigError for the first that is refused."""
+        self._compare_alerts()
+        self._compare_wait()
+        if self._was == self._got:
+            return
+        query = "SELECT (SELECT count(*) FROM positions) + (SELECT count(*) FROM states)"
+        if not self._connection.execute(query).fetchone()[0]:
+            self._report("no record was read before: all settings are taken over")
+            self.evolution.begins = Begins(joined=self.evolution.begins.joined)
+            return
+        for key in _FIXED:
+            if self._was.get(key) != self._got.get(key):
+                raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
+        self._merged = merged_windows(self._connection)
+        self._old = self._old_evaluator()
+        self._new = evaluator_of(self._settings, WindowSettings(name="all"))
+        self._compare_metrics()
+        self._compare_scores()
+        self._compare_threshold()
+        self._compare_labels()
+        self._compare_slices()
+        self._compare_max_slices()
+        self._compare_windows()
+        if self._settings.join is not None:
+            before = msgspec.structs.replace(
+                self._settings.evaluator, slices=self._was["evaluator.slices"]
+            )
+            self.evolution.layout = join_layout(self._settings.fields, before, self._meta)
+        for window in self._settings.window:
+            if window.name in self._merged:
+                self.evolution.steps[window.name] = self._conversion(window)
+
+    def _report(self, text: str) -> None:
+        self.evolution.lines.append(text)
+
+    def _drop(self, name: str, text: str) -> None:
+        self.evolution.drops[name] = text
+
+    def _differs(self, key: str) -> bool:
+        return bool(self._was.get(key) != self._got.get(key))
+
+    def _beginning(self) -> str:
+        """Since when a new part holds events, in words."""
+        if self._begin is None:
+            return "begins now: no event was read before"
+        if self.evolution.begins.joined:
+            return f"begins now: it holds predictions from {iso_time(self._begin)} on"
+        return "begins now: it holds what is read from now on"
+
+    def _old_evaluator(self) -> Evaluator:
+        """An evaluator of the store's settings."""
+        was = self._was
+        binary = was["evaluator.task"] == "binary"
+        return Evaluator(
+            was["evaluator.task"],
+            **({"positive": was["evaluator.positive"]} if binary else {}),
+            labels=was["evaluator.labels"],
+            metrics=was["evaluator.metrics"],
+            bins=was["evaluator.bins"],
+            slices=[tuple(slice_fields(part)) for part in was["evaluator.slices"]],
+        )
+
+    def _compare_alerts(self) -> None:
+        row = self._connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
+        book = {} if row is None else decoded(row[0], dict[str, Any], "the book of alerts is")
+        known = set(book.get("alerts", ()))
+        wanted = {alert.name for alert in self._settings.alert}
+        self.evolution.lines += [f"alert {name!r} begins now" for name in sorted(wanted - known)]
+        self.evolution.lines += [f"alert {name!r} is removed" for name in sorted(known - wanted)]
+
+    def _compare_wait(self) -> None:
+        noted = self._meta.get(JOIN_SPANS)
+        if noted is None or self._settings.join is None:
+            return
+        was = read_spans(noted).wait
+        wait = duration(self._settings.join.wait, "join.wait")
+        if was != wait:
+            counts = read_join(self._connection) or {}
+            late = counts.get("too_late", 0) + counts.get("expired", 0)
+            self._report(
+                f"join.wait: {duration_text(wait)} instead of {duration_text(was)} for labels that "
+                f"are read from now on; {late:,} that were too late or expired stay so"
+            )
+
+    def _compare_metrics(self) -> None:
+        was, got = self._was["evaluator.metrics"], self._got["evaluator.metrics"]
+        if was is None or got is None:
+            if was != got:
+                self._report(
+                    "evaluator.metrics: " + ("the usual ones" if got is None else "chosen")
+                )
+            return
+        lines = [f"metric {name!r} is added" for name in got if name not in was]
+        lines += [f"metric {name!r} is no longer shown" for name in was if name not in got]
+        self.evolution.lines += lines
+
+    def _compare_scores(self) -> None:
+        """The states of scores: kept, dropped, or begun anew."""
+        key = "fields.scores"
+        fed, feeds = self._was[key], self._got[key]
+        if fed != feeds and fed is not None:
+            raise refused_change(self._path, key, fed, feeds)
+        old = frozenset(self._old.plan.fed["scores"] if fed else ())
+        new = frozenset(self._new.plan.fed["scores"] if feeds else ())
+        self._old_scores = old
+        begins = self.evolution.begins
+        has_index = "index" in old
+        rebinned = self._differs("evaluator.bins") and not has_index
+        rebinned = rebinned and bool(new & old & {"probability", "class_probability"})
+        derived = {row.name for row in STATES.values() if row.source in old}
+        if new and not old:
+            self._fresh |= new
+            begins.scores = self._begin
+            self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
+        elif rebinned or new - old - derived:
+            self._fresh |= new
+            begins.scores = self._begin
+            self._drop("scores", f"the sums of scores ({self._metrics_of(old)})")
+            self._report(f"what is kept of scores ({self._metrics_of(new)}) {self._beginning()}")
+        elif old - new:
+            self._drop("scores", f"the sums of scores ({self._metrics_of(old - new)})")
+        elif self._differs("evaluator.bins"):
+            self._report(f"evaluator.bins: {self._got['evaluator.bins']} for all events")
+        if not new:
+            begins.scores = None
+
+    def _metrics_of(self, states: Iterable[str]) -> str:
+        """The metrics that need any of these states, in words."""
+        task = self._settings.evaluator.task
+        names = {*(self._was["evaluator.metrics"] or ()), *(self._got["evaluator.metrics"] or ())}
+        found = [name for name in sorted(names) if {*find(name, task).states} & {*states}]
+        return ", ".join(found) or "all metrics of them"
+
+    def _compare_threshold(self) -> None:
+        """Counts of labels: kept, derived from the scores, or begun anew."""
+        key = "evaluator.threshold"
+        begins = self.evolution.begins
+        had = "confusion" in self._old.plan.keeps
+        has = "confusion" in self._new.plan.keeps
+        moved = self._differs(key) and not self._was["fields.y_pred"]
+        if self._differs(key) and not moved:
+            self._report(f"{key}: not used, as records bring their y_pred")
+        if not has:
+            if had:
+                self._drop("labels", "the counts of labels")
+            begins.labels = None
+            return
+        if had and not moved:
+            return
+        what = f"{key}: {self._got.get(key)}: the" if moved else "the"
+        if self._derivable(had):
+            self._derives = True
+            begins.labels = self._scores_begin
+            self._report(f"{what} counts of labels are derived exactly from all scores kept so far")
+            return
+        self._fresh.add("confusion")
+        begins.labels = self._begin
+        if had:
+            self._drop("labels", "the counts of labels at the old threshold")
+        self._report(f"{what} counting of labels {self._beginning()}")
+
+    def _derivable(self, had: bool) -> bool:
+        """Whether the counts of all labels follow exactly from the scores that are kept."""
+        fewer = had and (self._scores_begin or 0) > (self.evolution.begins.labels or 0)
+        if self._was["fields.y_pred"] or "index" not in self._old_scores or fewer:
+            return False
+        return all(
+            state_set["index"]["exact"]
+            for evaluator in self._merged.values()
+            for state_set in _state_sets(evaluator.to_state()["window"])
+        )
+
+    def _compare_labels(self) -> None:
+        key = "evaluator.labels"
+        was, got = self._was[key], self._got[key]
+        if was == got:
+            return
+        known = {label for evaluator in self._merged.values() for label in evaluator.labels}
+        if was is not None or self._settings.evaluator.task == "binary":
+            known = set(self._old.labels)
+        allowed = known if got is None else set(got)
+        if self._settings.evaluator.task == "binary":
+            allowed = set(self._new.labels)
+        if known - allowed:
+            raise refused_change(self._path, key, sorted(known, key=str), got)
+        self._report(
+            f"{key}: {shown(got) if got else 'any'} from now on; a record that was refused for "
+            "its label before is in quarantine: store quarantine --replay counts it"
+        )
+
+    def _compare_slices(self) -> None:
+        old = {frozenset(names): "+".join(names) for names in _dimensions(self._old)}
+        new = {frozenset(names): "+".join(names) for names in _dimensions(self._new)}
+        begins = self.evolution.begins.slices
+        for names, name in new.items():
+            if names in old:
+                if old[names] in begins:
+                    begins[name] = begins.pop(old[names])
+                continue
+            if self._begin is not None:
+                begins[name] = self._begin
+            self._report(f"slice {name!r} {self._beginning()}")
+        for names, name in old.items():
+            if names not in new:
+                begins.pop(name, None)
+                values = {key for e in self._merged.values() for key in e.slices()}
+                count = sum(names == {k for k, _ in key} for key in values)
+                self._drop(f"slice.{name}", f"slice {name!r} and its {count:,} values")
+
+    def _compare_max_slices(self) -> None:
+        key = "evaluator.max_slices"
+        if not self._differs(key):
+            return
+        was, most = self._was[key], self._got[key]
+        kept = [e for name, e in self._merged.items() if name in self._got["window"]]
+        if most > was and any(evaluator.slices_overflowed for evaluator in kept):
+            # A slice that is opened only now would lack its events in "(other)".
+            raise refused_change(self._path, key, was, most, "give the windows new names, ")
+        wanted = {frozenset(names) for names in _dimensions(self._new)}
+        for evaluator in kept:
+            opened = sum(
+                frozenset(name for name, _ in values) in wanted
+                and any(value != OTHER for _, value in values)
+                for values in evaluator.slices()
+            )
+            if opened > most:
+                raise ConfigError(
+                    f"{key}: expected at least {opened}, the slices that are open in "
+                    f"{self._path}, got {most}"
+                )
+        self._report(f"{key}: {most:,} instead of {was:,}")
+
+    def _compare_windows(self) -> None:
+        was, got = self._was["window"], self._got["window"]
+        begins = self.evolution.begins
+        for name in was:
+            if name not in got:
+                query = "SELECT count(*) FROM states WHERE window = ?"
+                (count,) = self._connection.execute(query, (name,)).fetchone()
+                self._drop(f"window.{name}", f"window {name!r} and its {count:,} states")
+                self.evolution.removed.append(name)
+                begins.windows.pop(name, None)
+                begins.panes.pop(name, None)
+        for name in got:
+            if name in was:
+                if was[name] != got[name]:
+                    self._compare_window(name, was[name], got[name])
+                continue
+            if self._begin is not None:
+                begins.windows[name] = self._begin
+            self._report(f"window {name!r} {self._beginning()}")
+
+    def _compare_window(self, name: str, was: dict[str, Any], got: dict[str, Any]) -> None:
+        remedy = "give the window another name, "
+        for key in [*was, *got]:
+            if key not in ("length", "lateness", "retain") and was.get(key) != got.get(key):
+                raise refused_change(
+                    self._path, f"window.{name}.{key}", was.get(key), got.get(key), remedy
+                )
+        before, after = window_spec(was), window_spec(got)
+        assert isinstance(before, Panes)
+        assert isinstance(after, Panes)
+        evaluator = self._merged.get(name)
+        newest = None if evaluator is None else evaluator.newest
+        if evaluator is None or newest is None:
+            self._report(f"window {name!r}: changed before its first event")
+            return
+        late = "late_dropped" if after.lateness_us > before.lateness_us else "late_kept"
+        late_by = (before.lateness_us, after.lateness_us)
+        # With a join, the join alone decides what is late.
+        judged = late_by[0] != late_by[1] and not self.evolution.begins.joined
+        if judged and evaluator.arrivals[late]:
+            raise refused_change(self._path, f"window.{name}.lateness", *late_by, remedy)
+        text = f"window {name!r}: {duration_text(after.length_us)} long, keeps panes for "
+        text += duration_text(after.retain_us)
+        number = newest // after.pane_us
+        if after.retained > before.retained:
+            oldest = (number - before.retained + 1) * after.pane_us
+            cuts = self.evolution.begins.panes
+            cuts[name] = max(oldest, cuts.get(name, oldest))
+            text += f"; those before {iso_time(cuts[name])} had been dropped"
+        else:
+            panes = [row["pane"] for row in evaluator.to_state()["window"]["panes"]]
+            gone = sum(pane <= number - after.retained for pane in panes)
+            if gone:
+                self._drop(f"panes.{name}", f"{gone:,} panes of window {name!r}")
+        self._report(text)
+
+    def _conversion(self, window: WindowSettings) -> Callable[[Evaluator], Evaluator]:
+        """The conversion of a state of a window."""
+        blank = evaluator_of(self._settings, window)
+        options, plan = blank.options, blank.plan
+        dimensions = {frozenset(names): names for names in _dimensions(blank)}
+        threshold = self._settings.evaluator.threshold if self._derives else None
+        cut = self.evolution.begins.panes.get(window.name)
+
+        def step(evaluator: Evaluator) -> Evaluator:
+            data = evaluator.to_state()
+            first = _first_pane(window_spec(options["window"]), evaluator.newest, cut)
+
+            def changed(state: dict[str, Any]) -> dict[str, Any]:
+                for buckets in ("panes", "epochs"):
+                    if buckets in state:
+                        rows = [r for r in state[buckets] if r.get("pane", first) >= first]
+                        return {buckets: [{**r, "tally": state_set(r["tally"])} for r in rows]}
+                return state_set(state)
+
+            def state_set(state: dict[str, Any]) -> dict[str, Any]:
+                before = StateSet.from_state(state, evaluator.plan)
+                return _state_set(before, plan, self._fresh, threshold)
+
+            slices = []
+            for one in data["slices"]:
+                values = dict(one["key"])
+                names = dimensions.get(frozenset(values))
+                if names is not None:
+                    key = [[name, values[name]] for name in names]
+                    slices.append({"key": key, "window": changed(one["window"])})
+            slices.sort(key=lambda one: slice_order(tuple(map(tuple, one["key"]))))
+            return Evaluator.from_state(
+                {**data, "options": options, "window": changed(data["window"]), "slices": slices}
+            )
+
+        return step
+
+
+def _dimensions(evaluator: Evaluator) -> Dimensions:
+    return tuple(map(tuple, evaluator.options["slices"]))
+
+
+def _first_pane(spec: object, newest: int | None, cut: int | None) -> int:
+    """The oldest pane that is kept; any number for a window without panes."""
+    if not isinstance(spec, Panes) or newest is None:
+        return 0
+    oldest = newest // spec.pane_us - spec.retained + 1
+    return oldest if cut is None else max(oldest, cut // spec.pane_us)
+
+
+def _state_sets(window: dict[str, Any]) -> list[dict[str, Any]]:
+    """The state sets in the written form of a window."""
+    rows = window.get("panes", window.get("epochs", [{"tally": window}]))
+    return [row["tally"] for row in rows]
+
+
+def _state_set(
+    before: StateSet, plan: StatePlan, fresh: set[str], threshold: float | None
+) -> dict[str, Any]:
+    """The written form of a state set under another plan.
+
+    Args:
+        before: The state set.
+        plan: What is kept from now on.
+        fresh: States that begin anew.
+        threshold: If labels are derived from scores, the threshold.
+    """
+    after = StateSet(plan).to_state()
+    for name in plan.keeps - fresh:
+        row = STATES[name]
+        source = None if row.source is None else getattr(before, row.source)
+        if name == "confusion" and threshold is not None:
+            after[name] = _confusion_at(before.index, threshold).to_state(occurring=True)
+        elif source is not None:
+            # Anew, because the number of bins may be another.
+            after[name] = row.write(row.derive(source, plan))
+        elif getattr(before, name) is not None:
+            after[name] = before.form(name)
+    return after
+
+
+def _confusion_at(index: ScoreIndex, threshold: float) -> ConfusionCounts:
+    """The confusion matrix of the scores of an index at a threshold."""
+    counts = ConfusionCounts()
+    groups = index.groups()
+    above = groups.scores >= threshold
+    for true, weights in ((1, groups.positives), (0, groups.negatives)):
+        for predicted, rows in ((1, above), (0, ~above)):
+            total = sum(weights[rows].tolist())
+            if total:
+                counts.update(true, predicted, total)
+    return counts
+
+
+_WHILE_RUNNING = ("alert", "webhook", "checkpoint", "quarantine", "serve", "http")
+
+
+def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:
+    """The settings that a run can adopt from others, and the keys that require a restart.
+
+    >>> from streameval.service.config.settings import CheckpointSettings
+    >>> wanted = RunSettings(store="b.db", checkpoint=CheckpointSettings(every="5s"))
+    >>> settings, later = while_running(RunSettings(), wanted)
+    >>> settings.checkpoint.every, settings.store, later
+    ('5s', 'streameval.db', ['store'])
+    """
+    fixed: dict[str, Any] = {"serve": ("enabled", "listen", "token")}
+    given: dict[str, Any] = {}
+    for name in _WHILE_RUNNING:
+        before, after = getattr(now, name), getattr(wanted, name)
+        if name == "http" and (before is None or after is None):
+            after = before
+        for key in fixed.get(name, ()):
+            after = msgspec.structs.replace(after, **{key: getattr(before, key)})
+        given[name] = after
+    windows = {window.name for window in now.window}
+    slices = {frozenset(slice_fields(part)) for part in now.evaluator.slices}
+    plan = evaluator_of(now, WindowSettings(name="all")).plan
+
+    def is_kept(metric: str) -> bool:
+        return all(plan.serves(state) for state in find(metric, now.evaluator.task).states)
+
+    given["alert"] = [
+        alert
+        for alert in wanted.alert
+        if alert.window in (windows | {None})
+        and (not alert.slice or frozenset(alert.slice) in slices)
+        and now.evaluator.task == wanted.evaluator.task
+        and is_kept(alert.metric)
+    ]
+    settings = msgspec.structs.replace(now, **given)
+    metrics = wanted.evaluator.metrics
+    if now.evaluator.task == wanted.evaluator.task and all(map(is_kept, metrics or ())):
+        evaluator = msgspec.structs.replace(now.evaluator, metrics=metrics)
+        settings = msgspec.structs.replace(settings, evaluator=evaluator)
+    return settings, differences(settings, wanted)
+
+
+def differences(now: RunSettings, wanted: RunSettings) -> list[str]:
+    """The keys in which settings differ, without their values, which may be secrets."""
+    found = changed_settings("", msgspec.to_builtins(now), msgspec.to_builtins(wanted))
+    return [key for key, _, _ in found]

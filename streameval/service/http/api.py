@@ -1,0 +1,488 @@
+"""The answers of the API: functions of a snapshot and a query, and the table of endpoints.
+
+Each answer starts with the snapshot's ``sequence`` and time ``at``. An endpoint's row
+declares what its answer holds besides, and its parameters: the routes are made of the table,
+and ``openapi.json`` is generated from it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct, defstruct
+from msgspec.structs import fields, replace
+
+from streameval import __version__
+from streameval.errors import shown
+from streameval.events.time import iso_time
+from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.registry import find
+from streameval.service.http.errors import RefusedError
+from streameval.service.http.health import Code, Reason
+from streameval.service.http.query import Parameter, QueryParameters, unknown
+from streameval.service.snapshot import (
+    Checkpoint,
+    Confusion,
+    Curve,
+    Join,
+    Label,
+    Quarantine,
+    Report,
+    Series,
+    Slice,
+    Snapshot,
+    SourceInfo,
+    Time,
+    Window,
+    note,
+)
+
+Answer: TypeAlias = dict[str, Any]
+
+_MOST_LABELS = 100
+_MOST_CLASSES = 100
+_MOST_ROWS = 10_000
+_ORDERS = ("worst", "best", "asc", "desc")
+
+
+def _stamp(data: Snapshot) -> Answer:
+    return {"sequence": data.sequence, "at": data.at}
+
+
+def _types(kind: type[Struct], but: str = "") -> dict[str, Any]:
+    return {field.name: field.type for field in fields(kind) if field.name != but}
+
+
+_SNAPSHOT = _types(Snapshot)
+
+
+def _struct(name: str, about: str | None = None, **types: Any) -> type[Struct]:
+    """The type of an answer; it describes and encodes, and nothing is decoded to it."""
+    namespace = {"__doc__": about}
+    return defstruct(name, list(types.items()), namespace=namespace, forbid_unknown_fields=True)
+
+
+def _shape(name: str, about: str | None = None, **types: Any) -> type[Struct]:
+    """The type of an answer from a snapshot."""
+    stamp = {key: _SNAPSHOT[key] for key in ("sequence", "at")}
+    return _struct(name, about, **stamp, **types)
+
+
+def _without(kind: type[Struct], name: str, left_out: str) -> type[Struct]:
+    """A struct type with a field fewer."""
+    return _struct(name, kind.__doc__, **_types(kind, left_out))
+
+
+def _part(of: Struct, kind: type[Struct]) -> Struct:
+    return kind(*[getattr(of, name) for name in kind.__struct_fields__])
+
+
+class Endpoint(NamedTuple):
+    """A path under ``/api`` that is answered from a snapshot."""
+
+    summary: str
+    take: Callable[..., Answer]
+    """Of the snapshot, the query and the path's own parameter, all but the stamp."""
+    shape: type[Struct]
+    parameters: Sequence[Parameter] = ()
+
+    def answer(self, data: Snapshot, query: Sequence[tuple[str, str]], *path: str) -> Answer:
+        """What is sent."""
+        return {**_stamp(data), **self.take(data, QueryParameters(query, self.parameters), *path)}
+
+
+_WINDOW = Parameter("window", "A window's name; by default the first.")
+_OFFSET = Parameter("offset", "Rows to skip.", 0)
+
+
+def _limit(most: int) -> Parameter:
+    return Parameter("limit", "Rows at most.", 100, most)
+
+
+def _report(data: Snapshot, asking: QueryParameters) -> Answer:
+    window = asking.window(data)
+    return {"window": window, "report": data.reports[window.name]}
+
+
+def _view(data: Snapshot, asking: QueryParameters) -> Answer:
+    window = asking.window(data)
+    report = data.reports[window.name]
+    metrics = list(report.metrics)
+    metric = asking.choice("metric", metrics, metrics[0] if metrics else "")
+    # A metric over time is of the first window of panes where this one has none.
+    paned = window.name if window.name in data.series else next(iter(data.series), None)
+    has_series = paned is not None and metric in data.series[paned].metrics
+    return {
+        "window": window,
+        "report": report,
+        "curves": {name: _curve(data, window, name) for name in SERVED_CURVES},
+        "confusion": _part(data.confusion[window.name], _MATRIX),
+        "series": {**_stamp(data), **_series(data, str(paned), metric)} if has_series else None,
+    }
+
+
+def _curve_of(data: Snapshot, asking: QueryParameters, name: str) -> Answer:
+    window = asking.window(data)
+    if name not in SERVED_CURVES:
+        raise unknown("the curve's name", name, SERVED_CURVES, status=404)
+    return {"window": window, **msgspec.structs.asdict(_curve(data, window, name))}
+
+
+def _curve(data: Snapshot, window: Window, name: str) -> Curve:
+    missing = f"a {data.task} task without what this curve is made of has none"
+    return data.curves[window.name].get(name) or Curve(name, missing, {})
+
+
+def _series_of(data: Snapshot, asking: QueryParameters, metric: str) -> Answer:
+    names = list(data.series)
+    window = asking.text("window", names[0] if names else "")
+    if window not in data.series:
+        raise RefusedError(
+            404,
+            expected="a window of panes: " + (", ".join(names) or "this run has none"),
+            got=shown(window),
+            where="window",
+            remedy="" if names else "give a window a length and a pane in the run's settings",
+        )
+    metrics = data.series[window].metrics
+    if metric not in metrics:
+        raise unknown("the metric's name", metric, metrics, status=404)
+    return _series(data, window, metric)
+
+
+def _series(data: Snapshot, window: str, metric: str) -> Answer:
+    found = data.series[window]
+    return {
+        "window": next(one for one in data.windows if one.name == window),
+        "metric": metric,
+        **{key: getattr(found, key) for key in ("start", "end", "immature", "support")},
+        "values": found.metrics[metric],
+    }
+
+
+def _confusion(data: Snapshot, asking: QueryParameters) -> Answer:
+    """``limit`` keeps the classes of the most support in the matrix."""
+    window, limit = asking.window(data), asking.number("limit")
+    found = data.confusion[window.name]
+    labels, matrix = found.labels, found.matrix
+    if len(labels) > limit:
+        by_support = sorted(range(len(labels)), key=lambda row: -sum(matrix[row]))
+        kept = sorted(by_support[:limit])
+        found = replace(
+            found,
+            labels=[labels[row] for row in kept],
+            matrix=[[matrix[row][column] for column in kept] for row in kept],
+            left_out=found.left_out + len(labels) - limit,
+        )
+    return {"window": window, **msgspec.structs.asdict(found)}
+
+
+def _slices(data: Snapshot, asking: QueryParameters) -> Answer:
+    """Sorting costs O(n log n) in the window's slices."""
+    window = asking.window(data)
+    rows = data.slices[window.name]
+    metrics = list(rows[0].metrics if rows else data.reports[window.name].metrics)
+    sort = asking.choice("sort", ("support", "name", *metrics), "support")
+    usual = {"support": "desc", "name": "asc"}.get(sort, "worst")
+    order = asking.choice("order", _ORDERS, usual)
+    least = asking.number("min_support")
+    wanted = asking.text("q").casefold()
+    offset, limit = asking.number("offset"), asking.number("limit")
+    falls = _falls(sort, order, data.task)
+
+    supported = [row for row in rows if row.support >= least]
+    matching = [row for row in supported if wanted in row.name.casefold()]
+    return {
+        "window": window,
+        "metrics": metrics,
+        "sort": sort,
+        "order": order,
+        "all": len(rows),
+        "below_support": len(rows) - len(supported),
+        "matching": len(matching),
+        "offset": offset,
+        "limit": limit,
+        "slices": _sorted(matching, sort, falls=falls)[offset : offset + limit],
+    }
+
+
+def _falls(sort: str, order: str, task: str) -> bool:
+    """Whether large values come first."""
+    if order in ("asc", "desc"):
+        return order == "desc"
+    direction = "none" if sort in ("support", "name") else find(sort, task).direction
+    if direction == "none":
+        raise RefusedError(
+            400,
+            expected="asc or desc",
+            got=shown(order),
+            where="order",
+            remedy=f"no value of {sort} is better than another",
+        )
+    return (direction == "down") == (order == "worst")
+
+
+def _sorted(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
+    # Ties by support, then by name, whatever the order: so pages don't overlap.
+    rows = sorted(rows, key=lambda row: (-row.support, row.name))
+
+    def value(row: Slice) -> Any:
+        return getattr(row, sort) if sort in ("support", "name") else row.metrics.get(sort)
+
+    defined = [row for row in rows if value(row) is not None]
+    undefined = [row for row in rows if value(row) is None]
+    return sorted(defined, key=value, reverse=falls) + undefined
+
+
+def _quarantine(data: Snapshot, asking: QueryParameters) -> Answer:
+    reason, found = asking.text("reason"), data.quarantine
+    offset, limit = asking.number("offset"), asking.number("limit")
+    recent = [row for row in found.recent if not reason or row.reason == reason]
+    return {
+        "total": found.total,
+        "kept": found.kept,
+        "reasons": found.reasons,
+        "matching": len(recent),
+        "offset": offset,
+        "limit": limit,
+        "recent": recent[offset : offset + limit],
+    }
+
+
+def _field(name: str) -> Callable[[Snapshot, QueryParameters], Answer]:
+    return lambda data, asking: {name: getattr(data, name)}
+
+
+_MATRIX = _without(Confusion, "Matrix", "classes")
+_JOIN_COUNTS = _without(Join, "JoinCounts", "cohorts")
+_QUARANTINE_COUNTS = _without(Quarantine, "QuarantineCounts", "recent")
+
+_SERIES_ANSWER = _shape(
+    "SeriesAnswer",
+    "Columns of one length, the oldest pane first.",
+    window=Window,
+    metric=str,
+    **_types(Series, "metrics"),
+    values=list[float | None],
+)
+
+ENDPOINTS = {
+    "/api/view": Endpoint(
+        "Report, curves, confusion and a metric over time, of one snapshot.",
+        _view,
+        _shape(
+            "ViewAnswer",
+            window=Window,
+            report=Report,
+            curves=dict[str, Curve],
+            confusion=_MATRIX,
+            series=Annotated[_SERIES_ANSWER | None, note("Null where no window has panes.")],
+        ),
+        (
+            _WINDOW,
+            Parameter("metric", "The metric over time; by default the first of the report."),
+        ),
+    ),
+    "/api/report": Endpoint(
+        "Every metric of a window, with support and reason.",
+        _report,
+        _shape("ReportAnswer", window=Window, report=Report),
+        (_WINDOW,),
+    ),
+    "/api/curves/{name}": Endpoint(
+        "A curve's columns; a reason and none where the window has no such curve.",
+        _curve_of,
+        _shape("CurveAnswer", window=Window, **_types(Curve)),
+        (_WINDOW,),
+    ),
+    "/api/series/{metric}": Endpoint(
+        "A metric in each pane of a window.",
+        _series_of,
+        _SERIES_ANSWER,
+        (Parameter("window", "A window of panes; by default the first such."),),
+    ),
+    "/api/confusion": Endpoint(
+        "The confusion matrix of the largest classes, and every class with its weight.",
+        _confusion,
+        _shape("ConfusionAnswer", window=Window, **_types(Confusion)),
+        (_WINDOW, _limit(_MOST_CLASSES)),
+    ),
+    "/api/slices": Endpoint(
+        "A page of the slices; undefined values are last in every order.",
+        _slices,
+        _shape(
+            "SlicesAnswer",
+            window=Window,
+            metrics=list[str],
+            sort=str,
+            order=Annotated[str, note(enum=list(_ORDERS))],
+            all=Annotated[int, note("Slices of the window.")],
+            below_support=Annotated[int, note("Of these, left out by min_support.")],
+            matching=Annotated[int, note("What is left after all filters.")],
+            offset=int,
+            limit=int,
+            slices=list[Slice],
+        ),
+        (
+            _WINDOW,
+            Parameter("sort", "support, name, or a metric.", "support"),
+            Parameter(
+                "order",
+                "By default worst for a metric, desc for support, asc for name.",
+                choices=_ORDERS,
+            ),
+            Parameter("min_support", "Leave out slices with less.", 0),
+            Parameter("q", "Only names that contain this, in either case."),
+            _OFFSET,
+            _limit(_MOST_ROWS),
+        ),
+    ),
+    "/api/quarantine": Endpoint(
+        "Records that could not be counted.",
+        _quarantine,
+        _shape(
+            "QuarantineAnswer",
+            total=int,
+            kept=int,
+            reasons=dict[str, int],
+            matching=int,
+            offset=int,
+            limit=int,
+            recent=_types(Quarantine)["recent"],
+        ),
+        (Parameter("reason", "Only records of this reason."), _OFFSET, _limit(1000)),
+    ),
+}
+
+
+def _served(kind: Any) -> Meta | None:
+    """The metadata of a field that is answered as it is."""
+    notes = [one for one in getattr(kind, "__metadata__", ()) if isinstance(one, Meta)]
+    return next((one for one in notes if (one.extra or {}).get("served")), None)
+
+
+for _name, _kind in _SNAPSHOT.items():
+    if _meta := _served(_kind):
+        ENDPOINTS[f"/api/{_name}"] = Endpoint(
+            str(_meta.description),
+            _field(_name),
+            _shape(f"{_name.capitalize()}Answer", **{_name: _kind}),
+        )
+
+EVENT = _shape(
+    "SnapshotEvent",
+    "The data of one server-sent event named snapshot.",
+    **{key: _SNAPSHOT[key] for key in ("windows", "reports")},
+    join=_JOIN_COUNTS | None,
+    partitions=_SNAPSHOT["partitions"],
+    quarantine=_QUARANTINE_COUNTS,
+    alerts=_SNAPSHOT["alerts"],
+    checkpoint=Checkpoint,
+)
+
+
+def compact(data: Snapshot) -> Struct:
+    """What the stream of events holds of each snapshot: enough to redraw the header and tiles,
+    and to know that the rest has changed."""
+    join = None if data.join is None else _part(data.join, _JOIN_COUNTS)
+    quarantine = _part(data.quarantine, _QUARANTINE_COUNTS)
+    return _part(replace(data, join=join, quarantine=quarantine), EVENT)
+
+
+class Definition(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a metric's number means."""
+
+    definition: Annotated[str, note("One line: what the number is.")]
+    low: Annotated[float | None, note("The smallest value; null: no bound.")]
+    high: Annotated[float | None, note("The largest value; null: no bound.")]
+    direction: Annotated[str, note("up: larger is better.", enum=["up", "down", "none"])]
+
+
+_RUN = _shape(
+    "Run",
+    "What the run evaluates and reads.",
+    task=_SNAPSHOT["task"],
+    positive=_SNAPSHOT["positive"],
+    classes=int,
+    labels=Annotated[list[Label], note(f"The first {_MOST_LABELS}.")],
+    windows=list[Window],
+    metrics=list[str],
+    definitions=Annotated[dict[str, Definition], note("What each metric means.")],
+    series=Annotated[list[str], note("Windows that have one.")],
+    curves=Annotated[dict[str, list[str]], note("Those that each window has.")],
+    slices=Annotated[dict[str, int], note("How many each window has.")],
+    join=bool,
+    sources=Annotated[list[SourceInfo], note("What the run reads.")],
+    checkpoint=Checkpoint,
+)
+
+STATUS = _struct(
+    "Status",
+    version=str,
+    started=Time,
+    uptime_seconds=float,
+    ready=bool,
+    reasons=Annotated[list[str], note("Why it is not ready.")],
+    codes=Annotated[list[Code], note("What each of the reasons is.")],
+    posts=Annotated[bool, note("Whether events can be posted.")],
+    run=Annotated[_RUN | None, note("Null before the first snapshot.")],
+)
+Alive = _struct("Alive", alive=bool)
+Ready = _struct(
+    "Ready", ready=bool, reasons=Annotated[list[str], note("Why not; empty without the token.")]
+)
+Accepted = _struct("Accepted", accepted=Annotated[int, note("Events that are durable now.")])
+
+
+def status(
+    data: Snapshot | None, *, now: float, started: float, reasons: list[Reason], posts: bool
+) -> Answer:
+    """The answer of ``/api/status``.
+
+    Args:
+        data: The newest snapshot; with None the answer has what is known without.
+        now: Seconds since 1970.
+        started: When the server started, likewise.
+        reasons: Why the run is not ready.
+        posts: Whether events can be posted.
+    """
+    return {
+        "version": __version__,
+        "started": iso_time(int(started * 1e6)),
+        "uptime_seconds": max(0.0, now - started),
+        "ready": not reasons,
+        "reasons": [reason.text for reason in reasons],
+        "codes": [reason.code for reason in reasons],
+        "posts": posts,
+        "run": None if data is None else _run(data),
+    }
+
+
+def _run(data: Snapshot) -> Answer:
+    metrics = list(data.reports[data.windows[0].name].metrics) if data.windows else []
+    return {
+        **_stamp(data),
+        "task": data.task,
+        "positive": data.positive,
+        "classes": len(data.labels),
+        "labels": data.labels[:_MOST_LABELS],
+        "windows": data.windows,
+        "metrics": metrics,
+        "definitions": {name: _definition(name, data.task) for name in metrics},
+        "series": list(data.series),
+        "curves": {window: list(curves) for window, curves in data.curves.items()},
+        "slices": {window: len(rows) for window, rows in data.slices.items()},
+        "join": data.join is not None,
+        "sources": data.sources,
+        "checkpoint": data.checkpoint,
+    }
+
+
+def _definition(name: str, task: str) -> Definition:
+    """JSON has no infinity, so no bound is null."""
+    row = find(name, task)
+    low, high = (bound if math.isfinite(bound) else None for bound in (row.low, row.high))
+    return Definition(row.definition, low, high, row.direction)

@@ -1,0 +1,339 @@
+"""The routes. The only module that imports Starlette."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib.util
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from streameval import __version__
+from streameval.errors import MissingExtraError, StoreError, shown
+from streameval.service.config.settings import ServeSettings
+from streameval.service.http.api import ENDPOINTS, Accepted, Alive, Endpoint, Ready, status
+from streameval.service.http.asgi import JSON, App, Receive, Scope, Send, header, respond
+from streameval.service.http.bodies import (
+    BodyMemory,
+    Postbox,
+    PostKind,
+    check_lines,
+    one_line_each,
+    read_body,
+)
+from streameval.service.http.errors import RefusedError, failure
+from streameval.service.http.health import Readiness
+from streameval.service.http.limits import Limits
+from streameval.service.http.live import Live
+from streameval.service.http.prometheus import CONTENT_TYPE, Exposition
+from streameval.service.http.query import QueryParameters
+from streameval.service.snapshot import Publisher
+from streameval.service.sources.inbox import HttpSettings
+
+try:
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ImportError:
+    raise MissingExtraError("serving", package="starlette", extra="serve") from None
+
+_HERE = Path(__file__).parent
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".ico": "image/x-icon",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".yml": "text/plain; charset=utf-8",
+}
+_BESIDE = ("grafana_dashboard.json", "prometheus_rules.yml", "openapi.json")
+_PLOTLY = "plotly.min.js"
+
+
+def application(
+    settings: ServeSettings,
+    http: HttpSettings | None,
+    publisher: Publisher,
+    inbox: Postbox | None,
+    *,
+    live: Live,
+    threads: ThreadPoolExecutor,
+    clock: Callable[[], float],
+    started: float,
+    limits: Limits,
+) -> App:
+    """The application, without the guard.
+
+    Args:
+        settings: The table ``serve`` of the settings.
+        http: The table ``http``; None: events cannot be posted.
+        publisher: Has the snapshots.
+        inbox: Where posts go; None with `http` None.
+        live: The stream of events.
+        threads: Where posts are stored, separate from those that answer queries, so
+            that a slow disk does not delay the pages.
+        clock: Seconds since 1970.
+        started: When the server began, by this clock.
+        limits: What clients may cost.
+
+    Raises:
+        ConfigError: A setting is invalid.
+    """
+    readiness = Readiness(settings)
+    files = StaticFiles()
+    exposition = Exposition(
+        publisher,
+        most_slices=settings.max_slices_exposed,
+        readiness=readiness,
+        clock=clock,
+        version=__version__,
+    )
+
+    # Coroutines: they are answered while every thread handles other requests.
+    async def healthz(request: Request) -> Response:
+        return _json(Alive(True))
+
+    async def readyz(request: Request) -> Response:
+        reasons = readiness.reasons(publisher.current(), clock())
+        # The reasons name partitions: they are shown with the token only.
+        allowed = request.scope.get("streameval.allowed")
+        texts = [reason.text for reason in reasons] if allowed else []
+        return _json(Ready(not reasons, texts), 503 if reasons else 200)
+
+    def about(request: Request) -> Response:
+        QueryParameters(request.query_params.multi_items())
+        data, now = publisher.current(), clock()
+        reasons = readiness.reasons(data, now)
+        posts = inbox is not None and http is not None
+        return _json(status(data, now=now, started=started, reasons=reasons, posts=posts))
+
+    def metrics(request: Request) -> Response:
+        return Response(exposition.text(), headers={"content-type": CONTENT_TYPE})
+
+    def file(request: Request) -> Response:
+        return _file(files, request.path_params["name"], request)
+
+    routes = [Route(path, _answering(publisher, one)) for path, one in ENDPOINTS.items()]
+    routes += [
+        Route("/", lambda request: _file(files, "index.html", request)),
+        Route("/static/{name}", file),
+        Route("/openapi.json", lambda request: _file(files, "openapi.json", request)),
+        Route("/healthz", healthz),
+        Route("/readyz", readyz),
+        Route("/metrics", metrics),
+        Route("/api/status", about),
+        Route("/api/events", _Events(live), methods=["GET"]),
+    ]
+    if inbox is not None and http is not None:
+        memory = BodyMemory(max(limits.body_bytes, http.max_body_bytes))
+        kinds: tuple[PostKind, ...] = ("predictions", "labels")
+        for kind in kinds:
+            take = _taking(kind, http, inbox, memory, threads, limits.body_seconds)
+            routes.append(Route(f"/v1/{kind}", take, methods=["POST"]))
+    else:
+        routes.append(Route("/v1/{kind}", _no_posts, methods=["POST"]))
+    handlers: dict[Any, Any] = {
+        RefusedError: _refuse,
+        HTTPException: _refuse_route,
+        Exception: _failed,
+    }
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    # A redirect would be to whatever host the request named.
+    app.router.redirect_slashes = False
+    return cast(App, app)
+
+
+def _json(content: object, code: int = 200, headers: dict[str, str] | None = None) -> Response:
+    body = msgspec.json.encode(content)
+    return Response(
+        body, code, media_type=JSON, headers={"cache-control": "no-store", **(headers or {})}
+    )
+
+
+def _answering(publisher: Publisher, described: Endpoint) -> Callable[[Request], Response]:
+    # Not a coroutine: Starlette runs it in a thread, so that sorting ten thousand
+    # slices does not delay the posts.
+    def endpoint(request: Request) -> Response:
+        data = publisher.current()
+        if data is None:
+            raise RefusedError(
+                503,
+                expected="a snapshot",
+                got="none yet",
+                where="the run",
+                remedy="repeat the request in a second",
+                retry_seconds=1,
+            )
+        query = request.query_params.multi_items()
+        return _json(described.answer(data, query, *request.path_params.values()))
+
+    return endpoint
+
+
+def _taking(
+    kind: PostKind,
+    http: HttpSettings,
+    inbox: Postbox,
+    memory: BodyMemory,
+    threads: ThreadPoolExecutor,
+    seconds: float,
+) -> Callable[[Request], Awaitable[Response]]:
+    async def take(request: Request) -> Response:
+        with memory.reserve() as reserved:
+            body = await read_body(
+                request.scope,
+                request.receive,
+                most=http.max_body_bytes,
+                seconds=seconds,
+                reserved=reserved,
+            )
+            body = one_line_each(body, header(request.scope, "content-type"))
+            check_lines(body, http.max_line_bytes)
+            loop = asyncio.get_running_loop()
+            try:
+                accepted = await loop.run_in_executor(threads, inbox.append, kind, body)
+            except (StoreError, OSError) as error:
+                raise RefusedError(
+                    503,
+                    expected="free space in the inbox",
+                    got=str(error) if isinstance(error, StoreError) else "an error of the disk",
+                    where="the inbox",
+                    remedy="nothing of this body was taken; send it again later",
+                    retry_seconds=5,
+                ) from None
+        return _json(Accepted(accepted), 202)
+
+    return take
+
+
+async def _no_posts(request: Request) -> Response:
+    raise RefusedError(
+        404,
+        expected="a run that takes posts",
+        got="one that does not",
+        where="the run's settings",
+        remedy="add the table [http] to them",
+    )
+
+
+class _Events:
+    """The stream of events as an ASGI application: Starlette does not bound its waits."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "HEAD":
+            await respond(send, 200, b"", "text/event-stream; charset=utf-8")
+        else:
+            await self._live.stream(receive, send)
+
+
+def _file(files: StaticFiles, name: str, request: Request) -> Response:
+    file = files.get(name)
+    headers = {"etag": file.etag, "cache-control": file.cache_control}
+    if file.etag in (header(request.scope, "if-none-match") or ""):
+        return Response(status_code=304, headers=headers)
+    return Response(file.body, headers={**headers, "content-type": file.content_type})
+
+
+def _refuse(request: Request, fault: Exception) -> Response:
+    assert isinstance(fault, RefusedError)
+    headers = {"cache-control": "no-store", **dict(fault.headers)}
+    return Response(fault.body(), fault.status, media_type=JSON, headers=headers)
+
+
+def _refuse_route(request: Request, error: Exception) -> Response:
+    """Starlette's own refusals: no such path, or no such method there."""
+    assert isinstance(error, HTTPException)
+    headers = tuple((error.headers or {}).items())
+    if error.status_code == 405:
+        allowed = dict(headers).get("Allow", "")
+        fault = RefusedError(
+            405, expected=allowed, got=shown(request.method), where="the method", headers=headers
+        )
+    else:
+        fault = RefusedError(
+            error.status_code,
+            expected="a path of /openapi.json",
+            got=shown(request.url.path),
+            where="the path",
+            headers=headers,
+        )
+    return _refuse(request, fault)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    return _refuse(request, failure())
+
+
+class StaticFile(NamedTuple):
+    """A file to send."""
+
+    body: bytes
+    content_type: str
+    etag: str
+    cache_control: str
+
+
+class StaticFiles:
+    """Files by name: those of ``static/``, plotly's script, the shipped rules and dashboard.
+
+    Names are looked up in a table made at the start, so nothing outside it
+    is served. A file that changes is read again.
+
+    Raises:
+        MissingExtraError: plotly is not installed.
+    """
+
+    def __init__(self) -> None:
+        self._paths = {path.name: path for path in sorted((_HERE / "static").iterdir())}
+        self._paths.update({name: _HERE / name for name in _BESIDE})
+        self._paths[_PLOTLY] = _plotly_script()
+        self._read: dict[str, tuple[tuple[int, int], StaticFile]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the files."""
+        return list(self._paths)
+
+    def get(self, name: str) -> StaticFile:
+        """A file by its name.
+
+        Raises:
+            RefusedError: 404.
+        """
+        path = self._paths.get(name)
+        if path is None or path.suffix not in _TYPES:
+            raise RefusedError(
+                404, expected="a file that is served", got="another name", where="/static/"
+            )
+        stat = path.stat()
+        version = stat.st_mtime_ns, stat.st_size
+        known = self._read.get(name)
+        if known is not None and known[0] == version:
+            return known[1]
+        body = path.read_bytes()
+        # The script changes with plotly's version only, and is large. The pages' own
+        # files are requested again each time, at no cost where they did not change.
+        cache = "private, max-age=2592000" if name == _PLOTLY else "no-cache"
+        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        file = StaticFile(body, _TYPES[path.suffix], etag, cache)
+        self._read[name] = version, file
+        return file
+
+
+def _plotly_script() -> Path:
+    # Found, not imported: importing plotly takes a second and brings nothing here.
+    found = importlib.util.find_spec("plotly")
+    if found is None or found.origin is None:
+        raise MissingExtraError("the dashboard", package="plotly", extra="serve")
+    return Path(found.origin).parent / "package_data" / _PLOTLY

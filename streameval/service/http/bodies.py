@@ -1,0 +1,223 @@
+"""A posted body: read within limits of size and time, and checked to be lines of text."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from streameval.errors import shown
+from streameval.service.http.asgi import JSON, Receive, Scope, header
+from streameval.service.http.errors import RefusedError
+
+PostKind: TypeAlias = Literal["predictions", "labels"]
+
+
+class Postbox(Protocol):
+    """Stores posted events."""
+
+    def append(self, kind: PostKind, body: bytes) -> int:
+        """Store JSON lines durably and return their number; StoreError when it cannot, for now."""
+
+
+class BodyMemory:
+    """Bytes of bodies that may be in memory at once, all requests together.
+
+    >>> memory = BodyMemory(10)
+    >>> with memory.reserve() as reserved:
+    ...     reserved.take(8); memory.free
+    2
+    >>> memory.free
+    10
+    """
+
+    def __init__(self, most: int) -> None:
+        self.free = most
+
+    def reserve(self) -> Reservation:
+        """One request's part of it; released at the end of a ``with``."""
+        return Reservation(self)
+
+
+class Reservation:
+    """One request's part of a :class:`BodyMemory`."""
+
+    def __init__(self, memory: BodyMemory) -> None:
+        self._memory = memory
+        self.taken = 0
+
+    def take(self, size: int) -> None:
+        """Reserve some more.
+
+        Raises:
+            RefusedError: 503; not enough is left.
+        """
+        if size > self._memory.free:
+            raise RefusedError(
+                503,
+                expected="fewer posts at a time",
+                got="more bodies than memory is set aside for",
+                where="the server",
+                remedy="send it again a little later",
+                retry_seconds=1,
+            )
+        self._memory.free -= size
+        self.taken += size
+
+    def __enter__(self) -> Reservation:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._memory.free += self.taken
+        self.taken = 0
+
+
+async def read_body(
+    scope: Scope, receive: Receive, *, most: int, seconds: float, reserved: Reservation
+) -> bytes:
+    """The whole body.
+
+    Args:
+        most: Bytes that it may have.
+        seconds: For how long it may take to arrive.
+        reserved: Memory for what arrives, held for as long as the caller keeps it.
+
+    Raises:
+        RefusedError: 413 too large, 408 too slow, 415 compressed, 400 broken
+            off, 503 too many bodies in memory.
+    """
+    coding = header(scope, "content-encoding")
+    if coding is not None and coding.lower() != "identity":
+        raise RefusedError(
+            415,
+            expected="a body as it is",
+            got=shown(coding),
+            where="the header Content-Encoding",
+            remedy="send it uncompressed",
+        )
+    declared = header(scope, "content-length")
+    # The protocol's parser has made sure that it is a number.
+    if declared is not None and int(declared) > most:
+        raise _too_large(most, f"{int(declared):,}")
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise RefusedError(
+                        400, expected="a whole body", got="a part of one", where="the body"
+                    )
+                chunk: bytes = message.get("body", b"")
+                if size + len(chunk) > most:
+                    raise _too_large(most, "more")
+                reserved.take(len(chunk))
+                size += len(chunk)
+                chunks.append(chunk)
+                if not message.get("more_body", False):
+                    return b"".join(chunks)
+    except TimeoutError:
+        raise RefusedError(
+            408,
+            expected=f"the whole body within {seconds:g} s",
+            got=f"{size:,} bytes of it",
+            where="the body",
+            remedy="send smaller bodies",
+            headers=(("connection", "close"),),
+        ) from None
+
+
+def _too_large(most: int, got: str) -> RefusedError:
+    return RefusedError(
+        413,
+        expected=f"at most {most:,} bytes",
+        got=got,
+        where="the body",
+        remedy="send the events in several posts",
+    )
+
+
+def check_lines(body: bytes, most: int) -> None:
+    """See that the body is UTF-8 text in lines of at most so many bytes, at least one not blank.
+
+    Raises:
+        RefusedError: 400 or 413; it names the line.
+
+    >>> check_lines(b'{"id": 1}\\n{"id": 2}\\n', 20)
+    >>> check_lines(b'{}\\n{"id": "a long one."}', 20)
+    Traceback (most recent call last):
+    streameval.service.http.errors.RefusedError: line 2: expected at most 20 bytes, got 21
+    """
+    if not body or body.isspace():
+        raise RefusedError(400, expected="one JSON object a line", got="nothing", where="the body")
+    # Nearly always the whole is shorter than a line may be.
+    if len(body) > most:
+        for number, line in enumerate(body.split(b"\n"), 1):
+            if len(line) > most:
+                raise RefusedError(
+                    413,
+                    expected=f"at most {most:,} bytes",
+                    got=f"{len(line):,}",
+                    where=f"line {number}",
+                    remedy="nothing of this body was taken; leave the line out and send it again",
+                )
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        line_number = body.count(b"\n", 0, error.start) + 1
+        raise RefusedError(
+            400,
+            expected="UTF-8",
+            got=f"the bytes {body[error.start : error.end + 8].hex(' ')}",
+            where=f"line {line_number}",
+            remedy="nothing of this body was taken; encode it as UTF-8",
+        ) from None
+
+
+def one_line_each(body: bytes, content_type: str | None) -> bytes:
+    """The body as JSON lines, also where it is one object over several lines.
+
+    Only what calls itself ``application/json`` is looked at: lines of JSON
+    pass as they are.
+
+    Raises:
+        RefusedError: 400; an array, or an object that does not end.
+
+    >>> one_line_each(b'{\\n "id": 1\\n}', "application/json")
+    b'{"id":1}'
+    >>> one_line_each(b'{"id": 1}\\n{"id": 2}', "application/json")
+    b'{"id": 1}\\n{"id": 2}'
+    """
+    if (content_type or "").partition(";")[0].strip().lower() != JSON:
+        return body
+    text = body.strip()
+    if text[:1] == b"[":
+        raise RefusedError(
+            400,
+            expected="one JSON object, or several with a line for each",
+            got="an array",
+            where="the body",
+            remedy="send a line for each event, as application/x-ndjson",
+        )
+    first, _, more = text.partition(b"\n")
+    if not more or _whole(first):
+        return body
+    try:
+        return msgspec.json.format(text, indent=-1)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise RefusedError(
+            400,
+            expected="one JSON object, or several with a line for each",
+            got=shown(str(error)),
+            where="the body",
+        ) from None
+
+
+def _whole(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True

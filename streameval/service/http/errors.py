@@ -1,0 +1,75 @@
+"""An HTTP error response: status, cause, and remedy for the client."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streameval.errors import StreamevalError
+
+
+class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was expected, what was received, where, and what to do about it."""
+
+    expected: str
+    got: str
+    where: str
+    remedy: str
+
+
+class Error(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of every answer that is an error."""
+
+    error: Fault
+
+
+class RefusedError(StreamevalError):
+    """A request that is rejected.
+
+    Args:
+        status: The HTTP status, 4xx or 503.
+        expected: What is accepted, in words.
+        got: What was received; never a secret, and cut to a length.
+        where: The parameter, header or line.
+        remedy: What to do, a full clause; may be empty.
+        headers: Further headers of the answer.
+        retry_seconds: For the header Retry-After; None: without it.
+
+    >>> RefusedError(400, expected="a whole number", got="'x'", where="limit").body()
+    b'{"error":{"expected":"a whole number","got":"\\'x\\'","where":"limit","remedy":""}}'
+    """
+
+    def __init__(
+        self,
+        status: int,
+        *,
+        expected: str,
+        got: str,
+        where: str,
+        remedy: str = "",
+        headers: tuple[tuple[str, str], ...] = (),
+        retry_seconds: int | None = None,
+    ) -> None:
+        self.status = status
+        self.expected = expected
+        self.got = got
+        self.where = where
+        self.remedy = remedy
+        retry = () if retry_seconds is None else (("retry-after", str(retry_seconds)),)
+        self.headers = retry + headers
+        super().__init__(f"{where}: expected {expected}, got {got}")
+
+    def body(self) -> bytes:
+        """The answer's JSON."""
+        fault = Fault(self.expected, self.got, self.where, self.remedy)
+        return msgspec.json.encode(Error(fault))
+
+
+def failure() -> RefusedError:
+    """The error of an exception that was not expected; the guard logs it."""
+    return RefusedError(
+        500,
+        expected="an answer",
+        got="a failure of streameval's own",
+        where="the server",
+        remedy="see its log",
+    )

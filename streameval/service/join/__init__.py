@@ -1,0 +1,1 @@
+"""Labels that come late are joined to their predictions."""

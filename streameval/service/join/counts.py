@@ -1,0 +1,108 @@
+"""The counts and the watermark of a label join in its store, read and written without a run."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from typing import Any
+
+import msgspec
+
+from streameval.errors import StoreError
+from streameval.service.join.coverage import Coverage, SavedCoverage
+from streameval.service.join.watermark import SavedWatermark
+from streameval.service.store.checksums import has_table
+from streameval.service.store.store import decoded
+
+JOIN_SPANS = "run.join"
+"""The key in ``meta`` of the spans that reading a join's counts requires."""
+
+
+class SavedJoin(msgspec.Struct):
+    """The content of ``join_counts``: JSON with a checksum beside it."""
+
+    coverage: SavedCoverage
+    watermark: SavedWatermark
+
+    def row(self) -> tuple[int, bytes]:
+        """The columns ``crc`` and ``data``."""
+        data = msgspec.json.encode(self)
+        return zlib.crc32(data), data
+
+    @staticmethod
+    def of(crc: object, data: object) -> SavedJoin:
+        """Decode what :meth:`row` returned.
+
+        Raises:
+            StoreError: The columns hold something else.
+        """
+        try:
+            if not isinstance(data, bytes) or zlib.crc32(data) != crc:
+                raise ValueError("their checksum is not the one they were written with")
+            return msgspec.json.decode(data, type=SavedJoin)
+        except ValueError as error:
+            raise StoreError(
+                f"the join's counts are damaged: {error}; restore the store from a copy of it"
+            ) from None
+
+
+class JoinSpans(msgspec.Struct):
+    """Microseconds; which predictions have expired, and the cohorts, depend on them."""
+
+    wait: int
+    cohort: int
+
+
+def read_spans(text: str) -> JoinSpans:
+    """The spans of a store; raises StoreError for damaged ones."""
+    spans: JoinSpans = decoded(text, JoinSpans, "the join's spans are")
+    return spans
+
+
+def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
+    """The join's counts as of the last checkpoint, as ``/api/join`` has them.
+
+    None if the run has no join, or has not made a checkpoint with one.
+
+    Raises:
+        StoreError: They are damaged.
+    """
+    noted = connection.execute("SELECT value FROM meta WHERE key = ?", (JOIN_SPANS,)).fetchone()
+    saved = _saved_join(connection)
+    if noted is None or saved is None:
+        return None
+    spans = read_spans(noted[0])
+    coverage = Coverage(spans.wait, spans.cohort)
+    coverage.restore(saved.coverage)
+    return coverage.to_dict(saved.watermark.value)
+
+
+def _saved_join(connection: sqlite3.Connection) -> SavedJoin | None:
+    if not has_table(connection, "join_counts"):
+        return None
+    row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
+    return None if row is None else SavedJoin.of(*row)
+
+
+def read_watermark(connection: sqlite3.Connection) -> SavedWatermark | None:
+    """The watermark as of the last checkpoint; None without a join. Raises StoreError."""
+    saved = _saved_join(connection)
+    return None if saved is None else saved.watermark
+
+
+def reset_watermark(connection: sqlite3.Connection) -> None:
+    """Delete the watermark; the next records of each partition set it anew.
+
+    Inside the caller's transaction. Predictions that have expired stay expired: their
+    entries are dropped already.
+
+    Raises:
+        StoreError: The join's counts are damaged.
+    """
+    saved = _saved_join(connection)
+    if saved is None:
+        return
+    saved.watermark = SavedWatermark({}, None)
+    # Otherwise all predictions before it would count as expired at once.
+    saved.coverage.border = None
+    connection.execute("UPDATE join_counts SET crc = ?, data = ?", saved.row())

@@ -1,0 +1,300 @@
+"""Statistics of a label join: counts, delays, and the share of each cohort that has labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streameval.events.time import iso_time
+from streameval.events.values import IntArray
+
+COUNTS = (
+    "predictions",
+    "labels",
+    "joined",
+    "duplicate_predictions",
+    "duplicate_labels",
+    "corrected",
+    "too_late",
+)
+"""Counted separately for each partition.
+
+``predictions`` are distinct ids, ``labels`` all label records:
+``predictions = joined + waiting + expired`` and
+``labels = joined + duplicate_labels + corrected + too_late + labels_waiting + orphans``.
+A prediction that was forgotten and is read again adds one to both sides.
+"""
+
+_SHOWN_COHORTS = 200
+_MOST_COHORTS = 100_000
+"""Bounds the memory where times are scattered over the calendar."""
+
+_HOUR_US = 3_600_000_000
+
+_MANTISSA_BITS = 8
+
+
+class Delays:
+    """A histogram of delays with buckets that grow with the delay.
+
+    A delay below 256 µs has a bucket of its own; above, a bucket is narrower than
+    1/128 of the delay. A quantile is reported as the upper end of its bucket, at most
+    :attr:`relative_error` too long, and the sum of two histograms is that of all delays.
+
+    >>> delays = Delays()
+    >>> delays.add(np.array([1_000_000, 2_000_000, 60_000_000]))
+    >>> delays.quantile(0.5)
+    2.007039
+    """
+
+    relative_error = 1 / (1 << (_MANTISSA_BITS - 1))
+
+    def __init__(self) -> None:
+        self.counts: Counter[int] = Counter()
+
+    def add(self, delays: IntArray) -> None:
+        """Count delays, in microseconds; a negative one counts as 0."""
+        whole = np.maximum(delays, 0)
+        # Exact below 2^53 µs, which is longer than times reach.
+        length = np.frexp(whole.astype(np.float64))[1].astype(np.int64)
+        shift = np.maximum(length - _MANTISSA_BITS, 0)
+        buckets, counts = np.unique(shift << _MANTISSA_BITS | whole >> shift, return_counts=True)
+        for bucket, count in zip(buckets.tolist(), counts.tolist(), strict=True):
+            self.counts[bucket] += count
+
+    def add_one(self, delay: int) -> None:
+        """Count one delay: :meth:`add` of a column of one, thirty times faster."""
+        whole = max(delay, 0)
+        shift = max(whole.bit_length() - _MANTISSA_BITS, 0)
+        self.counts[shift << _MANTISSA_BITS | whole >> shift] += 1
+
+    def quantile(self, share: float) -> float | None:
+        """The delay in seconds that this share of all does not exceed; None without delays."""
+        wanted = share * self.counts.total()
+        seen = 0
+        for bucket in sorted(self.counts):
+            seen += self.counts[bucket]
+            if seen >= wanted and seen:
+                shift, mantissa = bucket >> _MANTISSA_BITS, bucket & ((1 << _MANTISSA_BITS) - 1)
+                return float((((mantissa + 1) << shift) - 1) / 1_000_000)
+        return None
+
+
+class CohortCounts:
+    """Counts by cohort; those of cohorts before a border are summed up.
+
+    Args:
+        width_us: Times of the same so many microseconds are a cohort.
+    """
+
+    __slots__ = ("_width", "border", "counts", "earlier")
+
+    def __init__(self, width_us: int) -> None:
+        self._width = width_us
+        self.counts: Counter[int] = Counter()
+        self.border: int | None = None
+        """The first cohort that is counted separately; None: all are."""
+        self.earlier = 0
+        """The sum of those before it."""
+
+    def add(self, times: IntArray, sign: int = 1) -> None:
+        """Count times; with sign -1, remove as many."""
+        if not len(times):
+            return
+        cohorts, counts = np.unique(times // self._width, return_counts=True)
+        for cohort, count in zip(cohorts.tolist(), counts.tolist(), strict=True):
+            self._add(cohort, sign * count)
+
+    def add_one(self, time: int, sign: int = 1) -> None:
+        """Count one time: :meth:`add` of a column of one."""
+        self._add(time // self._width, sign)
+
+    def _add(self, cohort: int, count: int) -> None:
+        if self.border is not None and cohort < self.border:
+            self.earlier += count
+        else:
+            self.counts[cohort] += count
+
+    def sum_up(self, border: int) -> None:
+        """Move the counts of the cohorts before this one to their sum."""
+        self.border = border
+        for cohort in [cohort for cohort in self.counts if cohort < border]:
+            self.earlier += self.counts.pop(cohort)
+
+    def restore(self, counts: list[tuple[int, int]], earlier: int, border: int | None) -> None:
+        """Replace all of it by what was saved."""
+        self.counts = Counter(dict(counts))
+        self.earlier = earlier
+        self.border = border
+
+
+class SavedCoverage(msgspec.Struct):
+    """The written form: counts by partition and name, then (bucket or cohort, count)."""
+
+    counts: dict[str, dict[str, int]]
+    delays: list[tuple[int, int]]
+    predicted: list[tuple[int, int]]
+    labelled: list[tuple[int, int]]
+    labels: list[tuple[int, int]]
+    expired: int
+    orphans: int
+    border: int | None
+
+
+class Coverage:
+    """Counts of a join; integers that are summed over partitions.
+
+    *Label coverage* is the share of the mature predictions of a recent span that have
+    their label. A cohort is mature when the watermark is ``wait`` past its end: no later label
+    counts. The span ends with the newest mature cohort, and is the shorter of ``wait`` and
+    an hour, in whole cohorts, one at least.
+
+    Args:
+        wait_us: How long a prediction waits for its label.
+        cohort_us: Predictions of the same so many microseconds are a cohort.
+    """
+
+    def __init__(self, wait_us: int, cohort_us: int) -> None:
+        self._wait = wait_us
+        self._cohort = cohort_us
+        self._span = -(-min(wait_us, _HOUR_US) // cohort_us)
+        """Cohorts that coverage is measured over."""
+        self._counts: dict[str, Counter[str]] = {}
+        self.delays = Delays()
+        self.predicted = CohortCounts(cohort_us)
+        """New predictions, by their times."""
+        self.labelled = CohortCounts(cohort_us)
+        """Predictions with a label, by the predictions' times."""
+        self.early = CohortCounts(cohort_us)
+        """Labels that wait for their prediction, by their times."""
+
+    def count(self, partition: str, name: str, number: int = 1) -> None:
+        """Add a number to one of ``COUNTS``."""
+        if number:
+            counts = self._counts.get(partition)
+            if counts is None:
+                counts = self._counts[partition] = Counter()
+            counts[name] += number
+
+    def sum_up(self, watermark: int | None, keep_us: int) -> None:
+        """Sum up the cohorts that are older than what is shown or covered."""
+        borders = []
+        if watermark is not None:
+            keep_us = max(keep_us, self._span * self._cohort)
+            borders.append((watermark - self._wait - keep_us) // self._cohort)
+        for cohorts in (self.predicted, self.early):
+            if len(cohorts.counts) > _MOST_COHORTS:
+                borders.append(sorted(cohorts.counts)[-_MOST_COHORTS])
+        if not borders:
+            return
+        border = max(borders)
+        if self.predicted.border is None or border > self.predicted.border:
+            for cohorts in (self.predicted, self.labelled, self.early):
+                cohorts.sum_up(border)
+
+    def _is_over(self, cohort: int, watermark: int | None) -> bool:
+        """Whether the waiting time of a whole cohort is over."""
+        return watermark is not None and (cohort + 1) * self._cohort + self._wait <= watermark
+
+    def total(self, name: str) -> int:
+        """One of ``COUNTS`` over all partitions."""
+        return sum(counts[name] for counts in self._counts.values())
+
+    def to_dict(self, watermark: int | None) -> dict[str, Any]:
+        """The published form, as of a watermark."""
+        totals = {name: self.total(name) for name in COUNTS}
+        labels = self.early
+        expired, orphans = self.predicted.earlier - self.labelled.earlier, labels.earlier
+        for cohort, predictions in self.predicted.counts.items():
+            if self._is_over(cohort, watermark):
+                expired += predictions - self.labelled.counts[cohort]
+        for cohort, count in labels.counts.items():
+            if self._is_over(cohort, watermark):
+                orphans += count
+        unlabelled = totals["predictions"] - totals["joined"]
+        waiting_labels = labels.earlier + labels.counts.total() - orphans
+        quantiles = {f"p{n}": self.delays.quantile(n / 100) for n in (50, 95, 99)}
+        # Labels without a prediction are counted by their cohorts until they are joined.
+        totals["labels"] += waiting_labels + orphans
+        return {
+            **totals,
+            "waiting": unlabelled - expired,
+            "labels_waiting": waiting_labels,
+            "expired": expired,
+            "orphans": orphans,
+            **self._mature(watermark),
+            "delay": {**quantiles, "relative_error": self.delays.relative_error},
+            "watermark": None if watermark is None else iso_time(watermark),
+            "cohorts": [
+                self._shown(cohort, watermark)
+                for cohort in sorted(self.predicted.counts)[-_SHOWN_COHORTS:]
+            ],
+        }
+
+    def _mature(self, watermark: int | None) -> dict[str, Any]:
+        """Label coverage or the reason why it is undefined, and its cohorts."""
+        if watermark is None:
+            found = {"start": None, "end": None, "predictions": 0, "labelled": 0}
+            return {
+                "coverage": None,
+                "coverage_reason": "no prediction is mature yet",
+                "mature": found,
+            }
+        end = (watermark - self._wait) // self._cohort
+        cohorts = range(end - self._span, end)
+        predictions = sum(self.predicted.counts[cohort] for cohort in cohorts)
+        # After a reset of the watermark, cohorts that were summed up are missing here.
+        labelled = min(predictions, sum(self.labelled.counts[cohort] for cohort in cohorts))
+        start_text, end_text = (iso_time(n * self._cohort) for n in (cohorts.start, end))
+        reason = "" if predictions else f"no mature prediction from {start_text} to {end_text}"
+        return {
+            "coverage": labelled / predictions if predictions else None,
+            "coverage_reason": reason,
+            "mature": {
+                "start": start_text,
+                "end": end_text,
+                "predictions": predictions,
+                "labelled": labelled,
+            },
+        }
+
+    def _shown(self, cohort: int, watermark: int | None) -> dict[str, Any]:
+        predictions, labelled = self.predicted.counts[cohort], self.labelled.counts[cohort]
+        over = self._is_over(cohort, watermark)
+        return {
+            "start": iso_time(cohort * self._cohort),
+            "end": iso_time((cohort + 1) * self._cohort),
+            "predictions": predictions,
+            "labelled": labelled,
+            "expired": predictions - labelled if over else 0,
+            "coverage": labelled / predictions if predictions else None,
+            "immature": not over and labelled < predictions,
+        }
+
+    def saved(self) -> SavedCoverage:
+        """The written form of all of it."""
+        return SavedCoverage(
+            {name: dict(counts) for name, counts in sorted(self._counts.items())},
+            _pairs(self.delays.counts),
+            _pairs(self.predicted.counts),
+            _pairs(self.labelled.counts),
+            _pairs(self.early.counts),
+            self.predicted.earlier - self.labelled.earlier,
+            self.early.earlier,
+            self.predicted.border,
+        )
+
+    def restore(self, saved: SavedCoverage) -> None:
+        """Replace all of it by what was saved."""
+        self._counts = {name: Counter(counts) for name, counts in saved.counts.items()}
+        self.delays.counts = Counter(dict(saved.delays))
+        self.predicted.restore(saved.predicted, saved.expired, saved.border)
+        self.labelled.restore(saved.labelled, 0, saved.border)
+        self.early.restore(saved.labels, saved.orphans, saved.border)
+
+
+def _pairs(counts: Counter[int]) -> list[tuple[int, int]]:
+    return [(key, count) for key, count in sorted(counts.items()) if count]

@@ -1,0 +1,444 @@
+"""The entries of a label join on disk: immutable segments, and an index of them by key.
+
+A checkpoint appends the entries that have changed; the newest version of an entry counts. A
+segment holds some hundred entries: ``ends`` (uint32, little-endian: where each entry ends,
+counted from the beginning of the first one), then the entries in MessagePack, each ``[key,
+[tag, time, partition, payload, label or labels, newest]]``. The columns beside it hold their
+number and a CRC-32 of the bytes. A segment is dropped as a whole when all its entries are old.
+
+The index is rebuilt from the segments when a store is opened, and costs sixteen bytes of memory
+an entry: sorted runs of (hash of the key, location). New entries form a run of their own; runs of
+similar size are merged, so there are few of them and an entry is moved O(log n) times.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streameval.errors import StoreError
+from streameval.events.values import BoolArray, IntArray
+from streameval.service.join.rules import Entry
+
+SCHEMA = """
+CREATE TABLE join_segments (
+    segment INTEGER PRIMARY KEY,
+    newest INTEGER NOT NULL,
+    entries INTEGER NOT NULL,
+    crc INTEGER NOT NULL,
+    data BLOB NOT NULL
+);
+"""
+
+MOST_ENTRIES = 128
+"""Entries of a segment, some 16 KB of them: little to read for one label of a random age."""
+
+_MOST_BYTES = 65_536
+"""Segments of large payloads hold fewer."""
+
+_one = msgspec.msgpack.Decoder(tuple[str, Entry])
+_all = msgspec.msgpack.Decoder(list[tuple[str, Entry]])
+_keys = msgspec.msgpack.Decoder(list[tuple[str, msgspec.Raw]])
+
+_INDEX_BITS = MOST_ENTRIES.bit_length() - 1
+
+_MOST_CACHED_BYTES = 64 * 1024 * 1024
+
+_RATIO = 4
+"""A run is merged with the one before it unless that is so many times larger."""
+
+
+class SegmentStore:
+    """The segments of a store, and where each entry lies in them.
+
+    Args:
+        connection: Of the store; its ``join_segments`` are read at once.
+        spread_us: Entries whose times are further apart do not share a segment.
+
+    Raises:
+        StoreError: A segment is damaged.
+
+    Cost:
+        Memory: 16 bytes a version of an entry that can be found, and 64 MB of segments that
+        were read last. A batch of keys is looked for in O(log n) each, and one read of
+        each segment that holds one of them.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, spread_us: int = 2**62) -> None:
+        self._connection = connection
+        self._spread = spread_us
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._newest: dict[int, int] = {}
+        self._numbers: IntArray | None = None
+        self._runs = KeyRuns()
+        self._next = 1
+        self._cache: OrderedDict[int, _Segment] = OrderedDict()
+        self._cached_bytes = 0
+        self._load()
+
+    def _load(self) -> None:
+        hashes: list[IntArray] = []
+        locations: list[IntArray] = []
+        for number, newest, segment in self._stored():
+            keys = segment.keys()
+            self._newest[number] = newest
+            self._next = number + 1
+            hashes.append(key_hashes(keys))
+            locations.append((number << _INDEX_BITS) + np.arange(len(keys)))
+        if hashes:
+            self._runs.add(np.concatenate(hashes), np.concatenate(locations))
+
+    def _stored(self) -> Iterator[tuple[int, int, _Segment]]:
+        last = 0
+        try:
+            for number, newest, entries, crc, data in self._connection.execute(
+                "SELECT segment, newest, entries, crc, data FROM join_segments ORDER BY segment"
+            ):
+                last = number
+                if not isinstance(newest, int):
+                    raise _damaged(number, "its row does not hold what was written")
+                yield number, newest, _Segment(number, entries, crc, data)
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"join segments after {last} cannot be read: {error}") from None
+
+    def check(self) -> None:
+        """Decode every entry; raises StoreError for one that is damaged."""
+        for _, _, segment in self._stored():
+            segment.at(range(len(segment)))
+
+    def __len__(self) -> int:
+        """Versions of entries in the index."""
+        return len(self._runs)
+
+    def find(self, keys: Sequence[str]) -> dict[int, Entry]:
+        """The newest version of the entry of each key in the index, by the key's position.
+
+        Raises:
+            StoreError: A segment is damaged.
+        """
+        found: dict[int, Entry] = {}
+        if not self._newest or not len(self._runs):
+            return found
+        indices, locations = self._runs.find(key_hashes(keys))
+        if not len(indices):
+            return found
+        alive = self._alive(locations)
+        indices, locations = indices[alive], locations[alive]
+        others: list[int] = []
+        first = np.flatnonzero(np.diff(indices, prepend=-1))
+        for n, (key, entry) in self._read(indices[first], locations[first]):
+            if key == keys[n]:
+                found[n] = entry
+            else:  # another key of the same hash: an older one may be the right one
+                others.append(n)
+        for n in others:
+            older = indices == n
+            for _, (key, entry) in self._read(indices[older], locations[older]):
+                if key == keys[n]:  # the last one is the newest
+                    found[n] = entry
+        return found
+
+    def _read(
+        self, indices: IntArray, locations: IntArray
+    ) -> Iterator[tuple[int, tuple[str, Entry]]]:
+        """The entries at these locations, ordered by them, so that each segment is read once."""
+        if not len(indices):
+            return
+        order = np.argsort(locations)
+        indices, locations = indices[order], locations[order]
+        segments = locations >> _INDEX_BITS
+        places = (locations & (MOST_ENTRIES - 1)).tolist()
+        meant = indices.tolist()
+        starts = np.flatnonzero(np.diff(segments, prepend=-1)).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(places)], strict=True):
+            segment = self._segment(int(segments[start]))
+            yield from zip(meant[start:stop], segment.at(places[start:stop]), strict=True)
+
+    def _segment(self, number: int) -> _Segment:
+        segment = self._cache.get(number)
+        if segment is not None:
+            self._cache.move_to_end(number)
+            return segment
+        try:
+            row = self._connection.execute(
+                "SELECT entries, crc, data FROM join_segments WHERE segment = ?", (number,)
+            ).fetchone()
+        except sqlite3.DatabaseError as error:
+            raise StoreError(f"join segment {number} cannot be read: {error}") from None
+        if row is None:
+            raise _damaged(number, "it is missing")
+        segment = self._cache[number] = _Segment(number, *row)
+        self._cached_bytes += segment.size
+        while self._cached_bytes > _MOST_CACHED_BYTES and len(self._cache) > 1:
+            self._cached_bytes -= self._cache.popitem(last=False)[1].size
+        return segment
+
+    def append(
+        self, connection: sqlite3.Connection, keys: Sequence[str], entries: Sequence[Entry]
+    ) -> IntArray:
+        """Write versions of entries, inside the caller's transaction.
+
+        Returns:
+            The location of each; :meth:`index` makes them findable.
+        """
+        newest = np.fromiter(map(attrgetter("newest"), entries), np.int64, len(entries))
+        encoded = list(map(self._encode, zip(keys, entries, strict=True)))
+        order: IntArray | None = None
+        # By time: entries that become old together are dropped together.
+        if (newest[1:] < newest[:-1]).any():
+            order = np.argsort(newest, kind="stable")
+            newest = newest[order]
+            encoded = [encoded[place] for place in order.tolist()]
+        sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        rows = []
+        written = np.empty(len(encoded), dtype=np.int64)
+        for start, stop in cuts(sizes, newest, self._spread):
+            data = _packed(encoded[start:stop], sizes[start:stop])
+            last = int(newest[stop - 1])
+            rows.append((self._next, last, stop - start, zlib.crc32(data), data))
+            self._newest[self._next] = last
+            written[start:stop] = np.arange(stop - start) + (self._next << _INDEX_BITS)
+            self._next += 1
+        connection.executemany("INSERT INTO join_segments VALUES (?, ?, ?, ?, ?)", rows)
+        self._numbers = None
+        if order is None:
+            return written
+        locations = np.empty_like(written)
+        locations[order] = written
+        return locations
+
+    def index(self, keys: Sequence[str], locations: IntArray) -> None:
+        """Make appended entries findable."""
+        self._runs.add(key_hashes(keys), locations, self._alive)
+
+    def _alive(self, locations: IntArray) -> BoolArray:
+        if not self._newest:
+            return np.zeros(len(locations), dtype=np.bool_)
+        if self._numbers is None:
+            # In ascending order, as they were added.
+            self._numbers = np.fromiter(self._newest, np.int64, len(self._newest))
+        segments = locations >> _INDEX_BITS
+        places = np.minimum(np.searchsorted(self._numbers, segments), len(self._numbers) - 1)
+        alive: BoolArray = self._numbers[places] == segments
+        return alive
+
+    def drop(self, connection: sqlite3.Connection, before: int) -> None:
+        """Delete the segments whose entries are all older than a moment, inside a transaction."""
+        gone = [(segment,) for segment, newest in self._newest.items() if newest < before]
+        if not gone:
+            return
+        connection.executemany("DELETE FROM join_segments WHERE segment = ?", gone)
+        self._numbers = None
+        for (number,) in gone:
+            del self._newest[number]
+            segment = self._cache.pop(number, None)
+            if segment is not None:
+                self._cached_bytes -= segment.size
+
+
+def cuts(sizes: IntArray, newest: IntArray, spread_us: int) -> list[tuple[int, int]]:
+    """The (start, stop) of each segment of a sequence of entries.
+
+    A segment is dropped when its newest entry is old. An entry far ahead would delay that for
+    its neighbours, so entries further apart than ``spread_us`` do not share a segment.
+
+    Args:
+        sizes: Bytes of each entry.
+        newest: The newest time of each, ascending.
+        spread_us: Microseconds.
+
+    >>> cuts(np.array([60_000, 10_000, 10, 10]), np.array([0, 1, 2, 99]), 50)
+    [(0, 1), (1, 3), (3, 4)]
+    """
+    ends = np.cumsum(sizes)
+    jumps = [*(np.flatnonzero(np.diff(newest) > spread_us) + 1).tolist(), len(sizes)]
+    found = []
+    start = 0
+    for jump in jumps:
+        while start < jump:
+            before = int(ends[start - 1]) if start else 0
+            full = int(np.searchsorted(ends, before + _MOST_BYTES, side="right"))
+            stop = min(jump, start + MOST_ENTRIES, max(full, start + 1))
+            found.append((start, stop))
+            start = stop
+    return found
+
+
+def _packed(entries: Sequence[bytes], sizes: IntArray) -> bytes:
+    """The written form of encoded entries of these sizes."""
+    ends = np.cumsum(sizes)
+    return ends.astype("<u4").tobytes() + b"".join(entries)
+
+
+class _Segment:
+    """A segment that was read.
+
+    Args:
+        number: Of the segment, for errors.
+        entries: How many.
+        crc: Of ``data``.
+        data: The written form.
+
+    Raises:
+        StoreError: It is damaged; also later, when entries are read.
+    """
+
+    __slots__ = ("_ends", "_entries", "_number", "_view")
+
+    def __init__(self, number: int, entries: object, crc: object, data: object) -> None:
+        self._number = number
+        if not isinstance(entries, int) or not isinstance(data, bytes):
+            raise _damaged(number, "its row does not hold what was written")
+        if zlib.crc32(data) != crc:
+            raise _damaged(number, "its checksum is not the one it was written with")
+        if not 0 < entries <= MOST_ENTRIES or len(data) < 4 * entries:
+            raise _damaged(number, "it does not hold as many entries as were written")
+        self._entries = entries
+        self._view = memoryview(data)[4 * entries :]
+        ends: list[int] = np.frombuffer(data, dtype="<u4", count=entries).tolist()
+        self._ends = [0, *ends]
+        if self._ends[-1] != len(self._view):
+            raise _damaged(number, "it does not hold as many entries as were written")
+
+    def __len__(self) -> int:
+        return self._entries
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, about."""
+        return len(self._view) + 40 * self._entries
+
+    def keys(self) -> list[str]:
+        """The keys of all."""
+        return [key for key, _ in self._decoded(_keys.decode, self._whole())]
+
+    def at(self, places: Sequence[int]) -> list[tuple[str, Entry]]:
+        """Keys and entries at these places."""
+        if 4 * len(places) > self._entries:
+            whole = self._decoded(_all.decode, self._whole())
+            if len(whole) != self._entries:
+                raise _damaged(self._number, "it does not hold as many entries as were written")
+            return [whole[place] for place in places]
+        ends, view = self._ends, self._view
+        return [
+            self._decoded(_one.decode, view[ends[place] : ends[place + 1]])
+            for place in places
+            if place < self._entries
+        ]
+
+    def _whole(self) -> bytes:
+        # The entries are contiguous: preceded by a header they are a list.
+        return b"".join((struct.pack(">BI", 0xDD, self._entries), self._view))
+
+    def _decoded(self, decode: Callable[[Any], Any], data: bytes | memoryview) -> Any:
+        try:
+            return decode(data)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise _damaged(self._number, str(error)) from None
+
+
+def _damaged(segment: int, how: str) -> StoreError:
+    """The error about a segment that cannot be read."""
+    return StoreError(
+        f"join segment {segment} is damaged: {how}; restore the store from a copy of it"
+    )
+
+
+def key_hashes(keys: Sequence[str]) -> IntArray:
+    """The hash of each key, valid in this process only, as Python salts its hashes."""
+    return np.fromiter(map(hash, keys), np.int64, len(keys))
+
+
+class KeyRuns:
+    """Locations of entries by their keys' hashes; a key may have several.
+
+    >>> runs = KeyRuns()
+    >>> runs.add(key_hashes(["a", "b"]), np.array([10, 20]))
+    >>> runs.add(key_hashes(["a"]), np.array([30]))
+    >>> indices, locations = runs.find(key_hashes(["c", "a"]))
+    >>> indices.tolist(), locations.tolist()
+    ([1, 1], [30, 10])
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[IntArray, IntArray]] = []
+
+    def __len__(self) -> int:
+        return sum(len(hashes) for hashes, _ in self._runs)
+
+    def add(
+        self,
+        hashes: IntArray,
+        locations: IntArray,
+        alive: Callable[[IntArray], BoolArray] | None = None,
+    ) -> None:
+        """Add entries; runs that are merged drop those that are not ``alive``."""
+        if not len(hashes):
+            return
+        order = np.argsort(hashes, kind="stable")
+        run = hashes[order], np.asarray(locations, dtype=np.int64)[order]
+        while self._runs and len(self._runs[-1][0]) < _RATIO * len(run[0]):
+            run = _merged(self._runs.pop(), run, alive)
+        self._runs.append(run)
+
+    def find(self, hashes: IntArray) -> tuple[IntArray, IntArray]:
+        """The entries that match each of ``hashes``.
+
+        Returns:
+            Indices into ``hashes``, ascending, and a location for each; of one
+            index the largest location is first. Hashes of different keys may be
+            equal: compare the keys.
+        """
+        indices: list[IntArray] = []
+        found: list[IntArray] = []
+        # Sorted, neighbours are looked up in the same part of a run, which is then in the cache.
+        order = np.argsort(hashes)
+        wanted = hashes[order]
+        for run, locations in self._runs:
+            left = np.searchsorted(run, wanted)
+            hit = np.flatnonzero(run[np.minimum(left, len(run) - 1)] == wanted)
+            if not len(hit):
+                continue
+            starts = left[hit]
+            counts = np.searchsorted(run, wanted[hit], side="right") - starts
+            # Of each hit all positions from its start on.
+            shift = starts - (np.cumsum(counts) - counts)
+            found.append(locations[np.repeat(shift, counts) + np.arange(counts.sum())])
+            indices.append(np.repeat(order[hit], counts))
+        if not indices:
+            none = np.empty(0, dtype=np.int64)
+            return none, none
+        index, location = np.concatenate(indices), np.concatenate(found)
+        order = np.lexsort((-location, index))
+        return index[order], location[order]
+
+
+def _merged(
+    old: tuple[IntArray, IntArray],
+    new: tuple[IntArray, IntArray],
+    alive: Callable[[IntArray], BoolArray] | None,
+) -> tuple[IntArray, IntArray]:
+    if alive is not None:
+        keep = alive(old[1])
+        if not keep.all():
+            old = old[0][keep], old[1][keep]
+    # The position of each new one: a merge without a sort.
+    places = np.searchsorted(old[0], new[0], side="right") + np.arange(len(new[0]))
+    size = len(old[0]) + len(new[0])
+    is_old = np.ones(size, dtype=bool)
+    is_old[places] = False
+    hashes = np.empty(size, dtype=np.int64)
+    hashes[places] = new[0]
+    hashes[is_old] = old[0]
+    locations = np.empty(size, dtype=np.int64)
+    locations[places] = new[1]
+    locations[is_old] = old[1]
+    return hashes, locations

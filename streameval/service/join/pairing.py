@@ -1,0 +1,389 @@
+"""Joins predictions and labels of one id, by columns and one record at a time.
+
+The common cases (a new prediction, the first label of a waiting prediction, or the other way
+round) are handled by columns. All others (duplicates, corrections, an id twice in a batch) are
+handled one record at a time, by the same rules; columns only save time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress, islice, repeat
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streameval.events.values import BoolArray, IntArray
+from streameval.records.event_columns import EventColumns
+from streameval.service.join.coverage import Coverage
+from streameval.service.join.entry_store.entry_store import EntryStore
+from streameval.service.join.events import JoinedEvents
+from streameval.service.join.rules import (
+    Complete,
+    EarlyLabel,
+    EarlyLabels,
+    Entry,
+    Labelled,
+    Unlabelled,
+    current_label,
+    judged,
+)
+
+_MOST_LABELS = 64
+"""Labels of one id that wait for its prediction; more are duplicates."""
+
+
+class PartitionNumbers:
+    """A small number for each partition, so that an entry need not hold its name.
+
+    Numbers from 1 on, in the order of the first look-up.
+
+    >>> numbers = PartitionNumbers({"files:a": 1})
+    >>> numbers.number("files:b"), numbers.number("files:a"), numbers.names
+    (2, 1, {1: 'files:a', 2: 'files:b'})
+    """
+
+    __slots__ = ("_numbers", "names")
+
+    def __init__(self, known: Mapping[str, int]) -> None:
+        self._numbers = dict(known)
+        self.names = {number: name for name, number in known.items()}
+
+    def number(self, partition: str) -> int:
+        """The number of a partition; a new one if it has none."""
+        found = self._numbers.get(partition)
+        if found is None:
+            found = self._numbers[partition] = len(self._numbers) + 1
+            self.names[found] = partition
+        return found
+
+
+class Pairing:
+    """Adds records to the entries of their ids; collects joined events and counts.
+
+    Args:
+        entries: The entry of each id.
+        coverage: Counts the records by outcome.
+        layout: The prediction's columns, without ``id`` and ``time``.
+        wait_us: Microseconds that a prediction waits for its label, and the other way round.
+        remember_us: For how long after that duplicates and corrections are recognised.
+        partitions: Their numbers.
+    """
+
+    def __init__(
+        self,
+        entries: EntryStore,
+        coverage: Coverage,
+        *,
+        layout: Sequence[str],
+        wait_us: int,
+        remember_us: int,
+        partitions: PartitionNumbers,
+    ) -> None:
+        self._entries = entries
+        self._coverage = coverage
+        self._layout = tuple(layout)
+        self._wait = wait_us
+        self._remember = remember_us
+        self._partitions = partitions
+        self.events = JoinedEvents(self._layout)
+
+    def _payloads(self, records: EventColumns) -> list[tuple[Any, ...]]:
+        columns = [_values(records.columns.get(name)) for name in self._layout]
+        if not columns:
+            return [()] * records.rows
+        return list(islice(zip(*columns), records.rows))  # noqa: B905 - repeat() has no end
+
+    # Predictions
+
+    def predictions(self, partition: str, records: EventColumns, times: IntArray) -> None:
+        """Add predictions without labels."""
+        ids: list[str] = records.columns["id"]  # type: ignore[assignment]
+        number = self._partitions.number(partition)
+        moments = times.tolist()
+        entries = list(
+            map(Unlabelled, moments, repeat(number), self._payloads(records), repeat(None), moments)
+        )
+        known = self._entries.add(ids, entries, int(times.min()))
+        if known:
+            early, others = self._split_known(ids, entries, known)
+            self._meet_early(ids, entries, early)
+            for n in others:
+                # A later record of the same id has to see the effect of an earlier one.
+                old = self._entries.latest(ids[n], known[n])
+                self._predict_one(partition, ids[n], entries[n], old)
+            new = np.ones(len(ids), dtype=np.bool_)
+            new[others] = False
+            times = times[new]
+        self._coverage.count(partition, "predictions", len(times))
+        self._coverage.predicted.add(times)
+
+    def _split_known(
+        self, ids: list[str], entries: list[Unlabelled], known: dict[int, Entry]
+    ) -> tuple[dict[int, EarlyLabels], list[int]]:
+        """Predictions for which one label in time waits, and the indices of all others."""
+        early: dict[int, EarlyLabels] = {}
+        others: list[int] = []
+        wait = self._wait
+        repeated = _repeated([ids[n] for n in known])
+        for n in sorted(known):
+            old = known[n]
+            if (
+                type(old) is EarlyLabels
+                and len(old.labels) == 1
+                and -wait <= old.labels[0].time - entries[n].time <= wait
+                and ids[n] not in repeated
+            ):
+                early[n] = old
+            else:
+                others.append(n)
+        return early, others
+
+    def _meet_early(
+        self, ids: list[str], entries: list[Unlabelled], early: dict[int, EarlyLabels]
+    ) -> None:
+        """Join predictions and the one label that waited for each, by columns."""
+        by_partition: dict[int, list[int]] = {}
+        for n, old in early.items():
+            by_partition.setdefault(old.labels[0].partition, []).append(n)
+        for number, rows in by_partition.items():
+            labels = [early[n].labels[0] for n in rows]
+            times = np.array([label.time for label in labels], dtype=np.int64)
+            self._coverage.early.add(times, -1)
+            self._meet(
+                self._partitions.names[number],
+                [ids[n] for n in rows],
+                [entries[n] for n in rows],
+                [label.label for label in labels],
+                times,
+                [early[n].newest for n in rows],
+            )
+
+    # Labels
+
+    def labels(self, partition: str, records: EventColumns, times: IntArray) -> None:
+        """Add label records."""
+        ids: list[str] = records.columns["id"]  # type: ignore[assignment]
+        labels = list(_values(records.columns["y_true"]))
+        known = self._entries.find(ids)
+        repeated = _repeated(ids)
+        meet = [
+            type(entry) is Unlabelled and key not in repeated
+            for entry, key in zip(known, ids, strict=True)
+        ]
+        begun = [entry.time if there else 0 for entry, there in zip(known, meet, strict=True)]  # type: ignore[union-attr]
+        in_time = np.array(meet, dtype=np.bool_)
+        in_time &= np.abs(times - np.array(begun, dtype=np.int64)) <= self._wait
+        if not in_time.all():
+            self._other_labels(partition, ids, labels, times, known, repeated, ~in_time)
+            chosen = in_time.tolist()
+            ids = list(compress(ids, chosen))
+            labels = list(compress(labels, chosen))
+            times = times[in_time]
+            known = list(compress(known, chosen))
+        if ids:
+            waiting: list[Unlabelled] = known  # type: ignore[assignment]
+            newest = [entry.newest for entry in waiting]
+            self._meet(partition, ids, waiting, labels, times, newest)
+
+    def _other_labels(
+        self,
+        partition: str,
+        ids: list[str],
+        labels: list[Any],
+        times: IntArray,
+        known: list[Entry | None],
+        repeated: frozenset[str],
+        others: BoolArray,
+    ) -> None:
+        """Add the labels of a batch that are not the first one of a waiting prediction."""
+        number = self._partitions.number(partition)
+        moments = times.tolist()
+        alone: list[int] = []
+        single: list[int] = []
+        for n in np.flatnonzero(others).tolist():
+            (alone if known[n] is None and ids[n] not in repeated else single).append(n)
+        if alone:
+            early = times[alone]
+            self._entries.put(
+                [ids[n] for n in alone],
+                [_early((EarlyLabel(labels[n], moments[n], number),), moments[n]) for n in alone],
+                int(early.min()),
+            )
+            self._coverage.early.add(early)
+        for n in single:
+            old = self._entries.latest(ids[n], known[n])
+            self._label_one(partition, ids[n], labels[n], moments[n], old)
+
+    def _meet(
+        self,
+        partition: str,
+        ids: Sequence[str],
+        predictions: Sequence[Unlabelled],
+        labels: Sequence[Any],
+        times: IntArray,
+        kept_until: Sequence[int],
+    ) -> None:
+        """Join labels in time with predictions without one: judged() by columns.
+
+        Args:
+            partition: Of the labels.
+            ids: Of both.
+            predictions: As many as ids.
+            labels: As many as ids.
+            times: Of the labels.
+            kept_until: The newest time of what was known of each id.
+        """
+        moments = [one.time for one in predictions]
+        numbers = [one.partition for one in predictions]
+        payloads = [one.payload for one in predictions]
+        begun = np.array(moments, dtype=np.int64)
+        newest = np.maximum(np.maximum(times, begun), np.array(kept_until, dtype=np.int64))
+        entries = map(Labelled, moments, numbers, payloads, labels, newest.tolist())
+        self._entries.put(ids, entries, int(newest.min()))
+        different = set(numbers)
+        for number in different:
+            columns: Iterable[Iterable[Any]] = (labels, moments, payloads)
+            if len(different) > 1:
+                mine = [one == number for one in numbers]
+                columns = (compress(column, mine) for column in columns)
+            self.events.add(number, *columns)
+        self._coverage.delays.add(times - begun)
+        self._coverage.labelled.add(begun)
+        self._coverage.count(partition, "joined", len(ids))
+        self._coverage.count(partition, "labels", len(ids))
+
+    # Both at once
+
+    def complete(self, partition: str, records: EventColumns, times: IntArray) -> None:
+        """Add predictions that contain their label."""
+        ids: list[str] = records.columns["id"]  # type: ignore[assignment]
+        labels = list(_values(records.columns["y_true"]))
+        number = self._partitions.number(partition)
+        moments = times.tolist()
+        payloads = self._payloads(records)
+        entries = list(map(Complete, moments, repeat(number), payloads, labels, moments))
+        known = self._entries.add(ids, entries, int(times.min()))
+        for n in sorted(known):
+            old = self._entries.latest(ids[n], known[n])
+            entry = Unlabelled(moments[n], number, payloads[n], None, moments[n])
+            self._predict_one(partition, ids[n], entry, old, label=labels[n])
+        if known:
+            new = np.ones(len(ids), dtype=np.bool_)
+            new[list(known)] = False
+            chosen = new.tolist()
+            times = times[new]
+            labels, moments, payloads = (
+                list(compress(column, chosen)) for column in (labels, moments, payloads)
+            )
+        if not len(times):
+            return
+        self.events.add(number, labels, moments, payloads)
+        for name in ("predictions", "labels", "joined"):
+            self._coverage.count(partition, name, len(times))
+        self._coverage.predicted.add(times)
+        self._coverage.labelled.add(times)
+
+    # One record at a time
+
+    def _predict_one(
+        self,
+        partition: str,
+        key: str,
+        entry: Unlabelled,
+        old: Entry | None,
+        *,
+        label: Any = None,
+    ) -> None:
+        """Add one prediction, with the label that it contains, if any, to any known entry."""
+        if old is not None and not isinstance(old, EarlyLabels):
+            self._coverage.count(partition, "duplicate_predictions")
+            if label is not None:
+                self._label_one(partition, key, label, entry.time, old, inside=True)
+            return
+        self._coverage.count(partition, "predictions")
+        self._coverage.predicted.add_one(entry.time)
+        if old is not None:
+            # As long as the labels would have been kept, so that they are superseded for as long.
+            entry = msgspec.structs.replace(entry, newest=max(entry.time, old.newest))
+        self._put(key, entry)
+        now: Entry = entry
+        if label is not None:
+            now = self._label_one(partition, key, label, entry.time, now, inside=True)
+        for early in () if old is None else old.labels:
+            self._coverage.early.add_one(early.time, -1)
+            name = self._partitions.names[early.partition]
+            now = self._label_one(name, key, early.label, early.time, now)
+
+    def _label_one(
+        self,
+        partition: str,
+        key: str,
+        label: Any,
+        time: int,
+        old: Entry | None,
+        *,
+        inside: bool = False,
+    ) -> Entry:
+        """Add one label to any known entry; returns the entry afterwards."""
+        if old is None or isinstance(old, EarlyLabels):
+            return self._keep_early(partition, key, label, time, old)
+        count, entry = judged(
+            old, label, time, inside=inside, wait=self._wait, remember=self._remember
+        )
+        if count == "orphans":
+            self._coverage.early.add_one(time)
+            return old
+        self._coverage.count(partition, "labels")
+        self._coverage.count(partition, count)
+        if entry is old:
+            return old
+        self._put(key, entry)
+        before, now = current_label(old), current_label(entry)
+        if before is None:
+            self._coverage.labelled.add_one(entry.time)
+            if not inside:
+                self._coverage.delays.add_one(time - entry.time)
+        elif before == now:
+            return entry
+        else:
+            self.events.revert(entry.partition, (before, entry.time, entry.payload))
+        self.events.add(entry.partition, (now,), (entry.time,), (entry.payload,))
+        return entry
+
+    def _keep_early(
+        self, partition: str, key: str, label: Any, time: int, old: EarlyLabels | None
+    ) -> EarlyLabels:
+        """Keep a label whose prediction has not been read."""
+        if old is not None and len(old.labels) >= _MOST_LABELS:
+            self._coverage.count(partition, "labels")
+            self._coverage.count(partition, "duplicate_labels")
+            return old
+        before = () if old is None else old.labels
+        labels = (*before, EarlyLabel(label, time, self._partitions.number(partition)))
+        entry = _early(labels, time if old is None else max(time, old.newest))
+        self._put(key, entry)
+        self._coverage.early.add_one(time)
+        return entry
+
+    def _put(self, key: str, entry: Entry) -> None:
+        self._entries.put((key,), (entry,), entry.newest)
+
+
+def _early(labels: tuple[EarlyLabel, ...], newest: int) -> EarlyLabels:
+    return EarlyLabels(newest, 0, None, labels, newest)
+
+
+def _repeated(ids: list[str]) -> frozenset[str]:
+    """Those that occur more than once."""
+    if len(set(ids)) == len(ids):
+        return frozenset()
+    return frozenset(key for key, count in Counter(ids).items() if count > 1)
+
+
+def _values(column: Any) -> Iterable[Any]:
+    if column is None:
+        return repeat(None)
+    return column.tolist() if isinstance(column, np.ndarray) else column  # type: ignore[no-any-return]

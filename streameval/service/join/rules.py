@@ -1,0 +1,167 @@
+"""The entries of a join, and the rules by which a label changes the entry of its id.
+
+A label is either a record of its own or part of a complete record. For each of the two the
+last one of an id is its newest, and a label record takes precedence over the label in a
+complete record: the record was written first. So the result does not depend on which of the
+two is read first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+# Times are microseconds; ``partition`` is the number of the prediction's partition, and
+# ``newest`` the newest time of all records of the id. In MessagePack an entry is an array whose
+# first element is the tag: segments on disk hold these bytes, so fields keep their order.
+# Without the garbage collector's header an entry takes 56 bytes, and the collector never scans
+# it; no entry can be part of a cycle.
+
+
+class Unlabelled(msgspec.Struct, array_like=True, tag=0, gc=False, frozen=True):
+    """A prediction without a label."""
+
+    time: int
+    partition: int
+    payload: tuple[Any, ...]
+    label: None
+    newest: int
+
+
+class EarlyLabel(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """A label that was read before the prediction of its id."""
+
+    label: Any
+    time: int
+    partition: int
+    """Number of the label's own partition."""
+
+
+class EarlyLabels(msgspec.Struct, array_like=True, tag=1, gc=False, frozen=True):
+    """Labels of an id without a prediction, in the order in which they were read."""
+
+    time: int
+    partition: int
+    payload: None
+    labels: tuple[EarlyLabel, ...]
+    newest: int
+
+
+class Labelled(msgspec.Struct, array_like=True, tag=2, gc=False, frozen=True):
+    """A prediction with one label, from a label record."""
+
+    time: int
+    partition: int
+    payload: tuple[Any, ...]
+    label: Any
+    newest: int
+
+
+class Complete(msgspec.Struct, array_like=True, tag=3, gc=False, frozen=True):
+    """A prediction with one label, from the same record."""
+
+    time: int
+    partition: int
+    payload: tuple[Any, ...]
+    label: Any
+    newest: int
+
+
+class LabelsByOrigin(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """The first and the last label from complete records and from label records; None: none."""
+
+    first_inside: Any
+    last_inside: Any
+    first: Any
+    last: Any
+
+
+class Corrected(msgspec.Struct, array_like=True, tag=4, gc=False, frozen=True):
+    """A prediction with several labels."""
+
+    time: int
+    partition: int
+    payload: tuple[Any, ...]
+    labels: LabelsByOrigin
+    newest: int
+
+
+Prediction: TypeAlias = Unlabelled | Labelled | Complete | Corrected
+Entry: TypeAlias = Prediction | EarlyLabels
+"""What is kept of an id."""
+
+
+class Verdict(NamedTuple):
+    """The effect of a label."""
+
+    outcome: str
+    """The count that it adds to: joined, duplicate_labels, corrected, too_late or orphans."""
+    entry: Prediction
+    """The entry afterwards; the same object if it has not changed."""
+
+
+def current_label(entry: Prediction) -> Any:
+    """The label that counts; None while there is none."""
+    if isinstance(entry, Corrected):
+        labels = entry.labels
+        return labels.last_inside if labels.last is None else labels.last
+    return entry.label
+
+
+def judged(
+    entry: Prediction, label: Any, time: int, *, inside: bool, wait: int, remember: int
+) -> Verdict:
+    """Apply a label to the prediction of its id.
+
+    Args:
+        entry: The prediction, with or without labels.
+        label: The label; not None.
+        time: Its time.
+        inside: Whether it is part of a complete record.
+        wait: The largest difference between its time and the prediction's at which it counts.
+        remember: How much larger the difference may be for a correction. A label beyond that
+            is an orphan, because the prediction may have been forgotten by then.
+
+    >>> entry = Unlabelled(100, 1, (0.5,), None, 100)
+    >>> first = judged(entry, "spam", 103, inside=False, wait=10, remember=10)
+    >>> first.outcome, first.entry
+    ('joined', Labelled(time=100, partition=1, payload=(0.5,), label='spam', newest=103))
+    >>> judged(first.entry, "ham", 115, inside=False, wait=10, remember=10).outcome
+    'corrected'
+    """
+    gap = abs(time - entry.time)
+    if gap > wait + remember:
+        return Verdict("orphans", entry)
+    newest = max(entry.newest, time)
+    if isinstance(entry, Unlabelled):
+        if gap > wait:
+            return Verdict("too_late", entry)
+        kind = Complete if inside else Labelled
+        return Verdict("joined", kind(entry.time, entry.partition, entry.payload, label, newest))
+    before = _by_origin(entry)
+    if inside:
+        first, last, other = before.first_inside, before.last_inside, before.first
+    else:
+        first, last, other = before.first, before.last, before.first_inside
+    if first is not None and last == label:
+        return Verdict("duplicate_labels", entry)
+    # A first one is compared with the first of the other origin, which later ones do not change.
+    same = first is None and bool(other == label)
+    if first is None:
+        first = label
+    after = (
+        LabelsByOrigin(first, label, before.first, before.last)
+        if inside
+        else LabelsByOrigin(before.first_inside, before.last_inside, first, label)
+    )
+    kept = Corrected(entry.time, entry.partition, entry.payload, after, newest)
+    return Verdict("duplicate_labels" if same else "corrected", kept)
+
+
+def _by_origin(entry: Prediction) -> LabelsByOrigin:
+    if isinstance(entry, Corrected):
+        return entry.labels
+    if isinstance(entry, Complete):
+        return LabelsByOrigin(entry.label, entry.label, None, None)
+    return LabelsByOrigin(None, None, entry.label, entry.label)

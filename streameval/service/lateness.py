@@ -1,0 +1,72 @@
+"""Share of the recent records that are too late to be counted, and the log of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+log = logging.getLogger(__name__)
+
+MOST_LATE = 0.5
+"""A larger share of late records is a fault of a clock or a source, not of the records."""
+
+_RECENT = 1000
+_FEWEST = 20
+
+
+class LateShare:
+    """Exponentially decaying counts: those older than some 1,000 records have half the weight.
+
+    >>> late = LateShare()
+    >>> late.add(100, 80)
+    >>> late.value, late.is_most
+    (0.8, True)
+    """
+
+    __slots__ = ("_late", "_records")
+
+    def __init__(self) -> None:
+        self._records = 0
+        self._late = 0
+
+    def add(self, records: int, late: int) -> None:
+        """Count records, and those of them that are late."""
+        self._records += records
+        self._late += late
+        while self._records > 2 * _RECENT:
+            self._records //= 2
+            self._late //= 2
+
+    @property
+    def value(self) -> float:
+        """A fraction in [0, 1]; 0 while there are fewer than 20 records."""
+        return 0.0 if self._records < _FEWEST else self._late / self._records
+
+    @property
+    def is_most(self) -> bool:
+        """Whether more than half of the recent records are late."""
+        return self.value > MOST_LATE
+
+
+class LateLog:
+    """Logs each place where most records begin, or cease, to be late, once for each change."""
+
+    __slots__ = ("_is_late",)
+
+    def __init__(self) -> None:
+        self._is_late: set[str] = set()
+
+    def log(self, shares: Mapping[str, LateShare]) -> None:
+        """Compare the shares by place with those of the last call."""
+        for place, share in shares.items():
+            if share.is_most and place not in self._is_late:
+                self._is_late.add(place)
+                log.warning(
+                    "%s: %.0f %% of the recent records are too late to be counted: a clock was "
+                    "ahead, or a source is far behind; see streameval store watermark",
+                    place,
+                    100 * share.value,
+                )
+            elif place in self._is_late and not share.is_most:
+                self._is_late.remove(place)
+                log.info("%s: most records are in time again", place)

@@ -1,0 +1,295 @@
+"""A run with everything around it: store, sources, server, signals."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streameval.errors import ConfigError, StreamevalError
+from streameval.events.time import wall_time
+from streameval.service.alerts.webhook import Webhook
+from streameval.service.config.evaluators import fingerprint, window_spec_of
+from streameval.service.config.secrets import resolved_secrets, secret
+from streameval.service.config.settings import RunSettings
+from streameval.service.decode.decoder import RecordDecoder
+from streameval.service.evolution import differences, evolution_of, while_running
+from streameval.service.join.label_join import open_join
+from streameval.service.loop import Runner
+from streameval.service.snapshot import Publisher
+from streameval.service.sources.inbox import Inbox, InboxSource
+from streameval.service.sources.raw import Opening, Position, Source
+from streameval.service.store.store import Store, inbox_of, keep_window_order, open_store
+
+if TYPE_CHECKING:
+    from streameval.service.http.server import Server
+
+log = logging.getLogger("streameval.run")
+
+_LONGEST_RECORD = 1 << 20
+
+
+def run_service(
+    settings: RunSettings,
+    *,
+    until_end: bool = False,
+    reread: Callable[[], RunSettings] | None = None,
+    drop: Callable[[Mapping[str, str]], Collection[str]] = lambda drops: (),
+    started: Callable[[Runner, str | None], None] = lambda runner, url: None,
+) -> None:
+    """Run until a signal, or until the sources have ended.
+
+    SIGTERM and Ctrl-C make it checkpoint and return; where this is not the
+    main thread, :meth:`Runner.stop` does.
+
+    Args:
+        settings: The run's.
+        until_end: End as soon as nothing is left to read.
+        reread: Reads the settings again on SIGHUP; those that may change during a run are applied.
+        drop: From what the settings no longer have (name -> what would be lost) to the names
+            that may be dropped.
+        started: Called once with the runner and the server's address, when both are ready.
+
+    Raises:
+        ConfigError, StoreError, SourceError, MissingExtraError: It cannot be
+            run, or not any longer; what was checkpointed is safe.
+    """
+    if until_end:
+        settings = _ending(settings)
+    resolve = resolved_secrets(settings)
+    token = settings.serve.token
+    if token is not None:
+        token = resolve(token, "serve.token")
+    stop, hangup = _Signalled(Runner.stop), _Signalled(Runner.ask_to_reread)
+    with ExitStack() as stack:
+        # From the start: a stop while it opens its store is a stop like any other.
+        stack.enter_context(_signals(stop, hangup))
+        stack.enter_context(_rare_collections())
+        store = open_store(
+            settings.store, fingerprint(settings), evolve=partial(_evolve, settings, drop)
+        )
+        stack.callback(store.close)
+        keep_window_order(store, settings)
+        longest = _LONGEST_RECORD
+        if settings.http is not None:
+            longest = max(longest, settings.http.max_line_bytes)
+        decoder = RecordDecoder(
+            settings.fields, settings.evaluator, settings.join is not None, longest
+        )
+        # Without a server and alerts no snapshot is read, so none is built.
+        publisher = Publisher() if settings.serve.enabled or settings.alert else None
+        webhook = None
+        if settings.webhook is not None:
+            webhook = Webhook(settings.webhook, resolve=resolve)
+        join = open_join(settings, store, time.monotonic, wall_time)
+        runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
+        parts = _Parts(settings, runner, webhook)
+        stack.callback(parts.close)
+        stop.reaches(runner)
+        hangup.reaches(runner)
+        log.info(
+            "%s: %s events counted so far, in %d partitions",
+            settings.store,
+            f"{runner.events:,}",
+            len(runner.positions),
+        )
+        inbox = None
+        sources = open_sources(settings, runner.positions, resolve)
+        for source in sources:
+            stack.callback(source.close)
+            if isinstance(source, InboxSource):
+                inbox = parts.inbox = source.inbox
+        url = None
+        if settings.serve.enabled and publisher is not None:
+            # Imported only where it is wanted: the server is an extra.
+            from streameval.service.http.server import start
+
+            server = parts.server = start(
+                settings.serve, settings.http, publisher, inbox, token=token
+            )
+            stack.callback(server.stop)
+            url = server.url
+            log.info("listening at %s", url)
+        if reread is not None:
+            runner.reread = partial(parts.reread, reread)
+        started(runner, url)
+        runner.run(sources, until_end=until_end)
+        log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
+
+
+def open_sources(
+    settings: RunSettings,
+    positions: Mapping[str, Position],
+    resolve: Callable[[str, str], str] = secret,
+) -> list[Source]:
+    """Every source of a run; the caller closes them.
+
+    Args:
+        settings: The run's.
+        positions: Where each partition is to be read on.
+        resolve: From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret.
+
+    Raises:
+        ConfigError, SourceError, StoreError: One of them cannot be opened; none is open then.
+        MissingExtraError: The client of one is not installed.
+    """
+    timed = settings.join is not None or any(
+        window_spec_of(window, settings.join).needs_time for window in settings.window
+    )
+    opening = Opening(
+        positions, resolve, settings.fields.time is None and timed, inbox_of(settings.store)
+    )
+    opened: list[Source] = []
+    try:
+        for source in settings.sources.values():
+            opened += source.open(opening)
+    except BaseException:
+        for one in opened:
+            one.close()
+        raise
+    return opened
+
+
+def _ending(settings: RunSettings) -> RunSettings:
+    """The settings with sources that end when all has been read."""
+    tables = {name: source.ending() for name, source in settings.sources.items()}
+    return msgspec.structs.replace(settings, **tables)
+
+
+def _evolve(
+    settings: RunSettings, drop: Callable[[Mapping[str, str]], Collection[str]], store: Store
+) -> None:
+    """Bring a store to the settings; raises ConfigError where it is refused or not confirmed."""
+    with store.reading() as connection:
+        found = evolution_of(store.path, connection, settings, time.time_ns() // 1_000)
+    kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
+    if kept:
+        raise ConfigError(drops_text(store.path, {name: found.drops[name] for name in kept}))
+    if found.changed:
+        found.apply(store)
+    for line in found.lines:
+        log.info("%s: %s", store.path, line)
+    for text in found.drops.values():
+        log.info("%s: dropped: %s", store.path, text)
+
+
+def drops_text(path: str, drops: Mapping[str, str]) -> str:
+    """What has to be confirmed, and how.
+
+    >>> drops_text("run.db", {"window.day": "window 'day' and its 24 states"})
+    "run.db: window 'day' and its 24 states would be dropped; to confirm, add --drop window.day"
+    """
+    what = " and ".join(drops[name] for name in sorted(drops))
+    options = " ".join(f"--drop {name}" for name in sorted(drops))
+    return f"{path}: {what} would be dropped; to confirm, add {options}"
+
+
+class _Parts:
+    """The parts of a run whose settings may change while it runs."""
+
+    def __init__(self, settings: RunSettings, runner: Runner, webhook: Webhook | None) -> None:
+        self._settings = settings
+        self._runner = runner
+        self._webhook = webhook
+        self.inbox: Inbox | None = None
+        self.server: Server | None = None
+
+    def close(self) -> None:
+        """Close the webhook."""
+        if self._webhook is not None:
+            self._webhook.close()
+
+    def reread(self, read: Callable[[], RunSettings]) -> None:
+        """Apply the settings that may change during a run, and log the others."""
+        try:
+            wanted = read()
+            resolve = resolved_secrets(wanted)
+            settings, later = while_running(self._settings, wanted)
+        except StreamevalError as error:
+            log.error("the configuration was not taken over, nothing has changed: %s", error)
+            return
+        webhook = self._webhook
+        if settings.webhook != self._settings.webhook:
+            if webhook is not None:
+                webhook.close()
+            webhook = None
+            if settings.webhook is not None:
+                webhook = Webhook(settings.webhook, resolve=resolve)
+        self._webhook = webhook
+        changed = differences(self._settings, settings)
+        self._settings = settings
+        self._runner.configure(settings, webhook)
+        if self.inbox is not None and settings.http is not None:
+            self.inbox.max_bytes = settings.http.max_inbox_bytes
+        if self.server is not None:
+            self.server.reload(settings.serve, settings.http)
+        log.info("configuration read: %s", ", ".join(changed) or "nothing has changed")
+        for key in later:
+            log.warning("%s: takes effect at the next start", key)
+
+
+class _Signalled:
+    """Calls a method of the runner on a signal, also on one that arrived before the runner."""
+
+    def __init__(self, call: Callable[[Runner], None]) -> None:
+        self._call = call
+        self._signalled = False
+        self._runner: Runner | None = None
+
+    def __call__(self) -> None:
+        self._signalled = True
+        if self._runner is not None:
+            self._call(self._runner)
+
+    def reaches(self, runner: Runner) -> None:
+        """Set the runner."""
+        self._runner = runner
+        if self._signalled:
+            self._call(runner)
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Let Python look for cycles less often: a run holds millions of tuples, and no cycles."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(200_000, 50, 1_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+
+
+@contextmanager
+def _signals(stop: Callable[[], None], hangup: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT call ``stop``, SIGHUP ``hangup``; a second SIGINT interrupts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signalled = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal signalled
+        if signalled and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        signalled = True
+        stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    if hasattr(signal, "SIGHUP"):  # not on Windows
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda number, frame: hangup())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

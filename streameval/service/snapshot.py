@@ -1,0 +1,660 @@
+"""What a run publishes: an immutable, typed snapshot after each checkpoint.
+
+The structs are the one definition of a snapshot: the HTTP API, the stream of events, the
+dashboard, Prometheus and the alerts read their attributes, and ``openapi.json`` and the
+dashboard's types are generated from them (``python -m tests.support.write_schema``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from streameval.errors import MetricError
+from streameval.evaluator import reports as reports
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.slices import slice_name
+from streameval.evaluator.view import PaneReports, View
+from streameval.events.time import iso_time
+from streameval.metrics.curves import SERVED_CURVES
+from streameval.service.alerts.rules import AlertState
+from streameval.service.config.evaluators import main_metrics, window_kind, window_spec_text
+from streameval.service.config.settings import RunSettings
+from streameval.service.lateness import LateShare
+from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
+from streameval.service.store.begins import Begins, note_begins
+from streameval.service.store.positions import Positions
+
+log = logging.getLogger(__name__)
+
+_CURVE_POINTS = 500
+_CLASSES = 100
+_SHARE = 0.2
+"""Largest share of the run's time that computing all parts of a snapshot takes."""
+
+_T = TypeVar("_T")
+
+
+def note(text: str | None = None, *, served: bool = False, **schema: Any) -> Meta:
+    """A field's description, and what else its JSON schema says.
+
+    Args:
+        text: The description.
+        served: The field is answered at ``/api/<its name>``.
+        schema: Further keys.
+    """
+    return Meta(description=text, extra_json_schema=schema, extra={"served": served})
+
+
+Time: TypeAlias = Annotated[str, note(format="date-time")]
+"""ISO 8601, UTC."""
+
+Label: TypeAlias = str | int | float | bool
+Weight: TypeAlias = int | float
+Task: TypeAlias = Annotated[str, note(enum=["binary", "multiclass"])]
+
+
+class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A window of the settings."""
+
+    name: str
+    kind: Annotated[str, note(enum=["cumulative", "panes", "fading"])]
+    spec: str
+    immature: Annotated[bool, note("Labels for it are still arriving.")]
+    as_of: Annotated[Time, note("Its numbers hold all that was counted until then.")]
+    late: Annotated[
+        float, note("Share of the recent events that were too late; above 0.5: not ready.")
+    ]
+
+
+class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A metric's value."""
+
+    value: Annotated[float | None, note("Null where undefined; the reason says why.")]
+    support: Annotated[Weight, note("Weight of the events that the value is about.")]
+    reason: str = ""
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """Every metric of a window, and what the values rest on."""
+
+    task: Task
+    positive: Annotated[Label | UnsetType | None, note("Of a binary task.")] = UNSET
+    threshold: Annotated[Weight | UnsetType | None, note("Of a binary task.")] = UNSET
+    window: Annotated[dict[str, str | int] | UnsetType, note("Its kind and options.")] = UNSET
+    since: Annotated[Time | UnsetType, note("The first event time; missing: all.")] = UNSET
+    labels_since: Annotated[Time | UnsetType, note("Of metrics of labels, if later.")] = UNSET
+    scores_since: Annotated[Time | UnsetType, note("Of metrics of scores, if later.")] = UNSET
+    slices_since: Annotated[dict[str, Time] | UnsetType, note("By slice key, if later.")] = UNSET
+    metrics: dict[str, Value]
+
+
+class Curve(Struct, frozen=True, forbid_unknown_fields=True):
+    """A curve's columns.
+
+    roc: fpr, tpr, threshold. precision_recall: precision, recall, threshold (one shorter).
+    calibration: observed, predicted, weight, low, high.
+    """
+
+    curve: Annotated[str, note(enum=list(SERVED_CURVES))]
+    reason: Annotated[str, note("Why there are no points; else empty.")]
+    columns: dict[str, list[Weight | None]]
+
+
+class Series(Struct, frozen=True, forbid_unknown_fields=True):
+    """Metrics in each pane of a window: columns of one length, the oldest pane first."""
+
+    start: list[Time]
+    end: list[Time]
+    immature: list[bool]
+    support: list[Weight]
+    metrics: dict[str, list[float | None]]
+
+
+class ClassRow(Struct, frozen=True, forbid_unknown_fields=True):
+    """A class and its weights."""
+
+    label: Label
+    true: Annotated[Weight, note("Weight of the events of this class.")]
+    predicted: Annotated[Weight, note("Weight of the events predicted as this class.")]
+    right: Annotated[Weight, note("Weight of the events of which both hold.")]
+
+
+class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
+    """The confusion matrix of the largest classes, and every class."""
+
+    labels: list[Label]
+    matrix: Annotated[list[list[Weight]], note("Rows are true classes, columns predicted.")]
+    left_out: Annotated[int, note("Classes of less support that are not shown.")]
+    classes: Annotated[list[ClassRow], note("All classes, the largest first.")]
+
+
+class Slice(Struct, frozen=True, forbid_unknown_fields=True):
+    """A slice's metrics."""
+
+    slice: dict[str, Label]
+    name: str
+    support: Weight
+    metrics: dict[str, float | None]
+    reasons: Annotated[dict[str, str], note("Of the metrics that are undefined.")]
+
+
+class SourceInfo(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the run reads."""
+
+    kind: Annotated[str, note("The source's table of the configuration, as files.")]
+    holds: Literal["records", "predictions", "labels"]
+    name: Annotated[str, note("A path or pattern, a topic, or the path of posts.")]
+
+
+class Mature(Struct, frozen=True, forbid_unknown_fields=True):
+    """What label coverage is measured over: the newest cohorts whose labels are no longer
+    waited for."""
+
+    start: Time | None
+    end: Time | None
+    predictions: int
+    labelled: int
+
+
+class Delay(Struct, frozen=True, forbid_unknown_fields=True):
+    """Percentiles of the labels' delay, in seconds."""
+
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    relative_error: Annotated[float, note("By how much a percentile may be too high.")]
+
+
+class Cohort(Struct, frozen=True, forbid_unknown_fields=True):
+    """Predictions of one span of event time."""
+
+    start: Time
+    end: Time
+    predictions: int
+    labelled: int
+    expired: int
+    coverage: float | None
+    immature: bool
+
+
+class Join(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The label join: counts, coverage, delays and cohorts."""
+
+    predictions: int
+    labels: int
+    joined: int
+    duplicate_predictions: int
+    duplicate_labels: int
+    corrected: int
+    too_late: int
+    waiting: int
+    labels_waiting: int
+    expired: int
+    orphans: int
+    coverage: Annotated[float | None, note("Share of mature with a label; null without any.")]
+    coverage_reason: Annotated[str, note("Why there is no coverage; empty where there is.")]
+    mature: Mature
+    delay: Delay
+    watermark: Annotated[Time | None, note("How far event time has advanced.")]
+    cohorts: list[Cohort]
+    late: Annotated[
+        float, note("Share of the recent records that were too late; above 0.5: not ready.")
+    ]
+
+
+class Partition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far a partition has been read."""
+
+    partition: str
+    position: Position | None
+    lag: Annotated[int | None, note("Left to read; null while not known.")]
+    lag_unit: Annotated[LagUnit | None, note("Of lag; null where no source reads it.")]
+    problem: Annotated[str, note("Why it cannot be read at present; empty where it can.")]
+    missed: Annotated[str, note("What this run left out: the source no longer has it.")]
+    records: int
+    newest: Time | None
+
+
+class BadRecord(Struct, frozen=True, forbid_unknown_fields=True):
+    """A record that could not be counted."""
+
+    id: int
+    at: Time
+    partition: str
+    kind: Literal["records", "predictions", "labels"]
+    place: int
+    reason: str
+    detail: str
+    raw: str
+    raw_bytes_cut: bool
+    replay: Annotated[bool, note("Marked to be read again by the next run.")]
+
+
+class Quarantine(Struct, frozen=True, forbid_unknown_fields=True):
+    """Records that could not be counted: how many, why, and the newest of them."""
+
+    total: int
+    kept: int
+    reasons: dict[str, int]
+    recent: list[BadRecord]
+
+
+class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
+    """The last checkpoint."""
+
+    sequence: int
+    at: Time
+    events: int
+    seconds: float
+
+
+class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that readers see of a run."""
+
+    sequence: Annotated[int, note("Number of the snapshot; grows with each one.")]
+    at: Annotated[Time, note("When it was published.")]
+    task: Task
+    positive: Label | None
+    labels: list[Label]
+    windows: list[Window]
+    sources: list[SourceInfo]
+    reports: dict[str, Report]
+    curves: dict[str, dict[str, Curve]]
+    confusion: dict[str, Confusion]
+    series: dict[str, Series]
+    slices: dict[str, list[Slice]]
+    join: Annotated[Join | None, note("The label join; null without one.", served=True)]
+    partitions: Annotated[
+        list[Partition], note("How far each partition has been read.", served=True)
+    ]
+    quarantine: Quarantine
+    checkpoint: Checkpoint
+    alerts: Annotated[list[AlertState], note("Every alert and its state.", served=True)] = []
+
+
+class Publisher:
+    """Holds the newest snapshot: one thread publishes, any number read, none locks a state.
+
+    >>> Publisher().current() is None
+    True
+    """
+
+    def __init__(self) -> None:
+        self._current: Snapshot | None = None
+        self._changed = threading.Condition()
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace the newest snapshot and wake those that wait."""
+        with self._changed:
+            self._current = snapshot
+            self._changed.notify_all()
+
+    def current(self) -> Snapshot | None:
+        """The newest; None before the first."""
+        return self._current
+
+    def wait(self, sequence: int, timeout: float) -> Snapshot | None:
+        """The newest, once its number exceeds ``sequence`` or the timeout has passed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_after(sequence), timeout)
+            return self._current
+
+    def _is_after(self, sequence: int) -> bool:
+        return self._current is not None and self._current.sequence > sequence
+
+
+class PartitionRows:
+    """Makes a snapshot's partitions, and logs each problem of one once."""
+
+    def __init__(self) -> None:
+        self._problems: dict[str, str] = {}
+
+    def rows(self, positions: Positions, sources: Sequence[Source]) -> list[Partition]:
+        """Every partition that was ever read or is there to be read, by name."""
+        statuses = {row.partition: (row, one.lag_unit) for one in sources for row in one.status()}
+        for status, _ in statuses.values():
+            self._log(status)
+        # A name that ends with a colon holds what a source remembers, and is no partition.
+        read = {name: one for name, one in positions.partitions.items() if not name.endswith(":")}
+        rows = []
+        for name in sorted(read.keys() | statuses.keys()):
+            known = read.get(name)
+            # A partition that no source reads any longer has nothing left to read.
+            status, unit = statuses.get(name, (PartitionStatus(name, None, 0), None))
+            newest = None if known is None else known.newest
+            rows.append(
+                Partition(
+                    partition=name,
+                    position=None if known is None else known.position,
+                    lag=status.lag,
+                    lag_unit=unit,
+                    problem=status.problem,
+                    missed=status.missed,
+                    records=0 if known is None else known.records,
+                    newest=None if newest is None else iso_time(newest),
+                )
+            )
+        return rows
+
+    def _log(self, status: PartitionStatus) -> None:
+        if status.problem == self._problems.get(status.partition, ""):
+            return
+        self._problems[status.partition] = status.problem
+        if status.problem:
+            log.warning("%s: %s", status.partition, status.problem)
+        else:
+            log.info("%s: is being read again", status.partition)
+
+
+class _Part(Generic[_T]):
+    """A part of a snapshot; recomputed when it has changed and enough time has passed."""
+
+    __slots__ = ("_at", "_cost", "_make", "_value", "as_of", "stale")
+
+    def __init__(self, make: Callable[[], _T]) -> None:
+        self._make = make
+        self._at = -math.inf
+        self._cost = 0.0
+        self.stale = True
+        self._value: _T | None = None
+        self.as_of = 0
+        """Microseconds since 1970: the value holds all that was counted until then."""
+
+    @property
+    def value(self) -> _T:
+        """The newest value; there is one after the first refresh."""
+        assert self._value is not None
+        return self._value
+
+    def refresh(self, clock: Callable[[], float], share: float, now: int, *, force: bool) -> None:
+        """Compute it, if it is stale and its last cost is less than its share of the time since."""
+        begun = clock()
+        if self.stale and (force or self._cost <= share * (begun - self._at)):
+            self._value = self._make()
+            self._at = clock()
+            self._cost = self._at - begun
+            self.stale = False
+        if not self.stale:
+            self.as_of = now
+
+
+class _Totals(Struct, frozen=True):
+    """The report, curves and confusion of a window are computed together, so they agree."""
+
+    report: Report
+    curves: dict[str, Curve]
+    confusion: Confusion
+
+
+class _Panes(Struct, frozen=True):
+    ends: list[int]
+    """Microseconds: whether a pane is mature changes with time, while its values stay."""
+    series: Series
+
+
+class SnapshotBuilder:
+    """Builds snapshots of a run's evaluators.
+
+    Every expensive part (totals, slices, series) is recomputed when that fits into its share
+    of a fifth of the time; in between, the last one is published again.
+
+    Args:
+        settings: The run's.
+        evaluators: The run's, by window.
+        begins: From when on parts of the windows hold events.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        evaluators: Mapping[str, Evaluator],
+        begins: Begins,
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._evaluators = evaluators
+        self._begins = begins
+        self._clock = clock
+        self._wanted = main_metrics(settings)
+        self._known_panes: dict[str, PaneReports] = {}
+        self._totals: dict[str, _Part[_Totals]] = {}
+        self._panes: dict[str, _Part[_Panes]] = {}
+        self._slices: dict[str, _Part[list[Slice]]] = {}
+        for window in settings.window:
+            name, evaluator = window.name, evaluators[window.name]
+            self._totals[name] = _Part(partial(self._make_totals, name))
+            self._slices[name] = _Part(partial(self._make_slices, evaluator))
+            if window_kind(window) == "panes":
+                self._panes[name] = _Part(partial(self._make_panes, name, evaluator))
+        # Half of the time is for the totals, which readers wait for; they are made first.
+        totals: list[_Part[Any]] = [*self._totals.values()]
+        others: list[_Part[Any]] = [*self._panes.values(), *self._slices.values()]
+        self._shares = [
+            (part, _SHARE / 2 / len(parts)) for parts in (totals, others) for part in parts
+        ]
+        self._sources = _sources(settings)
+
+    def changed(self) -> None:
+        """Mark every part as stale: something was counted."""
+        for part, _ in self._shares:
+            part.stale = True
+
+    @property
+    def stale(self) -> bool:
+        """Whether some part does not show all that was counted."""
+        return any(part.stale for part, _ in self._shares)
+
+    def build(
+        self,
+        *,
+        sequence: int,
+        now: int,
+        settled: int | None,
+        late: Mapping[str, LateShare],
+        join: Mapping[str, Any] | None,
+        partitions: list[Partition],
+        quarantine: Mapping[str, Any],
+        checkpoint: Checkpoint,
+        force: bool = False,
+    ) -> Snapshot:
+        """A snapshot, still without alerts.
+
+        Args:
+            sequence: Its number.
+            now: Microseconds since 1970.
+            settled: Up to which event time no more labels are waited for; None: unknown.
+            late: By window, the share of the recent events that were too late for it.
+            join: The join's counts, as a :class:`Join`; None without a join.
+            partitions: The source's partitions.
+            quarantine: As a :class:`Quarantine`.
+            checkpoint: The last one.
+            force: Recompute every part that has changed, whatever it costs.
+        """
+        for part, share in self._shares:
+            part.refresh(self._clock, share, now, force=force)
+        first = next(iter(self._evaluators.values()))
+        totals = {window: part.value for window, part in self._totals.items()}
+        joined = None if join is None else msgspec.convert(join, Join)
+        return Snapshot(
+            sequence=sequence,
+            at=iso_time(now),
+            task=self._settings.evaluator.task,
+            positive=first.labels[1] if self._settings.evaluator.task == "binary" else None,
+            labels=list(first.labels),
+            windows=[
+                Window(
+                    name=window.name,
+                    kind=window_kind(window),
+                    spec=window_spec_text(window) + self._since(window.name),
+                    immature=joined is not None and joined.waiting > 0,
+                    as_of=iso_time(self._totals[window.name].as_of),
+                    late=late[window.name].value,
+                )
+                for window in self._settings.window
+            ],
+            sources=self._sources,
+            reports={window: part.report for window, part in totals.items()},
+            curves={window: part.curves for window, part in totals.items()},
+            confusion={window: part.confusion for window, part in totals.items()},
+            series={
+                window: msgspec.structs.replace(
+                    part.value.series,
+                    immature=[settled is None or end > settled for end in part.value.ends],
+                )
+                for window, part in self._panes.items()
+            },
+            slices={window: part.value for window, part in self._slices.items()},
+            join=joined,
+            partitions=partitions,
+            quarantine=msgspec.convert(quarantine, Quarantine),
+            checkpoint=checkpoint,
+        )
+
+    def _since(self, window: str) -> str:
+        return note_begins(self._begins, window, self._evaluators[window])
+
+    def _make_totals(self, window: str) -> _Totals:
+        self._since(window)  # a window moves on, past the panes that are missing
+        evaluator = self._evaluators[window]
+        return _Totals(
+            _report(evaluator.report()), _curves(evaluator.total), _confusion(evaluator.total)
+        )
+
+    def _names(self, view: View) -> list[str]:
+        """The wanted metrics that can be answered with what was fed."""
+        names = []
+        for name in self._wanted:
+            try:
+                view.report([name])
+            except MetricError:
+                continue
+            names.append(name)
+        return names
+
+    def _make_panes(self, window: str, evaluator: Evaluator) -> _Panes:
+        # All that has a tile, so that each can be drawn over time; the report is made first.
+        reported = self._totals[window].value.report.metrics
+        names = list(dict.fromkeys([*reported, *self._names(evaluator.total)]))
+        known = self._known_panes.get(window, {})
+        if any(len(rows) != len(names) for _, rows in known.values()):
+            known = {}  # what is fed has changed: scores came beside labels
+        found = self._known_panes[window] = evaluator.total.pane_reports(names, known)
+        marks = [mark for mark, _ in found.values()]
+        rows = [rows for _, rows in found.values()]
+        series = Series(
+            start=[iso_time(mark.start) for mark in marks],
+            end=[iso_time(mark.end) for mark in marks],
+            immature=[],
+            support=[max((row.support for row in pane), default=0) for pane in rows],
+            metrics={
+                name: [_finite(pane[column].value) for pane in rows]
+                for column, name in enumerate(names)
+            },
+        )
+        return _Panes([mark.end for mark in marks], series)
+
+    def _make_slices(self, evaluator: Evaluator) -> list[Slice]:
+        names = self._names(evaluator.total)
+        found = []
+        for key, view in evaluator.slices().items():
+            rows = _rows(view, names)
+            found.append(
+                Slice(
+                    slice=dict(key),
+                    name=slice_name(key),
+                    support=max((row.support for row in rows), default=0),
+                    metrics={row.metric: _finite(row.value) for row in rows},
+                    reasons={row.metric: row.reason for row in rows if row.reason},
+                )
+            )
+        return found
+
+
+def _sources(settings: RunSettings) -> list[SourceInfo]:
+    """What the run reads: its kind, which records it holds, and its name there."""
+    return [
+        SourceInfo(table, holds, name)
+        for table, source in settings.sources.items()
+        for holds, names in source.names().items()
+        for name in names
+    ]
+
+
+def _report(given: reports.Report) -> Report:
+    values = {row.metric: Value(_finite(row.value), row.support, row.reason) for row in given.rows}
+    return Report(task=given.task, metrics=values, **given.notes)
+
+
+def _rows(view: View, names: Sequence[str]) -> Sequence[reports.ReportRow]:
+    try:
+        return view.report(names).rows
+    except MetricError:  # this slice was fed less than the total
+        return view.report().rows
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _curves(view: View) -> dict[str, Curve]:
+    curves = {}
+    for name in SERVED_CURVES:
+        try:
+            found = _thinned(view.curve(name)).to_dict()
+        except MetricError:
+            continue
+        name, reason = found.pop("curve"), found.pop("reason") or ""
+        curves[name] = Curve(name, reason, found)
+    return curves
+
+
+def _thinned(curve: Any) -> Any:
+    """The curve with at most 500 points: both ends, and others evenly between."""
+    columns = {
+        field.name: column
+        for field in dataclasses.fields(curve)
+        if isinstance(column := getattr(curve, field.name), np.ndarray)
+    }
+    length = max(map(len, columns.values()), default=0)
+    if length <= _CURVE_POINTS:
+        return curve
+    kept = np.unique(np.linspace(0, length - 1, _CURVE_POINTS).astype(np.int64))
+    # Precision and recall have a last point more than there are thresholds.
+    thin = {name: column[kept[kept < len(column)]] for name, column in columns.items()}
+    return dataclasses.replace(curve, **thin)
+
+
+def _confusion(view: View) -> Confusion:
+    try:
+        counts = view.confusion
+    except MetricError:
+        return Confusion([], [], 0, [])
+    cells = list(counts.cells())
+    true: dict[Any, Any] = dict.fromkeys(counts.labels, 0)
+    predicted, right = dict(true), dict(true)
+    for label, taken, weight in cells:
+        true[label] += weight
+        predicted[taken] += weight
+        if label == taken:
+            right[label] += weight
+    rows = [ClassRow(label, true[label], predicted[label], right[label]) for label in true]
+    classes = sorted(rows, key=lambda row: -(row.true + row.predicted))
+    largest = {row.label for row in classes[:_CLASSES]}
+    labels = [label for label in counts.labels if label in largest]
+    index = {label: n for n, label in enumerate(labels)}
+    matrix: list[list[Any]] = [[0] * len(labels) for _ in labels]
+    for label, taken, weight in cells:
+        if label in index and taken in index:
+            matrix[index[label]][index[taken]] += weight
+    return Confusion([*labels], matrix, len(rows) - len(labels), classes)

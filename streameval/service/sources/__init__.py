@@ -1,0 +1,1 @@
+"""Where records come from: files, posts and Kafka topics."""

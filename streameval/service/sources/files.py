@@ -1,0 +1,488 @@
+"""JSON lines in files that grow, rotate and appear."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import resource
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from streameval.errors import ConfigError
+from streameval.service.config.errors import ConfigErrors
+from streameval.service.sources.file_marks import (
+    Inode,
+    Judgement,
+    Known,
+    KnownFiles,
+    LogFile,
+    UnreadableError,
+    mark_at,
+    marks_of,
+    open_inodes,
+)
+from streameval.service.sources.followed_file import FollowedFile, unsure
+from streameval.service.sources.raw import (
+    KINDS,
+    Kind,
+    LagUnit,
+    Opening,
+    PartitionStatus,
+    Position,
+    RawBatch,
+    Source,
+)
+from streameval.service.sources.turns import LabelTurns
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 0.05
+
+_KNOWN = "files:"
+"""The row of positions that holds the marks of files that no partition is reading."""
+
+_INCOMPLETE_SECONDS = 60.0
+"""Compressed data that ends early and was not written for so long is taken as damaged."""
+
+
+class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """JSON lines in files: either all records in ``records``, or the two kinds separately."""
+
+    records: list[str] = []
+    predictions: list[str] = []
+    labels: list[str] = []
+    follow: bool = True
+
+    template: ClassVar[str] = """\
+# Files of JSON lines. In place of the two kinds, records = ["logs/*.jsonl"] names
+# files whose records are either, or both at once.
+#[files]
+#predictions = ["predictions.jsonl"]
+#labels = ["labels.jsonl"]
+# Go on reading as they grow and rotate; false ends the run when all is read.
+#follow = true
+"""
+
+    def names(self) -> Mapping[Kind, Sequence[str]]:
+        """The patterns, by what their files hold."""
+        return {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind)}
+
+    def check(self, table: str, errors: ConfigErrors) -> None:
+        """Every value is accepted."""
+
+    def secrets(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def ending(self) -> FilesSettings:
+        """Without following."""
+        return msgspec.structs.replace(self, follow=False)
+
+    def open(self, opening: Opening) -> list[Source]:
+        """One source for all files."""
+        return [FilesSource(self, opening.positions)]
+
+
+class FilesSource:
+    """Follows files by name, each path a partition of its own.
+
+    Patterns are evaluated every second, so that new files are found. A
+    path is followed through rotation by rename, by copy and truncation, and by compression.
+    What was counted of a file is not counted again under another name, in a copy of it or in
+    its compressed form.
+
+    Args:
+        settings: Which files.
+        positions: The positions to read from, by partition.
+        clock: Seconds, only ever forward.
+        sleep: Waits for so many seconds.
+        handles: Most files that are kept open. None: a quarter of what the process may open,
+            and at most 256.
+
+    Raises:
+        ConfigError: A path without a pattern in it does not exist, and is not followed.
+
+    Cost:
+        A look is a listing and one ``stat`` a file. A file is opened when it has changed.
+    """
+
+    lag_unit: LagUnit = "bytes"
+
+    def __init__(
+        self,
+        settings: FilesSettings,
+        positions: Mapping[str, Position],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+        handles: int | None = None,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._sleep = sleep
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._handles = handles or (256 if limit < 0 else max(4, min(256, limit // 4)))
+        self._known = KnownFiles()
+        self._files: dict[str, FollowedFile] = {}
+        self._open: dict[FollowedFile, None] = {}
+        """Readers that have a file open, the last one read at the end."""
+        self._due: set[FollowedFile] = set()
+        """Readers without an open file that were not tried since the last look."""
+        self._decided: dict[Inode, tuple[int, ...]] = {}
+        """Files under a pattern that are not read as they are, and their states."""
+        self._waiting: dict[Inode, tuple[Known, int]] = {}
+        """Copies of files that are being read, and their sizes."""
+        self._incomplete: dict[Inode, tuple[tuple[int, ...], float, str]] = {}
+        """Compressed data that ends early: its state, since when, and the message."""
+        self._refused: dict[Path, str] = {}
+        self._missed: dict[str, str] = {}
+        """What was lost of files that no longer exist."""
+        self._held: set[Inode] = set()
+        """The files that the process had open at the last look: a pattern may match the store."""
+        self._refreshed = False
+        """Whether readers have refreshed their marks since this look."""
+        self._coming: dict[FollowedFile, set[Path]] = {}
+        """Files that readers will read after their current ones, as found in this look."""
+        self._turn = 0
+        self._label_turns = LabelTurns()
+        self._patterns = [
+            (kind, pattern) for kind, patterns in settings.names().items() for pattern in patterns
+        ]
+        if not settings.follow:
+            for kind, pattern in self._patterns:
+                if not glob.has_magic(pattern) and not Path(pattern).exists():
+                    raise ConfigError(f"files.{kind}: expected a file, got {pattern!r}: not there")
+        self._looked = self._clock()
+        self._resume(positions)
+        self._look()
+
+    # Where to begin
+
+    def _resume(self, positions: Mapping[str, Position]) -> None:
+        """Find every file that was being read, before any other file is judged."""
+        resumed = []
+        for mark in marks_of(str(positions.get(_KNOWN, {}).get("past", ""))):
+            self._known.add(mark)
+        self._known.changed = False
+        for partition, position in positions.items():
+            if not partition.startswith("files:/"):
+                continue
+            # Rotated files, as an older release stored them.
+            for mark in marks_of(str(position.get("past", ""))):
+                self._known.add(mark)
+            path = Path(partition.removeprefix("files:"))
+            self._known.directories.add(path.parent)
+            kind = self._kind(path)
+            if position.get("gone"):
+                continue
+            known = self._known.add(mark_at(position), current=kind is not None)
+            if kind is not None:
+                resumed.append((path, kind, known))
+        for _, pattern in self._patterns:
+            self._known.directories.add(Path(pattern).absolute().parent)
+        listing = self._known.listing()
+        for path, kind, known in resumed:
+            self._follow(path, kind).resume(known, listing)
+
+    def _kind(self, path: Path) -> Kind | None:
+        """The kind of a path's records; None where no pattern matches it."""
+        for kind, pattern in self._patterns:
+            parts = Path(pattern).absolute().parts
+            if not glob.has_magic(pattern):
+                if path.parts == parts:
+                    return kind
+            elif len(parts) == len(path.parts) and all(map(fnmatchcase, path.parts, parts)):
+                return kind
+        return None
+
+    def _follow(self, path: Path, kind: Kind, *, partition: str = "") -> FollowedFile:
+        exact = any(str(Path(pattern).absolute()) == str(path) for _, pattern in self._patterns)
+        file = FollowedFile(
+            path,
+            kind,
+            self._known,
+            follow=self._settings.follow,
+            matched=not exact,
+            partition=partition,
+        )
+        self._files[file.partition] = file
+        self._due.add(file)
+        self._known.directories.add(path.parent)
+        return file
+
+    # Looking for files
+
+    def _look(self) -> None:
+        """Find files that match and are not followed yet."""
+        found: set[Path] = set()
+        self._refreshed = False
+        self._coming.clear()
+        for kind, pattern in self._patterns:
+            if not glob.has_magic(pattern):
+                path = Path(pattern).absolute()
+                found.add(path)
+                if f"files:{path}" not in self._files:
+                    self._follow(path, kind).begin()
+                continue
+            for name in sorted(glob.glob(pattern)):
+                path = Path(name).absolute()
+                if path not in found:
+                    found.add(path)
+                    self._look_at(path, kind)
+        for path in [path for path in self._refused if path not in found]:
+            del self._refused[path]
+        for file in list(self._files.values()):
+            self._drop_ended(file, found)
+        self._due.update(self._files.values())
+
+    def _drop_ended(self, file: FollowedFile, found: set[Path]) -> None:
+        if file.path not in found:
+            file.note_absent()
+        if file.gone and not file.opened:
+            if file.missed:
+                self._missed[file.partition] = file.missed
+            file.close()
+            self._open.pop(file, None)
+            self._due.discard(file)
+            del self._files[file.partition]
+
+    def _look_at(self, path: Path, kind: Kind) -> None:
+        try:
+            seen = path.stat()
+        except OSError:
+            return
+        inode = seen.st_dev, seen.st_ino
+        if stat.S_ISDIR(seen.st_mode) or inode in self._known.claimed:
+            self._refused.pop(path, None)
+            return
+        state = seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+        if self._decided.get(inode) == state and self._waits(inode):
+            return
+        if inode in self._incomplete and self._incomplete[inode][0] == state:
+            _, since, text = self._incomplete[inode]
+            if self._clock() - since >= _INCOMPLETE_SECONDS:
+                self._report(path, text)
+            return
+        # Readers open their own names and the files rotated from these.
+        if f"files:{path}" in self._files or self._is_coming(path):
+            return
+        if not self._refreshed:
+            self._refreshed = True
+            self._held = open_inodes()
+            for file in self._files.values():
+                file.refresh()
+        if inode in self._known.claimed or inode in self._held:
+            return
+        try:
+            log = LogFile(path)
+        except UnreadableError as error:
+            self._refuse(path, inode, state, error)
+            return
+        except OSError as error:
+            self._report(path, f"cannot be opened: {error.strerror}")
+            return
+        taken = False
+        try:
+            # Otherwise it was renamed in the meantime; the next look finds it.
+            if log.inode == inode:
+                taken = self._judge(path, kind, log, state)
+        except UnreadableError as error:
+            self._refuse(path, inode, state, error)
+        finally:
+            if not taken:
+                log.close()
+
+    def _waits(self, inode: Inode) -> bool:
+        """Whether what was decided about a file still holds."""
+        if inode not in self._waiting:
+            return True
+        original, size = self._waiting[inode]
+        return original.current and original.mark.offset < size
+
+    def _is_coming(self, path: Path) -> bool:
+        """Whether a reader will read this file after its current one."""
+        for file in self._bases(path):
+            # Many files may wait for one reader: it is queried again only for one that is new.
+            if path in self._coming.get(file, ()):
+                return True
+            self._coming[file] = file.coming()
+            if path in self._coming[file]:
+                return True
+        return False
+
+    def _bases(self, path: Path) -> list[FollowedFile]:
+        """Readers of the names from which a name may have been rotated."""
+        name, found = path.name, []
+        for end, sign in enumerate(name):
+            if sign in ".-_" and end:
+                base = self._files.get(f"files:{path.parent / name[:end]}")
+                if base is not None:
+                    found.append(base)
+        return found
+
+    def _judge(self, path: Path, kind: Kind, log: LogFile, state: tuple[int, ...]) -> bool:
+        """Start a reader of a file, or note why it is not read; whether a reader has it now."""
+        self._waiting.pop(log.inode, None)
+        self._incomplete.pop(log.inode, None)
+        if log.compressed and self._known.is_counted_archive(log):
+            self._decide(path, log.inode, state)
+            return False
+        judgement, known, offset = self._known.judge(log)
+        if judgement is Judgement.UNSURE:
+            assert known is not None
+            self._decide(path, log.inode, state)
+            self._report(path, f"is not read: {unsure(log, known)}")
+            return False
+        if judgement is Judgement.COPY:
+            assert known is not None
+            self._known.add_copy(log, known)
+            self._decide(path, log.inode, state)
+            if known.mark.offset < log.size:
+                self._waiting[log.inode] = known, log.size
+            elif log.compressed:
+                self._known.add_archive(log)
+            _log.info("%a: holds what another file holds; is not counted", str(path))
+            return False
+        if judgement is Judgement.LONGER:
+            here = None if log.compressed else self._known.at(log.inode)
+            known = here or self._known.add(log.mark(offset))
+            self._known.update(known, log.mark(offset))
+            _log.info(
+                "%a: its first %d bytes are what another file holds; that part is not counted",
+                *(str(path), offset),
+            )
+        elif known is None:
+            known = self._known.add(log.mark(0))
+        elif known.current:
+            # Its reader will notice that it was cut or moved.
+            return False
+        elif known.mark.offset >= log.size:
+            if log.compressed:
+                self._known.add_archive(log)
+            elif known.mark.place != log.inode:
+                self._known.update(known, log.mark(known.mark.offset))
+            self._decide(path, log.inode, state)
+            return False
+        elif known.mark.place != log.inode:
+            _log.info(
+                "%a: continues a file of which %d bytes are counted",
+                *(str(path), known.mark.offset),
+            )
+        self._decide(path, log.inode, ())
+        partition = f"files:{path}"
+        if partition in self._files:
+            partition = f"{partition}#{log.inode[1]}"
+        self._follow(path, kind, partition=partition).take(known, log)
+        return True
+
+    def _decide(self, path: Path, inode: Inode, state: tuple[int, ...]) -> None:
+        self._decided[inode] = state
+        self._refused.pop(path, None)
+
+    def _refuse(
+        self, path: Path, inode: Inode, state: tuple[int, ...], error: UnreadableError
+    ) -> None:
+        """Report that a file cannot be read; not while it is still being compressed."""
+        text = f"is not read: {error}"
+        if error.incomplete and self._settings.follow:
+            self._incomplete[inode] = state, self._clock(), text
+        else:
+            self._decide(path, inode, state)
+            self._report(path, text)
+
+    def _report(self, path: Path, text: str) -> None:
+        if self._refused.get(path) != text:
+            _log.warning("%a: %s", str(path), text)
+        self._refused[path] = text
+
+    # Reading
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        """Some megabyte of lines of each file in turn, until there are ``most`` records.
+
+        Files of labels are read after the others, as :class:`LabelTurns` decides, up to ``most``
+        too.
+        """
+        until = self._clock() + timeout
+        while True:
+            if self._clock() - self._looked >= _LOOK_SECONDS:
+                self._looked = self._clock()
+                self._look()
+            # Openings before and after: a reader may open another file while it reads.
+            batches = [*self._openings(), *self._read_round(most), *self._openings()]
+            left = until - self._clock()
+            if batches or left <= 0 or self.finished:
+                return batches
+            self._sleep(min(_POLL_SECONDS, left))
+
+    def _read_round(self, most: int) -> list[RawBatch]:
+        files = [file for file in self._files.values() if file in self._due or not file.is_released]
+        # The first file rotates, so that a fast file does not starve the others.
+        self._turn += 1
+        others = self._read_each([file for file in files if file.kind != "labels"], most)
+        labels = [file for file in files if file.kind == "labels"]
+        return self._label_turns.with_labels(others, lambda: self._read_each(labels, most))
+
+    def _read_each(self, files: list[FollowedFile], most: int) -> list[RawBatch]:
+        batches: list[RawBatch] = []
+        records = 0
+        for n in range(len(files)):
+            file = files[(self._turn + n) % len(files)]
+            batch = file.read()
+            if batch is None:
+                self._due.discard(file)
+            self._bound(file, read=batch is not None)
+            if batch is not None:
+                batches.append(batch)
+                records += len(batch.messages)
+                if records >= most:
+                    break
+        return batches
+
+    def _bound(self, file: FollowedFile, *, read: bool) -> None:
+        """Keep few files open: close those that were not read for longest."""
+        if file.is_open and (read or file not in self._open):
+            self._open.pop(file, None)
+            self._open[file] = None
+        while len(self._open) > self._handles:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.release()
+
+    def _openings(self) -> list[RawBatch]:
+        """Positions of opened files, then the marks of all files that are not being read."""
+        batches = [file.opening() for file in self._files.values() if file.opened]
+        found = [batch for batch in batches if batch is not None]
+        if self._known.changed:
+            self._known.changed = False
+            found.append(RawBatch(_KNOWN, "records", [], [], {"past": self._known.text()}))
+        return found
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        """Do nothing: files belong to the program that writes them."""
+
+    def status(self) -> list[PartitionStatus]:
+        """Every file; the lag is in bytes."""
+        found = {file.partition: file.status() for file in self._files.values()}
+        for partition, missed in self._missed.items():
+            found.setdefault(partition, PartitionStatus(partition, None, 0, "", missed))
+        for path, problem in self._refused.items():
+            found.setdefault(f"files:{path}", PartitionStatus(f"files:{path}", None, 0, problem))
+        return list(found.values())
+
+    @property
+    def finished(self) -> bool:
+        """Whether files that are not followed were read to their ends."""
+        return not self._settings.follow and all(file.finished for file in self._files.values())
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()

@@ -1,0 +1,730 @@
+"""One path, followed by name through rotations, as ``tail -F`` does.
+
+A position identifies the file by content and not by name: the offset, a digest of the head and
+one of the bytes before the offset (:mod:`streameval.service.sources.file_marks`).
+After a restart the file that was being read is searched by its inode, under its own name, and
+by its content in the directories that files are read from, also in compressed files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from itertools import accumulate
+from operator import add
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from streameval.service.sources.file_marks import (
+    COMPRESSED,
+    HEAD_BYTES,
+    Inode,
+    Judgement,
+    Known,
+    KnownFiles,
+    Listing,
+    LogFile,
+    Mark,
+    UnreadableError,
+    position_of,
+    whole_lines,
+)
+from streameval.service.sources.raw import BadEvent, Kind, PartitionStatus, RawBatch
+
+_MOST_ABSENT = 60
+"""Looks without the file's name after which the file is not waited for any more."""
+
+_log = logging.getLogger(__name__)
+
+MAX_LINE_BYTES = 1024 * 1024
+"""A longer line is quarantined, truncated."""
+
+_BLOCK = 1024 * 1024
+_KEPT = 64 * 1024
+
+
+class _NotYetError(Exception):
+    """A file is a copy of one that is counted less far, and may be cut before that changes."""
+
+
+class FollowedFile:
+    """Reads a path's lines, the rest of rotated files first.
+
+    Args:
+        path: The name to follow; it need not exist yet.
+        kind: What its records are.
+        files: All files that are known.
+        follow: False: what the file holds now is all there is.
+        matched: The path was found by a pattern: an empty file may become a copy of another.
+        partition: The partition, if not that of the path.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        kind: Kind,
+        files: KnownFiles,
+        *,
+        follow: bool,
+        matched: bool,
+        partition: str = "",
+    ) -> None:
+        self.path = path
+        self.partition = partition or f"files:{path}"
+        self.kind = kind
+        self._files = files
+        self._follow = follow
+        self._matched = matched
+        self._unjudged = False
+        """Whether the file was empty when it was found."""
+        self._known: Known | None = None
+        self._log: LogFile | None = None
+        self._inode: Inode | None = None
+        self._idle: tuple[int, ...] | None = None
+        """The state of the file when nothing was left to read."""
+        self._refused: tuple[Inode, tuple[int, ...]] | None = None
+        """A file under the path that was refused, and its state then."""
+        self._problem = ""
+        self._unopened = False
+        """Whether the problem is that the next file cannot be opened: opening it ends that."""
+        self.missed = ""
+        self.opened = False
+        """Whether the position of an opened file is still to be stored."""
+        self._absent = 0
+        self._last: Mark | None = None
+        self.gone = False
+        """Whether the file was deleted and no other has its name."""
+
+    # Where to begin
+
+    def begin(self) -> None:
+        """Hold the file open, so that a rotation before the first read loses nothing."""
+        self._open_next()
+
+    def resume(self, known: Known, listing: Listing) -> None:
+        """Continue at a stored position; the file is searched in a listing."""
+        self._known = known
+        while not self._find_moved(listing) and not self._find(listing):
+            # A rotation in the meantime may have given it a name that was not looked at.
+            again = self._files.listing()
+            if again == listing:
+                self._vanished()
+                return
+            listing = again
+
+    def take(self, known: Known, log: LogFile) -> None:
+        """Continue in the file of a mark."""
+        self._known = known
+        known.current = True
+        self._hold(log, known.mark.offset)
+
+    def _find(self, listing: Listing, *, cut: bool = False) -> bool:
+        assert self._known is not None
+        log = self._files.find(self._known, listing, near=self.path, cut=cut)
+        if log is None:
+            return False
+        self._hold(log, self._known.mark.offset)
+        return True
+
+    def _find_moved(self, listing: Listing) -> bool:
+        """Continue in a rotated file if the current one was empty when it was last seen.
+
+        Only its inode identifies an empty file, and that may be reused. Files that were rotated
+        from this name since are older than the file there, and are read first.
+        """
+        assert self._known is not None
+        mark = self._known.mark
+        if not mark.changed:
+            return False
+        place = self._files.find(self._known, listing, near=self.path)
+        last = None
+        if place is not None:
+            last = place.state[1]
+            # Before the others, because files with the same content are copies of it.
+            self._files.update(self._known, place.mark(0))
+            place.close()
+        for sibling in reversed(_rotated(self.path)):
+            if sibling.changed <= mark.changed or sibling.inode in self._files.claimed:
+                continue
+            if last is not None and sibling.changed > last:
+                break
+            try:
+                log = LogFile(sibling.path)
+            except UnreadableError as error:
+                self._miss(sibling.path, str(error))
+                continue
+            except OSError:
+                continue
+            if log.inode == sibling.inode and self._move_to(log, live=False):
+                return True
+            log.close()
+        self._files.update(self._known, mark)
+        return False
+
+    def _hold(self, log: LogFile, offset: int) -> None:
+        """Continue in an open file."""
+        assert self._known is not None
+        self._let_go()
+        self._unjudged = self._matched and not self._known.mark.length
+        self._log, self._inode = log, log.inode
+        self._known.log = log
+        self._files.update(self._known, log.mark(offset))
+        self._files.claimed[log.inode] = self._known
+        self._idle = None
+        self.opened = True
+
+    def _let_go(self) -> None:
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        if self._known is not None:
+            self._known.log = None
+        if self._inode is not None:
+            self._files.claimed.pop(self._inode, None)
+            self._inode = None
+
+    def _leave(self) -> None:
+        """Close the current file: it was read to its end, or is lost."""
+        self._let_go()
+        if self._known is not None:
+            self._files.retire(self._known)
+            self._known = None
+
+    def _vanished(self) -> None:
+        """The current file no longer exists under any name."""
+        assert self._known is not None
+        offset = self._known.mark.offset
+        text = f"the file read up to byte {offset} is not there any more"
+        # A file that was read to its end may be deleted.
+        read_all = self._idle is not None and self._idle[0] == offset
+        followed = not self._matched or _stat_inode(self.path) is not None
+        if not read_all:
+            self._lost(text, as_missed=not (followed and offset))
+        if followed:
+            self._leave()
+            self._open_next()
+        else:
+            self._end()
+
+    def _end(self) -> None:
+        """Stop reading this name until another file has it."""
+        self._last = self._known.mark if self._known is not None else None
+        self._leave()
+        self.gone = self.opened = True
+
+    def _lost(self, what: str, *, as_missed: bool = False) -> None:
+        """Report content that is lost: as missed, or as a problem of the partition."""
+        text = f"{what}; what it held beyond that is not counted"
+        _log.warning("%a: %s", str(self.path), text)
+        if as_missed:
+            self.missed = text
+        else:
+            self._problem, self._unopened = text, False
+
+    def refresh(self) -> None:
+        """Bring the marks up to date with what is there, so that copies of it are recognised."""
+        if self._log is None and self._known is not None:
+            self._reopen()
+        log, known = self._log, self._known
+        if log is not None and known is not None:
+            if not log.holds(known.mark):
+                self._cut(log.size)
+            elif known.mark.length < HEAD_BYTES:
+                self._files.update(known, log.mark(known.mark.offset))
+        live = _stat_inode(self.path)
+        if live is not None and live not in self._files.claimed:
+            self._files.note(self.path)
+
+    def note_absent(self) -> None:
+        """Count a look without the name; a minute of these ends a file that was read."""
+        self._absent += 1
+        if (
+            self._absent >= _MOST_ABSENT
+            and self._matched
+            and self._known is not None
+            and self._idle is not None
+            and self._idle[0] == self._known.mark.offset
+        ):
+            self._end()
+
+    # Handles
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a file handle is held."""
+        return self._log is not None
+
+    @property
+    def is_released(self) -> bool:
+        """Whether the handle of a known file was closed."""
+        return self._log is None and self._known is not None
+
+    def release(self) -> None:
+        """Close the handle; the file is found again by its mark."""
+        if self._log is not None and self._known is not None:
+            if not self._log.linked or self._log.compressed:
+                return
+            self._log.close()
+            self._log = None
+            self._known.log = None
+
+    def _reopen(self) -> bool:
+        """Whether there is something to read in a file whose handle was closed."""
+        assert self._known is not None
+        try:
+            found = self.path.stat()
+        except OSError:
+            found = None
+        if found is not None and _inode(found) == self._inode:
+            if (found.st_size, found.st_mtime_ns, found.st_ctime_ns) == self._idle:
+                return False
+            if self._find_moved(self._files.listing()):
+                return True
+            log = self._files.open_if_same(self.path, self._known.mark)
+            if log is not None:
+                self._hold(log, self._known.mark.offset)
+                return True
+            self._cut(found.st_size)
+            return self._log is not None
+        listing = self._files.listing()
+        if not self._find_moved(listing) and not self._find(listing):
+            self._vanished()
+        return self._log is not None
+
+    # Reading
+
+    def read(self) -> RawBatch | None:
+        """The next megabyte of lines, or None while there is nothing new."""
+        while not self.gone:
+            if self._known is None and not self._open_next():
+                return None
+            if self._log is None and not self._reopen():
+                return None
+            log, known = self._log, self._known
+            if log is None or known is None:
+                return None
+            # First: no program appends to a file after it was moved away and replaced, so
+            # the size that is read after this is final.
+            replaced = self._replaced()
+            state = log.state
+            if state == self._idle and not replaced:
+                return None
+            mark = known.mark
+            if not log.holds(mark):
+                self._cut(log.size)
+                continue
+            size = log.size
+            if size and self._unjudged and not self._is_new(log, known):
+                return None
+            if size > mark.offset:
+                last = not self._follow or replaced or log.compressed
+                lines = next_lines(log.file, mark.offset, size, last=last)
+                after = log.mark(lines.end)
+                # The lines are of this file only if it was not cut in the meantime.
+                if not log.holds(mark):
+                    continue
+                if lines.end > mark.offset:
+                    return self._batch(lines, after)
+            if log.compressed:
+                self._files.add_archive(log)
+            if not replaced:
+                self._idle = state
+                # A file of this name comes after a rotated one, compressed or not.
+                if log.compressed and log.path == self.path:
+                    self._end()
+                return None
+            if not self._open_next():
+                return None
+        return None
+
+    def _batch(self, lines: Lines, after: Mark) -> RawBatch:
+        assert self._known is not None
+        self._files.advance(self._known, after)
+        self.opened = False
+        return RawBatch(
+            self.partition,
+            self.kind,
+            lines.messages,
+            lines.places,
+            position_of(after),
+            bad=lines.bad,
+        )
+
+    def opening(self) -> RawBatch | None:
+        """The position at which an opened file begins, or the note that it was deleted."""
+        self.opened = False
+        mark = self._last if self._known is None else self._known.mark
+        if mark is None:
+            return None
+        position = position_of(mark)
+        if self.gone:
+            position["gone"] = 1
+        return RawBatch(self.partition, self.kind, [], [], position)
+
+    def _is_new(self, log: LogFile, known: Known) -> bool:
+        """Whether a file that was empty now has content that no other file has."""
+        if log.inode != _stat_inode(self.path):
+            self._files.note(self.path)
+        verdict = self._files.judge(log, unread=True)
+        if verdict.judgement is Judgement.NEW or verdict.known is known:
+            self._unjudged = False
+            return True
+        self._end()
+        return False
+
+    def _cut(self, size: int) -> None:
+        """The current file has other content now: its copy, if there is one, is read first."""
+        assert self._known is not None
+        known = self._known
+        if self._find(self._files.listing(), cut=True):
+            return
+        self._lost(f"the file was cut to {size} bytes when {known.mark.offset} had been read")
+        # The counted content is still recognised in a copy that is found later.
+        self._let_go()
+        self._files.update(known, known.mark._replace(device=0, inode=0))
+        self._leave()
+        self._open_next()
+
+    # Finding the next file
+
+    def _open_next(self) -> bool:
+        """Open the file after the one that was read to its end; False: it does not exist yet.
+
+        Names are not kept: the next rotation moves them to other files.
+        """
+        passed: set[Inode] = set()
+        while True:
+            younger = self._younger(passed)
+            path = younger[0].path if younger else self.path
+            if younger:
+                # Before the others: what holds the same as the live file is a copy of it.
+                self._files.note(self.path)
+            if not younger and _stat_inode(path) in self._files.claimed:
+                return False
+            try:
+                log = LogFile(path)
+            except FileNotFoundError:
+                if younger:
+                    continue
+                return False
+            except (OSError, UnreadableError) as error:
+                if younger and isinstance(error, UnreadableError):
+                    if not error.incomplete:
+                        self._miss(path, str(error))
+                    passed.add(younger[0].inode)
+                    continue
+                self._cannot_open(error.strerror if isinstance(error, OSError) else error)
+                return False
+            # A rotation in the meantime gave the name to a later file. A rotated file is the
+            # one that was seen under it; what is live comes next while nothing is in between.
+            if younger[0].inode == log.inode if younger else not self._younger(passed):
+                if self._move_to(log, live=not younger):
+                    return True
+                passed.add(log.inode)
+                if not younger:
+                    log.close()
+                    return False
+            log.close()
+
+    def _move_to(self, log: LogFile, *, live: bool) -> bool:
+        """Continue in the next file, unless it is counted or another reader has it."""
+        if log.inode in self._files.claimed or (log.inode, log.state) == self._refused:
+            return False
+        try:
+            known = self._next_known(log, live=live)
+        except _NotYetError:
+            return False
+        except UnreadableError as error:
+            if not error.incomplete:
+                self._refuse(log, str(error), live=live)
+            known = None
+        if known is None:
+            self._refused = log.inode, log.state
+            return False
+        if known is not self._known:
+            self._leave()
+            self._known = known
+            known.current = True
+        self._hold(log, min(known.mark.offset, log.size))
+        self._unjudged = False
+        if self._unopened:
+            self._problem, self._unopened = "", False
+        return True
+
+    def _next_known(self, log: LogFile, *, live: bool) -> Known | None:
+        if log.compressed and self._files.is_counted_archive(log):
+            return None
+        judgement, known, offset = self._files.judge(log)
+        # An equal first line proves little for a file that follows by its name.
+        alike = judgement is Judgement.UNSURE and known is not None and known.mark.length > log.size
+        if known is None or (live and alike):
+            return self._unread(log, 0)
+        if judgement is Judgement.LONGER:
+            _log.info(
+                "%a: its first %d bytes are what another file holds; that part is not counted",
+                *(str(log.path), offset),
+            )
+            return self._unread(log, offset)
+        if judgement is Judgement.KNOWN:
+            if known is self._known:
+                return known
+            counted = known.mark.offset >= log.size and not live
+            return None if known.current or counted else known
+        if judgement is Judgement.UNSURE:
+            self._refuse(log, unsure(log, known), live=live)
+            return None
+        if not live:
+            self._files.add_copy(log, known)
+            _log.info("%a: holds what another file holds; is not counted", str(log.path))
+            return None
+        # Its own file was replaced by a copy: an editor does so.
+        if known is self._known and self._log is not None and not self._log.linked:
+            others = self._files.listing().alike(known.mark)
+            if all(_stat_inode(other) == log.inode for other in others):
+                return known
+        if known.mark.offset < whole_lines(log):
+            raise _NotYetError
+        _log.info("%a: holds what another file holds; is not counted", str(log.path))
+        return self._unread(log, whole_lines(log))
+
+    def _unread(self, log: LogFile, offset: int) -> Known:
+        """The mark of an unread file; an earlier look may have added it."""
+        known = None if log.compressed else self._files.at(log.inode)
+        if known is None or known.mark.offset:
+            known = self._files.add(log.mark(offset))
+        else:
+            self._files.update(known, log.mark(offset))
+        return known
+
+    def _refuse(self, log: LogFile, why: str, *, live: bool) -> None:
+        if live:
+            self._cannot_open(why)
+        else:
+            self._miss(log.path, why)
+
+    def _cannot_open(self, why: object) -> None:
+        self._problem, self._unopened = f"cannot be opened: {why}", True
+
+    def _miss(self, path: Path, why: str) -> None:
+        missed = f"{path.name!a} is not read: {why}"
+        if missed != self.missed:
+            _log.warning("%a: %s", str(self.path), missed)
+        self.missed = missed
+
+    def _replaced(self) -> bool:
+        """Whether another file has taken the name of the one being read."""
+        live = _stat_inode(self.path)
+        if live is None:
+            # Moved away, and its successor does not exist yet; but it may be further behind.
+            return bool(self._younger(set()))
+        return live != self._inode
+
+    def _younger(self, passed: set[Inode]) -> list[_Rotated]:
+        """The rotated files that are younger than the current one, oldest first."""
+        # None is younger than the live one.
+        if self._inode is None or self._inode == _stat_inode(self.path):
+            return []
+        younger: list[_Rotated] = []
+        # A deleted file, as after compression, is not in the list.
+        changed = None if self._log is None else self._log.state[1]
+        for sibling in _rotated(self.path):
+            if sibling.inode == self._inode or (changed is not None and sibling.changed < changed):
+                return list(reversed(younger))
+            if sibling.inode not in passed and sibling.inode not in self._files.claimed:
+                younger.append(sibling)
+        return [] if changed is None else list(reversed(younger))
+
+    def coming(self) -> set[Path]:
+        """The files that this reader will read after the current one. Cost: a look at siblings."""
+        return {self.path, *(sibling.path for sibling in self._younger(set()))}
+
+    # How far
+
+    @property
+    def finished(self) -> bool:
+        """Whether a file that is not followed was read to its end."""
+        if self._follow:
+            return False
+        if self.gone or self._problem:
+            return True
+        if self._known is None:
+            return not self.path.exists()
+        return self._size() <= self._known.mark.offset and not self._replaced()
+
+    def _size(self) -> int:
+        if self._log is not None:
+            return self._log.size
+        return _size(self.path) if _stat_inode(self.path) == self._inode else 0
+
+    def status(self) -> PartitionStatus:
+        """Position and lag in bytes."""
+        lag = 0
+        if self._known is None:
+            lag = _size(self.path)
+        elif not self.gone:
+            lag = max(0, self._size() - self._known.mark.offset)
+            if self._log is not None and self._replaced():
+                later = [rotated.path for rotated in self._younger(set())]
+                if _stat_inode(self.path) not in self._files.claimed:
+                    later.append(self.path)
+                lag += sum(map(_size, later))
+        position = None if self._known is None else position_of(self._known.mark)
+        return PartitionStatus(self.partition, position, lag, self._problem, self.missed)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._let_go()
+
+
+def unsure(log: LogFile, known: Known) -> str:
+    """Why a file is refused that may be an older state of a counted one."""
+    return (
+        f"its {log.size} bytes begin as a file of which {known.mark.offset} were counted and which "
+        "is not there any more, so it may be a copy of that one: expected a file that is longer, "
+        "or begins otherwise"
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _inode(found: os.stat_result) -> Inode:
+    return found.st_dev, found.st_ino
+
+
+def _stat_inode(path: Path) -> Inode | None:
+    try:
+        return _inode(path.stat())
+    except OSError:
+        return None
+
+
+class _Rotated(NamedTuple):
+    """A rotated file at the time of a look; sorts by age, the youngest last."""
+
+    changed: int
+    number: int
+    """Of ``.1``, ``.2``, ... the first is the youngest; a date sorts by name."""
+    path: Path
+    inode: Inode
+
+
+def _rotated(path: Path) -> list[_Rotated]:
+    """The files that were rotated from a path, youngest first."""
+    found = _looked_at(path)
+    # The look may have missed a file that was renamed during it.
+    while (again := _looked_at(path)) != found:
+        found = again
+    return found
+
+
+def _looked_at(path: Path) -> list[_Rotated]:
+    found = []
+    for sibling in _siblings(path):
+        try:
+            stat = sibling.stat()
+        except OSError:
+            continue
+        suffix = sibling.name[len(path.name) + 1 :]
+        for compressed in COMPRESSED:
+            suffix = suffix.removesuffix(compressed)
+        number = int(suffix) if suffix.isdecimal() and len(suffix) <= 5 else 0
+        found.append(_Rotated(stat.st_mtime_ns, -number, sibling, _inode(stat)))
+    return sorted(found, reverse=True)
+
+
+def _siblings(path: Path) -> Iterator[Path]:
+    try:
+        names = os.listdir(path.parent)
+    except OSError:
+        return
+    for name in names:
+        rest = name.removeprefix(path.name)
+        if rest != name and rest[:1] in (".", "-", "_"):
+            yield path.parent / name
+
+
+class Lines(NamedTuple):
+    """Some lines of a file, without blank ones."""
+
+    messages: list[bytes]
+    places: list[int]
+    """Where each begins, in bytes."""
+    end: int
+    """Where the next line begins."""
+    bad: list[BadEvent]
+
+
+def too_long(place: int, raw: bytes, limit: int = MAX_LINE_BYTES) -> BadEvent:
+    """The bad event for a line beyond the limit; ``raw`` is its beginning."""
+    detail = f"expected a line of at most {limit:,} bytes, got a longer one"
+    return BadEvent(place, "too long", detail, raw[:_KEPT])
+
+
+def next_lines(
+    file: BinaryIO, start: int, stop: int, *, last: bool, limit: int = MAX_LINE_BYTES
+) -> Lines:
+    """The lines of the next megabyte.
+
+    Args:
+        file: Open for reading, in bytes.
+        start: Where a line begins.
+        stop: How far the file may be read.
+        last: Text at the end without a line break is a line too;
+            otherwise it is left until its rest is written.
+        limit: Longest line, in bytes.
+
+    >>> import io
+    >>> next_lines(io.BytesIO(b'{"a": 1}\\n\\n{"a"'), 0, 13, last=False)
+    Lines(messages=[b'{"a": 1}'], places=[0], end=10, bad=[])
+    """
+    file.seek(start)
+    data = file.read(min(max(_BLOCK, limit + 1), stop - start))
+    whole = data.rfind(b"\n") + 1
+    if not whole:
+        if len(data) > limit:
+            return _past_long_line(file, start, stop, data, last=last, limit=limit)
+        if not (last and start + len(data) >= stop):
+            return Lines([], [], start, [])
+        whole = len(data)
+    elif last and start + len(data) >= stop:
+        whole = len(data)
+    lines = data[:whole].split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    lengths = list(map(len, lines))
+    # Each begins after all before it and their line breaks.
+    places = list(map(add, accumulate(lengths, initial=start), range(len(lines))))
+    bad: list[BadEvent] = []
+    if max(lengths, default=0) > limit or not all(map(bytes.strip, lines)):
+        good = []
+        for place, line in zip(places, lines, strict=True):
+            if len(line) > limit:
+                bad.append(too_long(place, line, limit))
+            elif line.strip():
+                good.append((place, line))
+        places, lines = [place for place, _ in good], [line for _, line in good]
+    return Lines(lines, places, start + whole, bad)
+
+
+def _past_long_line(
+    file: BinaryIO, start: int, stop: int, head: bytes, *, last: bool, limit: int
+) -> Lines:
+    """Skip a line that is too long, once its end is written."""
+    place = start + len(head)
+    while place < stop:
+        block = file.read(min(_BLOCK, stop - place))
+        if not block:
+            break
+        found = block.find(b"\n")
+        if found >= 0:
+            return Lines([], [], place + found + 1, [too_long(start, head, limit)])
+        place += len(block)
+    if last:
+        return Lines([], [], place, [too_long(start, head, limit)])
+    return Lines([], [], start, [])

@@ -1,0 +1,567 @@
+"""Posts over HTTP: durable in an inbox first, then read from there like a file.
+
+A post is acknowledged when it is on disk, and the run reads it from there like
+any other source: so a crash at any moment loses no acknowledged post.
+
+On disk the inbox is segment files of frames, each frame one post. A frame is a header line,
+``<microseconds> <bytes> <crc32 of the body> <crc32 of the place and of the header up to here>``,
+and the body: lines of JSON, each with its line break. Frames of an older release lack the last
+number. What a crash leaves of a frame at the end of a segment was never acknowledged and is cut
+off.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Annotated, BinaryIO, ClassVar, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from streameval.errors import StoreError, shown
+from streameval.service.config.errors import ConfigErrors
+from streameval.service.sources.raw import (
+    Kind,
+    LagUnit,
+    Opening,
+    PartitionStatus,
+    Position,
+    RawBatch,
+    Source,
+)
+from streameval.service.store.private_files import private_directory, private_file
+from streameval.service.store.store import sync
+
+InboxKind: TypeAlias = Literal["predictions", "labels"]
+
+_KINDS: tuple[InboxKind, ...] = ("predictions", "labels")
+_SEGMENT_BYTES = 64 * 1024 * 1024
+_READ_BYTES = 2 * 1024 * 1024
+
+_HEADER = re.compile(rb"(\d{1,19}) (\d{1,12}) ([0-9a-f]{8})(?: ([0-9a-f]{8}))?\n")
+_HEADER_BEGUN = re.compile(rb"[0-9a-f ]{1,51}")
+_HEADER_BYTES = 64
+
+
+class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``POST /v1/predictions`` and ``/v1/labels``, kept in an inbox beside the store."""
+
+    max_body_bytes: int = 8 * 1024 * 1024
+    max_line_bytes: Annotated[int, msgspec.Meta(ge=1)] = 1024 * 1024
+    max_inbox_bytes: int = 4 * 1024 * 1024 * 1024
+
+    template: ClassVar[str] = """\
+# POST /v1/predictions and /v1/labels: one JSON object a line.
+[http]
+# A larger body is refused.
+#max_body_bytes = 8388608
+# A longer line is a bad record.
+#max_line_bytes = 1048576
+# Posts are refused while more than this waits to be counted.
+#max_inbox_bytes = 4294967296
+"""
+
+    def names(self) -> Mapping[Kind, Sequence[str]]:
+        """The routes, by what is posted to them."""
+        return {kind: [f"/v1/{kind}"] for kind in _KINDS}
+
+    def check(self, table: str, errors: ConfigErrors) -> None:
+        """Each bound is at least the one before it: a line, a body, the inbox."""
+        bounds = ("max_line_bytes", "max_body_bytes", "max_inbox_bytes")
+        for smaller, larger in pairwise(bounds):
+            least, value = getattr(self, smaller), getattr(self, larger)
+            if value < least:
+                raise errors.error(
+                    f"{table}.{larger}",
+                    expected=f"a whole number of at least {least}, the {table}.{smaller}",
+                    got=str(value),
+                )
+
+    def secrets(self) -> Mapping[str, str]:
+        """None: the server has the token."""
+        return {}
+
+    def ending(self) -> HttpSettings:
+        """The same: the source never ends."""
+        return self
+
+    def open(self, opening: Opening) -> list[Source]:
+        """The inbox, and one source that reads it."""
+        inbox = Inbox(opening.inbox, max_bytes=self.max_inbox_bytes)
+        try:
+            return [InboxSource(inbox, opening.positions)]
+        except BaseException:
+            inbox.close()
+            raise
+
+
+class InboxFullError(StoreError):
+    """The post was refused: the inbox has reached its bound, or the disk is full."""
+
+
+class Inbox:
+    """Stores posts durably until the run has counted them.
+
+    Args:
+        directory: Made if need be.
+        max_bytes: Largest size; a post beyond it is refused.
+        clock: Seconds since 1970, for the stamps of posts.
+
+    Raises:
+        StoreError: The directory cannot be used, or a segment is damaged.
+
+    >>> import tempfile
+    >>> inbox = Inbox(Path(tempfile.mkdtemp()), clock=lambda: 5.0)
+    >>> inbox.append("labels", b'{"id": "a", "y_true": 1}')
+    1
+    >>> source = InboxSource(inbox, {})
+    >>> [batch.messages for batch in source.read(10, 0)]
+    [[b'{"id": "a", "y_true": 1}']]
+    >>> source.close(); inbox.close()
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        max_bytes: int = 4 * 1024**3,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.directory = directory
+        self.arrived = threading.Event()
+        """Set by each post; cleared by the reader before it reads."""
+        try:
+            private_directory(directory)
+            ends = {kind: _cut_torn_end(directory, kind) for kind in _KINDS}
+            self.tails = {kind: _Tail(directory, kind, end) for kind, end in ends.items()}
+        except OSError as error:
+            raise StoreError(f"{directory}: cannot hold the inbox: {error.strerror}") from None
+        self.max_bytes = max_bytes
+        self._clock = clock
+
+    def append(self, kind: InboxKind, body: bytes) -> int:
+        """Keep a post of JSON lines; it is on disk when this returns.
+
+        Any number of threads may call it; concurrent calls share
+        one wait for the disk.
+
+        Returns:
+            How many lines that are not blank it holds.
+
+        Raises:
+            InboxFullError: Nothing was kept.
+        """
+        lines = [line for line in body.split(b"\n") if line.strip()]
+        if not lines:
+            return 0
+        # No line of a body looks like a header, so that damage and a torn end differ.
+        lines = [b" " + line if line[:1].isdigit() else line for line in lines]
+        body = b"\n".join(lines) + b"\n"
+        if self.bytes + len(body) > self.max_bytes:
+            raise InboxFullError(
+                f"the inbox holds {self.bytes:,} of at most {self.max_bytes:,} bytes that are "
+                "not counted yet; post again later"
+            )
+        try:
+            self.tails[kind].append(int(self._clock() * 1_000_000), body)
+        except OSError as error:
+            raise InboxFullError(f"the inbox cannot be written: {error.strerror}") from None
+        self.arrived.set()
+        return len(lines)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the inbox in bytes."""
+        return sum(tail.bytes for tail in self.tails.values())
+
+    def close(self) -> None:
+        """Close the files."""
+        for tail in self.tails.values():
+            tail.close()
+
+
+class _Tail:
+    """The newest segment of a kind, and how much of it is on disk for certain."""
+
+    def __init__(self, directory: Path, kind: InboxKind, end: int) -> None:
+        self._directory = directory
+        self._kind = kind
+        self._writing = threading.Lock()
+        self._syncing = threading.Lock()
+        found = segments(directory, kind)
+        self.number = found[-1] if found else 1
+        path = segment_path(directory, kind, self.number)
+        self.written = self.durable = end
+        for old in (*found, self.number):
+            private_file(segment_path(directory, kind, old))
+        self._file = path.open("ab", buffering=0)
+        os.fsync(self._file.fileno())
+        sync(directory)
+        self._older = sum(
+            segment_path(directory, kind, number).stat().st_size for number in found[:-1]
+        )
+
+    def append(self, time: int, body: bytes) -> None:
+        with self._writing:
+            if self.written >= _SEGMENT_BYTES:
+                self._next_segment()
+            frame = frame_bytes(time, body, self.written)
+            try:
+                _write_all(self._file, frame)
+            except OSError:
+                # Half a frame, on a full disk: as if it had never been.
+                os.truncate(self._file.fileno(), self.written)
+                raise
+            self.written += len(frame)
+            mine = self.number, self.written
+        with self._syncing:
+            # Another thread's wait may have covered this post. The segment does
+            # not change while this lock is held.
+            if (self.number, self.durable) < mine:
+                target = self.written
+                os.fsync(self._file.fileno())
+                self.durable = target
+
+    def _next_segment(self) -> None:
+        with self._syncing:
+            os.fsync(self._file.fileno())
+            self.durable = self.written
+            path = segment_path(self._directory, self._kind, self.number + 1)
+            private_file(path)
+            file = path.open("ab", buffering=0)
+            sync(self._directory)
+            self._file.close()
+            self._file = file
+            self._older += self.written
+            self.number += 1
+            self.written = self.durable = 0
+
+    @property
+    def bytes(self) -> int:
+        return self._older + self.written
+
+    def end_of(self, number: int) -> int:
+        """Up to where a segment may be read."""
+        with self._syncing:
+            if number == self.number:
+                return self.durable
+        return segment_path(self._directory, self._kind, number).stat().st_size
+
+    def drop_before(self, number: int) -> None:
+        """Delete the segments before this one."""
+        for old in segments(self._directory, self._kind):
+            if old < min(number, self.number):
+                path = segment_path(self._directory, self._kind, old)
+                with self._writing:
+                    self._older -= path.stat().st_size
+                path.unlink()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class InboxSource:
+    """Reads an inbox: two partitions, ``http:predictions`` and ``http:labels``.
+
+    Args:
+        inbox: Where posts arrive; closed with the source.
+        positions: The positions to read from, by partition.
+    """
+
+    lag_unit: LagUnit = "bytes"
+
+    def __init__(self, inbox: Inbox, positions: Mapping[str, Position]) -> None:
+        self.inbox = inbox
+        self._readers = {
+            kind: _Reader(inbox, kind, positions.get(f"http:{kind}")) for kind in _KINDS
+        }
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        """What has been posted, some megabytes at a time."""
+        # Cleared before reading: a later post sets it again.
+        self.inbox.arrived.clear()
+        batches = self._read()
+        if not batches and timeout > 0 and self.inbox.arrived.wait(timeout):
+            batches = self._read()
+        return batches
+
+    def _read(self) -> list[RawBatch]:
+        found = [reader.read() for reader in self._readers.values()]
+        return [batch for batch in found if batch is not None]
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        """Delete the segments that have been counted."""
+        for kind, reader in self._readers.items():
+            position = positions.get(reader.partition)
+            if position is not None:
+                self.inbox.tails[kind].drop_before(int(position["segment"]))
+
+    def status(self) -> list[PartitionStatus]:
+        """Both kinds; the lag is in bytes."""
+        return [reader.status() for reader in self._readers.values()]
+
+    @property
+    def finished(self) -> bool:
+        """Never: further posts may arrive."""
+        return False
+
+    def close(self) -> None:
+        """Close the inbox."""
+        for reader in self._readers.values():
+            reader.close()
+        self.inbox.close()
+
+
+class _Reader:
+    def __init__(self, inbox: Inbox, kind: InboxKind, position: Position | None) -> None:
+        self.partition = f"http:{kind}"
+        self._inbox = inbox
+        self._kind: InboxKind = kind
+        self._tail = inbox.tails[kind]
+        there = segments(inbox.directory, kind)
+        self._segment = int(position["segment"]) if position else there[0]
+        self._offset = int(position["offset"]) if position else 0
+        self._file: BinaryIO | None = None
+        self._problem = ""
+        if self._segment not in there or self._offset > self._tail.end_of(self._segment):
+            raise _missing(inbox.directory, kind, self._segment, self._offset)
+
+    def read(self) -> RawBatch | None:
+        while True:
+            end = self._tail.end_of(self._segment)
+            if self._offset < end:
+                file = self._opened()
+                if file is None:
+                    return None
+                return self._batch(file, min(end, self._offset + _READ_BYTES), end)
+            if self._segment == self._tail.number:
+                return None
+            self.close()
+            self._segment += 1
+            self._offset = 0
+
+    def _opened(self) -> BinaryIO | None:
+        """The segment's file; None while it cannot be opened, as without free file handles."""
+        if self._file is None:
+            path = segment_path(self._inbox.directory, self._kind, self._segment)
+            try:
+                self._file = path.open("rb")
+            except OSError as error:
+                self._problem = f"{shown(str(path))} cannot be opened: {error.strerror}"
+                return None
+            self._problem = ""
+        return self._file
+
+    def _batch(self, file: BinaryIO, stop: int, end: int) -> RawBatch:
+        # At least one post, however large it is.
+        frames = list(read_frames(file, self._offset, stop)) or list(
+            islice(read_frames(file, self._offset, end), 1)
+        )
+        if not frames:
+            raise StoreError(
+                f"{file.name}: damaged at byte {self._offset}; restore the file or move it away"
+            )
+        messages: list[bytes] = []
+        places: list[int] = []
+        times: list[int] = []
+        for frame in frames:
+            lines = frame.body.split(b"\n")[:-1]
+            messages += lines
+            place = frame.start
+            for line in lines:
+                places.append(place)
+                place += len(line) + 1
+            times += [frame.time] * len(lines)
+            self._offset = frame.end
+        return RawBatch(self.partition, self._as_kind, messages, places, self._position, times)
+
+    @property
+    def _as_kind(self) -> Kind:
+        # A prediction that is posted with its label in it needs no join.
+        return "records" if self._kind == "predictions" else "labels"
+
+    @property
+    def _position(self) -> Position:
+        return {"segment": self._segment, "offset": self._offset}
+
+    def status(self) -> PartitionStatus:
+        lag = self._tail.end_of(self._segment) - self._offset
+        for number in range(self._segment + 1, self._tail.number + 1):
+            lag += self._tail.end_of(number)
+        return PartitionStatus(self.partition, self._position, lag, self._problem)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def check_inbox(directory: Path, positions: Mapping[str, Position]) -> None:
+    """Verify each post that lies in an inbox, and that those which are not counted do.
+
+    Args:
+        directory: The inbox; nothing is written to it.
+        positions: Of the store that it belongs to, by partition.
+
+    Raises:
+        StoreError: A segment is damaged or missing.
+        FileNotFoundError: A run has deleted a segment in the meantime.
+    """
+    for kind in _KINDS:
+        position = positions.get(f"http:{kind}")
+        there = segments(directory, kind) if directory.is_dir() else []
+        ends = {}
+        for number in there:
+            path = segment_path(directory, kind, number)
+            ends[number] = sound_end(path)
+            if number != there[-1] and ends[number] != path.stat().st_size:
+                raise StoreError(
+                    f"{path}: damaged at byte {ends[number]}; restore a backup, or move it away"
+                )
+        if position is not None:
+            first, offset = int(position["segment"]), int(position["offset"])
+            if ends.get(first, -1) < offset:
+                raise _missing(directory, kind, first, offset)
+        for number in range(there[0], there[-1]) if there else ():
+            if number not in ends:
+                raise _missing(directory, kind, number, 0)
+
+
+def _missing(directory: Path, kind: InboxKind, segment: int, offset: int) -> StoreError:
+    return StoreError(
+        f"{directory}: expected segment {segment} with at least {offset} bytes of {kind}, which "
+        "the store has counted; it is not there. The inbox and the store belong together: "
+        "restore both from one backup, or move both away"
+    )
+
+
+def _cut_torn_end(directory: Path, kind: InboxKind) -> int:
+    """The length of the newest segment, without what a crash left of a post."""
+    found = segments(directory, kind)
+    if not found:
+        return 0
+    path = segment_path(directory, kind, found[-1])
+    end = sound_end(path)
+    os.truncate(path, end)
+    return end
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        written = file.write(view)
+        view = view[written or 0 :]
+
+
+class Frame(NamedTuple):
+    """One post."""
+
+    time: int
+    """Microseconds since 1970 when it arrived."""
+    start: int
+    """Where its body begins."""
+    body: bytes
+
+    @property
+    def end(self) -> int:
+        """Where the next frame begins."""
+        return self.start + len(self.body)
+
+
+def segment_path(directory: Path, kind: str, number: int) -> Path:
+    """Where a segment lies."""
+    return directory / f"{kind}-{number:010d}.jsonl"
+
+
+def segments(directory: Path, kind: str) -> list[int]:
+    """The numbers of the segments that are there, ascending."""
+    found = []
+    for name in os.listdir(directory):
+        match = re.fullmatch(rf"{kind}-(\d{{10}})\.jsonl", name)
+        if match:
+            found.append(int(match[1]))
+    return sorted(found)
+
+
+def frame_bytes(time: int, body: bytes, start: int) -> bytes:
+    """A frame as it is written at a place in a segment.
+
+    >>> frame_bytes(5, b"{}\\n", 0)
+    b'5 3 dda1b006 1339f1d1\\n{}\\n'
+    """
+    header = b"%d %d %08x" % (time, len(body), zlib.crc32(body))
+    return b"%s %08x\n%s" % (header, _header_sum(header, start), body)
+
+
+def _header_sum(header: bytes, start: int) -> int:
+    # With its place, so that a frame that was lost before it does not go unnoticed.
+    return zlib.crc32(b"%d %s" % (start, header))
+
+
+def _header(line: bytes, start: int) -> re.Match[bytes] | None:
+    """The header at the beginning of a line, where it is one of this place."""
+    match = _HEADER.match(line)
+    if match is None or match[4] is None:
+        return match
+    written = int(match[4], 16)
+    return match if _header_sum(line[: match.start(4) - 1], start) == written else None
+
+
+def read_frames(file: BinaryIO, start: int, stop: int) -> Iterator[Frame]:
+    """The whole frames between two places; ends at the first that is not whole."""
+    file.seek(start)
+    place = start
+    while place < stop:
+        match = _header(file.readline(_HEADER_BYTES), place)
+        if match is None:
+            return
+        begin, length = place + match.end(), int(match[2])
+        if begin + length > stop:
+            return
+        body = file.read(length)
+        if len(body) != length or zlib.crc32(body) != int(match[3], 16):
+            return
+        yield Frame(int(match[1]), begin, body)
+        place = begin + length
+
+
+def sound_end(path: Path) -> int:
+    """Where the last whole frame of a segment ends.
+
+    Raises:
+        StoreError: What follows it is not what a crash leaves.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        end = 0
+        for frame in read_frames(file, 0, size):
+            end = frame.end
+        file.seek(end)
+        tail = file.read(size - end)
+    if tail and not _is_torn(tail, end):
+        raise StoreError(f"{path}: damaged at byte {end}; restore a backup, or move it away")
+    return end
+
+
+def _is_torn(tail: bytes, start: int) -> bool:
+    """Whether this is the beginning of a frame, as a crash leaves it.
+
+    Each acknowledged post is whole on disk, and one flipped bit in it matches none of these
+    cases: so it is not mistaken for a post that was never acknowledged.
+    """
+    if not tail.strip(b"\0"):
+        return True  # a power cut: the file's new length without its content
+    header = _header(tail, start)
+    if header is None:
+        return _HEADER_BEGUN.fullmatch(tail) is not None
+    # No line of a body looks like a header.
+    if re.search(rb"\n" + _HEADER.pattern, tail):
+        return False
+    body = tail[header.end() :]
+    return len(body) < int(header[2]) or body.endswith(b"\0")

@@ -1,0 +1,176 @@
+"""The source Kafka: its table in the configuration and the properties of its client.
+
+The client is an extra, so what uses it is in a module that is imported when the source opens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+
+from streameval.errors import shown
+from streameval.service.config.errors import ConfigErrors
+from streameval.service.config.secrets import HIDDEN, is_reference, is_secret
+from streameval.service.sources.raw import KINDS, Kind, Opening, Source
+from streameval.service.sources.turns import PredictionsFirst
+
+# Any other property of librdkafka is passed through.
+_DEFAULTS: dict[str, Any] = {
+    "group.id": "streameval",
+    # Its default, a second, throttles a consumer that is faster than the broker.
+    "fetch.queue.backoff.ms": 5,
+    "fetch.wait.max.ms": 50,
+    "queued.max.messages.kbytes": 64 * 1024,
+    "client.id": "streameval",
+    "log.connection.close": False,
+}
+_OURS: dict[str, Any] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "error",
+}
+
+_LONGEST = 300
+"""Characters of librdkafka's messages that are shown."""
+
+_TELLING = 8
+"""A secret is recognised by so many of its characters: librdkafka truncates long texts."""
+
+
+class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Topics; either one of all ``records``, or two."""
+
+    records: str | None = None
+    predictions: str | None = None
+    labels: str | None = None
+    partitions: list[Annotated[int, msgspec.Meta(ge=0)]] | None = None
+    start: Literal["earliest", "latest"] = "earliest"
+    """Of a topic that is new to the store; partitions added later are read from their beginning."""
+    out_of_range: Literal["stop", "earliest", "latest"] = "stop"
+    stop_at_end: bool = False
+    properties: dict[str, str | int | float | bool] = {}
+
+    template: ClassVar[str] = """\
+# Topics. In place of the two, records = "events" names one for everything.
+#[kafka]
+#predictions = "predictions"
+#labels = "labels"
+# Off, all of them, new ones as they are added.
+#partitions = [0, 1]
+# Where reading begins in a topic that is new to the store: "earliest", "latest".
+#start = "earliest"
+# If the broker no longer has the position: "stop", or continue at "earliest" or
+# "latest".
+#out_of_range = "stop"
+# End the run when all is read.
+#stop_at_end = false
+
+# Anything that librdkafka takes.
+#[kafka.properties]
+#"bootstrap.servers" = "localhost:9092"
+#"security.protocol" = "SASL_SSL"
+#"sasl.mechanism" = "PLAIN"
+#"sasl.username" = "streameval"
+#"sasl.password" = "env:KAFKA_PASSWORD"
+"""
+
+    def names(self) -> Mapping[Kind, Sequence[str]]:
+        """The topics, by what they hold."""
+        topics = {kind: getattr(self, kind) for kind in KINDS}
+        return {kind: [topic] for kind, topic in topics.items() if topic}
+
+    def check(self, table: str, errors: ConfigErrors) -> None:
+        """Partitions are numbers, each once, and brokers are named."""
+        numbers = self.partitions
+        if numbers is not None and (not numbers or len(set(numbers)) < len(numbers)):
+            raise errors.error(
+                f"{table}.partitions",
+                expected="numbers of partitions, each once",
+                got=shown(numbers),
+            )
+        if "bootstrap.servers" not in self.properties:
+            raise errors.error(
+                f"{table}.properties",
+                expected='"bootstrap.servers", the brokers to connect to',
+                got=shown(sorted(self.properties)),
+            )
+
+    def secrets(self) -> Mapping[str, str]:
+        """Any property of the client."""
+        return {
+            f"properties.{name}": text
+            for name, text in self.properties.items()
+            if isinstance(text, str)
+        }
+
+    def ending(self) -> KafkaSettings:
+        """With ``stop_at_end``."""
+        return msgspec.structs.replace(self, stop_at_end=True)
+
+    def open(self, opening: Opening) -> list[Source]:
+        """One source; two topics are read by a consumer each."""
+        # Imported only where it is wanted: its client is an extra.
+        from streameval.service.sources.kafka_consumer import KafkaSource
+
+        opened: list[Source] = []
+        try:
+            for one in self._topics():
+                opened.append(
+                    KafkaSource(
+                        one, opening.positions, secret=opening.resolve, stamps=opening.stamps
+                    )
+                )
+        except BaseException:
+            for source in opened:
+                source.close()
+            raise
+        return opened if len(opened) == 1 else [PredictionsFirst(*opened)]
+
+    def _topics(self) -> list[KafkaSettings]:
+        """One or two, each of one topic."""
+        if self.predictions is None or self.labels is None:
+            return [self]
+        replace = msgspec.structs.replace
+        return [replace(self, labels=None), replace(self, predictions=None)]
+
+
+class KafkaProperties:
+    """The client's properties; removes secrets from the client's messages.
+
+    Args:
+        given: From the configuration.
+        secret: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
+
+    >>> properties = KafkaProperties({"sasl.password": "env:P"}, lambda value, key: "hunter2")
+    >>> properties.values["sasl.password"], properties.scrubbed("no such user: u/hunter2")
+    ('hunter2', 'no such user: u/***')
+    """
+
+    def __init__(
+        self, given: Mapping[str, Any], secret: Callable[[str, str], str] = lambda value, key: value
+    ) -> None:
+        self._hidden: set[str] = set()
+        own = {key: self._resolved(key, value, secret) for key, value in given.items()}
+        self.values: dict[str, Any] = {**_DEFAULTS, **own, **_OURS}
+
+    def _resolved(self, key: str, value: Any, secret: Callable[[str, str], str]) -> Any:
+        if not isinstance(value, str):
+            return value
+        name = f"kafka.properties.{key}"
+        found = secret(value, name) if is_reference(value) else value
+        if found and is_secret(name, value):
+            # A key in PEM has lines, and a parser may quote one of them.
+            self._hidden.update([found, *(x for x in found.splitlines() if len(x) >= _TELLING)])
+        return found
+
+    def scrubbed(self, text: str) -> str:
+        """A message of librdkafka or a broker as it may be shown: one line, limited, no secret."""
+        for hidden in sorted(self._hidden, key=len, reverse=True):
+            text = text.replace(hidden, HIDDEN)
+            begun = text.find(hidden[:_TELLING]) if len(hidden) > _TELLING else -1
+            if begun >= 0:
+                text = text[:begun] + HIDDEN
+        return ascii(text[:_LONGEST])[1:-1]

@@ -1,0 +1,522 @@
+"""Kafka topics, read by assigned partitions and not by a group's assignment.
+
+Positions are kept in the store with the counts up to them, and committed to a
+consumer group, where one is named, for information only. So a crash, a rebalance
+or a lost commit can neither skip a message nor count one twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import compress, groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from streameval.errors import ConfigError, MissingExtraError, SourceError
+from streameval.events.values import IntArray
+from streameval.service.sources.kafka import KafkaProperties, KafkaSettings
+from streameval.service.sources.raw import (
+    BadEvent,
+    Kind,
+    LagUnit,
+    PartitionStatus,
+    Position,
+    RawBatch,
+)
+
+try:
+    from confluent_kafka import (
+        OFFSET_BEGINNING,
+        Consumer,
+        KafkaError,
+        KafkaException,
+        Message,
+        TopicPartition,
+    )
+except ImportError:
+    raise MissingExtraError(
+        "reading from Kafka", package="confluent-kafka", extra="kafka"
+    ) from None
+
+_log = logging.getLogger(__name__)
+
+_MOMENT = itemgetter(1)
+"""Of a message's time stamp; before it stands which clock it was."""
+
+_CONSUME = 2_500
+_CONSUME_SECONDS = 0.05
+"""librdkafka waits to fill a call's number, so near a topic's end its time is the delay."""
+
+_METADATA_SECONDS = 0.5
+_RANGE_SECONDS = 5.0
+"""How long a broker may take to answer."""
+
+_NO_TOPIC = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+
+_LOSS_SECONDS = 0.2
+"""Between two looks at what the broker has: each that finds a loss ends a fetch."""
+
+_LOOK_SECONDS = 10.0
+"""Between two looks for new partitions; while one is missing it is looked for each second."""
+
+_RECOVERY_SECONDS = 3.0
+"""For so long after a restart a broker may report fewer messages than were read."""
+
+
+class KafkaSource:
+    """Reads one topic or two, all their partitions or some.
+
+    Failures and their handling:
+
+    - A topic does not exist, or no broker answers: it waits, and :meth:`status` reports it.
+    - A broker restarts: reading continues at the same offset.
+    - Partitions are added: they are found within ten seconds, and read from their beginning.
+      With ``start = "latest"`` only what is there when a store's first run opens the topic
+      begins at its end, and these positions are brought as batches without messages.
+    - A position is out of the broker's range, because retention has passed it
+      or the broker lost its data: ``out_of_range`` decides. ``stop`` raises
+      SourceError; ``earliest`` and ``latest`` continue there, and report what was missed.
+    - A message without a value is bad; all others are decoded.
+
+    Args:
+        settings: Topics and librdkafka's properties.
+        positions: The positions to read from, by partition.
+        clock: Seconds, only ever forward.
+        secret: From ``env:NAME`` or ``file:PATH``, and its key, to the value.
+        stamps: Whether the broker's time stamps are needed.
+
+    Raises:
+        ConfigError: librdkafka does not take a property.
+    """
+
+    lag_unit: LagUnit = "records"
+
+    def __init__(
+        self,
+        settings: KafkaSettings,
+        positions: Mapping[str, Position],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        secret: Callable[[str, str], str] = lambda value, key: value,
+        stamps: bool = True,
+    ) -> None:
+        self._settings = settings
+        self._stamps = stamps
+        self._positions = dict(positions)
+        self._clock = clock
+        self._topics = {topic: kind for kind, (topic,) in settings.names().items()}
+        self._properties = KafkaProperties(settings.properties, secret)
+        self._scrubbed = self._properties.scrubbed
+        self._informs_group = "group.id" in settings.properties
+        self._trouble = ""
+        self._missing: dict[str, str] = dict.fromkeys(self._topics, "has not been looked for yet")
+        self._partitions: dict[tuple[str, int], Partition] = {}
+        self._moves: list[RawBatch] = []
+        """Positions to be stored without a message."""
+        self._look_at = self._loss_at = clock()
+        try:
+            self._consumer = Consumer(
+                {**self._properties.values, "error_cb": self._on_error}, logger=_quiet()
+            )
+        except (KafkaException, ValueError, TypeError) as error:
+            raise ConfigError(f"kafka.properties: {self._scrubbed(str(error))}") from None
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._trouble = self._scrubbed(error.str())
+
+    # Partitions
+
+    def _look(self) -> None:
+        """Assign the partitions that are there and not assigned yet."""
+        now = self._clock()
+        if now < self._look_at:
+            return
+        self._look_at = now + (1.0 if self._missing else _LOOK_SECONDS)
+        new: list[Any] = []
+        for topic, kind in self._topics.items():
+            try:
+                found = self._consumer.list_topics(topic, timeout=_METADATA_SECONDS).topics[topic]
+            except KafkaException as error:
+                trouble = self._scrubbed(error.args[0].str())
+                if topic in self._missing:
+                    self._missing[topic] = f"no broker answers: {self._trouble or trouble}"
+                continue
+            if found.error is not None or not found.partitions:
+                words = "" if found.error is None else self._scrubbed(found.error.str())
+                self._missing[topic] = f"waiting for the topic to be made: {words}"
+                if found.error is not None and found.error.code() in _NO_TOPIC:
+                    self._begin(topic, kind, ())
+                continue
+            if not self._begin(topic, kind, found.partitions):
+                continue
+            self._missing.pop(topic, None)
+            self._trouble = ""
+            for number in self._wanted(topic, found.partitions):
+                if (topic, number) not in self._partitions:
+                    new.append(self._opened(Partition(topic, number, kind)))
+        if new:
+            self._consumer.incremental_assign(new)
+
+    def _begin(self, topic: str, kind: Kind, there: Iterable[int]) -> bool:
+        """Fix the start of a topic that no run has opened; False if the broker does not report it.
+
+        All its partitions at once, and so that they are stored together: after
+        that a partition without a position is one that has been added. One that
+        is not there yet has nothing before its beginning, and neither has a
+        topic's first partition.
+        """
+        if self._settings.start == "earliest" or is_known(topic, self._positions):
+            return True
+        there = set(there)
+        ends: dict[str, Position] = {}
+        chosen = self._settings.partitions
+        for number in (sorted(there) or [0]) if chosen is None else chosen:
+            end = 0
+            if number in there:
+                try:
+                    _, end = self._range(topic, number)
+                except KafkaException as error:
+                    words = self._scrubbed(error.args[0].str())
+                    self._missing[topic] = f"the broker does not report its end: {words}"
+                    return False
+            ends[partition_name(topic, number)] = {"offset": end}
+        self._positions.update(ends)
+        self._moves += [RawBatch(name, kind, [], [], position) for name, position in ends.items()]
+        return True
+
+    def _wanted(self, topic: str, there: Iterable[int]) -> list[int]:
+        chosen = self._settings.partitions
+        if chosen is None:
+            return sorted(there)
+        absent = sorted(set(chosen) - set(there))
+        if absent:
+            self._missing[topic] = f"waiting for partitions {absent} to be made"
+        return sorted(set(chosen) & set(there))
+
+    def _opened(self, partition: Partition) -> Any:
+        self._partitions[partition.topic, partition.number] = partition
+        partition.restore(self._positions)
+        return self._place(partition)
+
+    def _place(self, partition: Partition) -> Any:
+        start = OFFSET_BEGINNING if partition.next is None else partition.next
+        return TopicPartition(partition.topic, partition.number, start)
+
+    # Reading
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        """New messages by partition; a batch without messages only moves a position.
+
+        Raises:
+            SourceError: A position is out of range, and ``out_of_range`` is ``stop``.
+        """
+        self._look()
+        found = self._moved()
+        wait = min(timeout, _CONSUME_SECONDS)
+        messages = self._consumer.consume(min(most, _CONSUME), wait)
+        # map() over methods: a call of each in a comprehension takes three times as long.
+        failed = []
+        if any(map(Message.error, messages)):
+            failed = [message for message in messages if message.error() is not None]
+            messages = [message for message in messages if message.error() is None]
+        found += self._batches(messages)
+        for message in failed:
+            self._on_partition_error(message)
+        self._look_for_loss()
+        return found + self._moved()
+
+    def _moved(self) -> list[RawBatch]:
+        moves, self._moves = self._moves, []
+        return moves
+
+    def _batches(self, messages: list[Any]) -> list[RawBatch]:
+        """A batch for each run of messages of one partition."""
+        if not messages:
+            return []
+        if len(self._partitions) == 1:
+            (partition,) = self._partitions.values()
+            return [self._batch(partition, messages)]
+        numbers = list(map(Message.partition, messages))
+        known = {topic for topic, _ in self._partitions}
+        topics = list(known) * len(messages) if len(known) == 1 else map(Message.topic, messages)
+        places: list[Any] = list(zip(topics, numbers, strict=True))
+        # As fetched from a broker, thousands of one partition follow one another.
+        if places.count(places[0]) == len(places):
+            return [self._batch(self._partitions[places[0]], messages)]
+        batches = []
+        start = 0
+        for place, run in groupby(places):
+            stop = start + len(list(run))
+            batches.append(self._batch(self._partitions[place], messages[start:stop]))
+            start = stop
+        return batches
+
+    def _batch(self, partition: Partition, messages: list[Any]) -> RawBatch:
+        values: list[Any] = list(map(Message.value, messages))
+        first, after = messages[0].offset(), messages[-1].offset() + 1
+        places: Any = range(first, after)
+        if len(places) != len(messages):  # transactions and compaction leave gaps
+            places = list(map(Message.offset, messages))
+        times: IntArray | None = None
+        if self._stamps:
+            moments = map(_MOMENT, map(Message.timestamp, messages))
+            times = np.fromiter(moments, np.int64, len(messages)) * 1_000
+        bad: list[BadEvent] = []
+        if None in values:
+            detail = "record: expected a JSON object, got a message without a value"
+            there = [value is not None for value in values]
+            bad = [
+                BadEvent(place, "record", detail, b"")
+                for place, value in zip(places, values, strict=True)
+                if value is None
+            ]
+            values, places = list(compress(values, there)), list(compress(places, there))
+            times = None if times is None else times[there]
+        partition.read_to(after)
+        self._trouble = ""
+        position = {"offset": after}
+        return RawBatch(partition.name, partition.kind, values, places, position, times, bad)
+
+    def _on_partition_error(self, message: Any) -> None:
+        error = message.error()
+        partition = self._partitions.get((message.topic(), message.partition()))
+        if partition is None:
+            self._trouble = self._scrubbed(error.str())
+            return
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            if partition.next is None:
+                partition.next = message.offset()
+                self._store(partition)
+            partition.ended(message.offset(), self._known_end(partition))
+            self._trouble = ""
+        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            self._out_of_range(partition)
+        else:
+            partition.problem = self._scrubbed(error.str())
+
+    def _look_for_loss(self) -> None:
+        """Not every broker that has lost its data reports that a position is out of range."""
+        now = self._clock()
+        if now < self._loss_at:
+            return
+        self._loss_at = now + _LOSS_SECONDS
+        for partition in self._partitions.values():
+            if partition.is_beyond(self._known_end(partition)):
+                self._out_of_range(partition)
+
+    def _known_end(self, partition: Partition) -> int | None:
+        """The end of the partition at the last fetch; a query would take a round trip."""
+        place = TopicPartition(partition.topic, partition.number)
+        known = self._consumer.get_watermark_offsets(place, cached=True)
+        return None if known is None or known[1] < 0 else int(known[1])
+
+    def _range(self, topic: str, number: int) -> tuple[int, int]:
+        """The first offset there is, and the one after the last."""
+        place = TopicPartition(topic, number)
+        found = self._consumer.get_watermark_offsets(place, timeout=_RANGE_SECONDS)
+        if found is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return int(found[0]), int(found[1])
+
+    def _out_of_range(self, partition: Partition) -> None:
+        try:
+            low, high = self._range(partition.topic, partition.number)
+        except KafkaException as error:
+            # The next fetch reports the error again.
+            partition.problem = self._scrubbed(error.args[0].str())
+            self._restart(partition)
+            return
+        if not partition.may_be_recovering(low, high, self._clock()):
+            problem = partition.range_problem(low, high)
+            policy = self._settings.out_of_range
+            if policy == "stop":
+                raise SourceError(
+                    f'{problem}; set kafka.out_of_range to "earliest" or "latest" to go on without '
+                    "what is missing"
+                )
+            start = low if policy == "earliest" else high
+            _log.warning("%s; goes on at %s, as kafka.out_of_range says", problem, start)
+            partition.continue_at(start, problem)
+            # At once: a crash now, and the next run would begin at another newest offset.
+            self._store(partition)
+        self._restart(partition)
+
+    def _store(self, partition: Partition) -> None:
+        if partition.next is not None:
+            position = {"offset": partition.next}
+            self._moves.append(RawBatch(partition.name, partition.kind, [], [], position))
+
+    def _restart(self, partition: Partition) -> None:
+        """Fetch on from its position, after an error that has ended it."""
+        self._consumer.incremental_unassign([TopicPartition(partition.topic, partition.number)])
+        self._consumer.incremental_assign([self._place(partition)])
+
+    # State
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        """Commit to the group, where one is named; the positions in the store decide."""
+        if not self._informs_group:
+            return
+        offsets = [
+            TopicPartition(
+                partition.topic, partition.number, int(positions[partition.name]["offset"])
+            )
+            for partition in self._partitions.values()
+            if partition.name in positions
+        ]
+        if offsets:
+            try:
+                self._consumer.commit(offsets=offsets, asynchronous=True)
+            except KafkaException as error:
+                _log.info("the commit to the group failed: %s", self._scrubbed(error.args[0].str()))
+
+    def status(self) -> list[PartitionStatus]:
+        """Every partition; the lag is in messages, as of the broker's last answer."""
+        found = [
+            PartitionStatus(f"kafka:{topic}", None, None, problem)
+            for topic, problem in self._missing.items()
+        ]
+        for partition in self._partitions.values():
+            found.append(partition.status(self._known_end(partition), self._trouble))
+        return found
+
+    @property
+    def finished(self) -> bool:
+        """With ``stop_at_end``: whether every partition has been read to its end."""
+        return (
+            self._settings.stop_at_end
+            and not self._missing
+            and all(partition.at_end for partition in self._partitions.values())
+        )
+
+    def close(self) -> None:
+        """Close the client."""
+        self._consumer.close()
+
+
+def _quiet() -> logging.Logger:
+    """librdkafka's own log repeats :meth:`KafkaSource.status`, and may hold secrets."""
+    logger = logging.getLogger(f"{__name__}.librdkafka")
+    logger.setLevel(logging.CRITICAL)
+    return logger
+
+
+def partition_name(topic: str, number: int) -> str:
+    """As the store and the pages have it.
+
+    >>> partition_name("clicks", 3)
+    'kafka:clicks/3'
+    """
+    return f"kafka:{topic}/{number}"
+
+
+def is_known(topic: str, positions: Iterable[str]) -> bool:
+    """Whether any run on this store has opened a topic, by the partitions that have a position.
+
+    >>> is_known("clicks", ["kafka:clicks/3"]), is_known("clicks", ["kafka:clicks/b/3"])
+    (True, False)
+    """
+    return any(name.rpartition("/")[0] == f"kafka:{topic}" for name in positions)
+
+
+@dataclass(slots=True)
+class Partition:
+    """An assigned partition.
+
+    Attributes:
+        next: The offset next to read; None until the broker has reported its beginning.
+        at_end: Whether all of it has been read.
+        problem: What keeps it from being read for now.
+        missed: What could not be read and was skipped; reported until the run ends.
+        beyond_since: Since when its position has been beyond what the broker has.
+    """
+
+    topic: str
+    number: int
+    kind: Kind
+    next: int | None = None
+    at_end: bool = False
+    problem: str = ""
+    missed: str = ""
+    beyond_since: float | None = None
+
+    @property
+    def name(self) -> str:
+        """As in the store."""
+        return partition_name(self.topic, self.number)
+
+    def restore(self, positions: Mapping[str, Position]) -> None:
+        """Start at the stored position, if there is one."""
+        position = positions.get(self.name)
+        if position is not None:
+            self.next = int(position["offset"])
+
+    def read_to(self, next_offset: int) -> None:
+        """Messages were read; this is the offset after the last one."""
+        self.next = next_offset
+        self.at_end = False
+        self.problem = ""
+        self.beyond_since = None
+
+    def ended(self, offset: int, end: int | None) -> None:
+        """The broker has reported the end of the partition; ``end`` is its newest offset."""
+        if self.next is None or self.is_beyond(end):
+            # Some brokers report an end far behind the newest offset.
+            return
+        # Messages may have been added since this end was reported.
+        self.at_end = offset >= self.next
+        self.problem = ""
+        self.beyond_since = None
+
+    def is_beyond(self, end: int | None) -> bool:
+        """Whether more was read than the broker has."""
+        return self.next is not None and end is not None and end < self.next
+
+    def lag(self, end: int | None) -> int | None:
+        """Messages that are there and not read; None while that cannot be known."""
+        if self.beyond_since is not None or self.is_beyond(end):
+            return None
+        if self.at_end:
+            return 0
+        return None if end is None or self.next is None else end - self.next
+
+    def may_be_recovering(self, low: int, high: int, now: float) -> bool:
+        """Whether the broker's range may only look wrong for a moment.
+
+        A broker that restarts after a crash reports a high watermark that is
+        some seconds old until it has scanned its log.
+        """
+        if self.next is None or self.next < low:
+            return False
+        if self.next <= high:
+            self.beyond_since = None
+            return True
+        if self.beyond_since is None:
+            self.beyond_since = now
+        self.at_end = False
+        self.problem = f"waiting for offset {self.next}, the broker has {low} to {high}"
+        return now - self.beyond_since < _RECOVERY_SECONDS
+
+    def range_problem(self, low: int, high: int) -> str:
+        """The position that was expected in the broker's range, and the range."""
+        return (
+            f"{self.name}: expected to read on at offset {self.next}, "
+            f"the broker has {low} to {high}"
+        )
+
+    def continue_at(self, offset: int, problem: str) -> None:
+        """Skip what cannot be read."""
+        self.missed = f"went on at offset {offset}: {problem}"
+        self.read_to(offset)
+
+    def status(self, end: int | None, trouble: str) -> PartitionStatus:
+        """Position and lag; ``trouble`` is a problem of the client and so of all partitions."""
+        position = None if self.next is None else {"offset": self.next}
+        problem = self.problem or trouble
+        return PartitionStatus(self.name, position, self.lag(end), problem, self.missed)

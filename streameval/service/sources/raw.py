@@ -1,0 +1,163 @@
+"""Batches of records, and what a source is: how it is configured, opened and read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_checkable
+
+from streameval.events.values import IntArray
+from streameval.records.event_columns import EventColumns
+from streameval.service.config.errors import ConfigErrors
+
+Kind: TypeAlias = Literal["predictions", "labels", "records"]
+"""What a batch holds; in ``records`` each record may be a prediction, a label or both."""
+
+LagUnit: TypeAlias = Literal["records", "bytes"]
+
+KINDS: tuple[Kind, ...] = ("records", "predictions", "labels")
+
+Position: TypeAlias = Mapping[str, int | str]
+"""The position *next to read* in a partition: plain values, kept in the store as JSON."""
+
+
+class BadEvent(NamedTuple):
+    """A record that cannot be counted."""
+
+    place: int
+    """Its offset in the partition: a message's, or of a line's first byte."""
+    reason: str
+    """Of a small set of words, to count by: the field at fault, or ``record``, ``too long``."""
+    detail: str
+    """Expected, got, and what to do."""
+    raw: bytes
+    """The record itself; the quarantine truncates it."""
+
+
+@dataclass(slots=True)
+class RawBatch:
+    """Raw records of one partition, in its order; one without any only moves the position.
+
+    Attributes:
+        partition: Unique in the run: ``"kafka:clicks/3"``, ``"files:/data/a.jsonl"``,
+            ``"http:labels"``. One that ends with a colon is no partition: its position holds
+            other data of the source.
+        kind: What the records are.
+        messages: One JSON object each, undecoded.
+        places: Where each stands; as many as messages, ascending.
+        times: Microseconds since 1970 when each was written, by the clock of
+            the broker or inbox; None where it is unknown.
+        next: The position after the last one.
+        bad: Records that the source itself refuses, such as a line that is too long.
+    """
+
+    partition: str
+    kind: Kind
+    messages: list[bytes]
+    places: Sequence[int]
+    next: Position
+    times: Sequence[int] | IntArray | None = None
+    bad: list[BadEvent] = field(default_factory=list)
+
+
+class PartitionStatus(NamedTuple):
+    """How far a partition has been read."""
+
+    partition: str
+    position: Position | None
+    lag: int | None
+    """What is there and not yet read, in the source's ``lag_unit``; None: unknown."""
+    problem: str = ""
+    """In words, while something keeps it from being read."""
+    missed: str = ""
+    """In words, what was skipped because it could not be read; kept until the run ends."""
+
+
+class Source(Protocol):
+    """Reads records. One thread calls it; a restart from the positions of the last checkpoint
+    loses and repeats nothing."""
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        """What the lag of its partitions is counted in."""
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        """Up to about ``most`` records; waits ``timeout`` seconds at most; may be empty."""
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        """These positions are durable: records before them are not read again."""
+
+    def status(self) -> list[PartitionStatus]:
+        """Every partition."""
+
+    def close(self) -> None:
+        """Close files and connections."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the source has ended: it does not follow, and all was read."""
+
+
+class Opening(NamedTuple):
+    """What a source is opened with."""
+
+    positions: Mapping[str, Position]
+    """The positions to read from, by partition."""
+    resolve: Callable[[str, str], str]
+    """From ``env:NAME`` or ``file:PATH``, and the key it is the value of, to the secret."""
+    stamps: bool
+    """Whether the time at which a record was written is needed."""
+    inbox: Path
+    """The directory beside the store in which a source may keep records."""
+
+
+@runtime_checkable
+class SourceSettings(Protocol):
+    """A table of the configuration that describes a source.
+
+    It is a struct in the module of its source, and one row in
+    :class:`streameval.service.config.settings.RunSettings`. Its attribute ``template`` explains
+    the keys: it is the table's part of the file that ``streameval init`` writes.
+    """
+
+    def names(self) -> Mapping[Kind, Sequence[str]]:
+        """What is read, by what its records are: paths, topics, routes."""
+
+    def check(self, table: str, errors: ConfigErrors) -> None:
+        """Raise ConfigError for values that the types allow and the source does not."""
+
+    def secrets(self) -> Mapping[str, str]:
+        """The values that may be ``env:NAME`` or ``file:PATH``, by their keys in the table."""
+
+    def ending(self) -> Self:
+        """The settings with which the source ends when all has been read."""
+
+    def open(self, opening: Opening) -> list[Source]:
+        """The source, in one part or more.
+
+        Raises:
+            ConfigError, SourceError, StoreError: It cannot be opened; nothing is open then.
+            MissingExtraError: Its client is not installed.
+        """
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A batch after decoding: predictions, labels, records that are both, and bad ones.
+
+    They have the columns that the settings name of ``id`` (list of str), ``y_true``, ``y_pred``,
+    ``score``, ``proba`` (list of dicts), ``weight``, ``time`` (int64 microseconds) and, for each
+    slice key, ``slice:KEY``. Numbers are numpy arrays; labels are a list, or an array of 0 and 1.
+    """
+
+    partition: str
+    predictions: EventColumns | None = None
+    labels: EventColumns | None = None
+    complete: EventColumns | None = None
+    bad: list[BadEvent] = field(default_factory=list)
+
+    def parts(self) -> list[EventColumns]:
+        """Predictions, complete records and labels, without empty ones."""
+        found = (self.predictions, self.complete, self.labels)
+        return [records for records in found if records is not None and records.rows]

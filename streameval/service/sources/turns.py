@@ -1,0 +1,103 @@
+"""The order in which predictions and labels are read: labels do not run ahead of a backlog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch, Source
+
+_BACKLOG = 1_000
+"""A source that returns so many records at once has a backlog."""
+
+_MOST_BEHIND = 100_000
+"""Labels that were read ahead delay others for at most so many predictions."""
+
+_MOST_EXPECTED = 40_000
+"""Predictions are read in advance for at most so many labels."""
+
+
+class LabelTurns:
+    """Decides when labels are read.
+
+    A label that waits for its prediction costs more than a prediction that waits for its label.
+    So while predictions have a backlog, labels are read when enough predictions were read for as
+    many labels as the last time; without a backlog, all labels are read.
+    """
+
+    def __init__(self) -> None:
+        self._ahead = 0
+        """Predictions read beyond the number of labels."""
+        self._expected = 1
+
+    def with_labels(
+        self, found: list[RawBatch], read: Callable[[], list[RawBatch]]
+    ) -> list[RawBatch]:
+        """The predictions that were found just now, and the labels if it is their turn."""
+        came = _records(found)
+        self._ahead = max(self._ahead, -_MOST_BEHIND) + came
+        if came >= _BACKLOG and self._ahead < self._expected:
+            return found
+        labels = read()
+        count = _records(labels)
+        # Predictions that the labels did not use do not add up.
+        self._ahead = min(self._ahead, came + self._expected) - count
+        self._expected = min(max(count, 1), _MOST_EXPECTED)
+        return found + labels
+
+
+def _records(batches: list[RawBatch]) -> int:
+    return sum(len(batch.messages) + len(batch.bad) for batch in batches)
+
+
+class PredictionsFirst:
+    """Reads a source of predictions and one of labels in turn, as :class:`LabelTurns` decides.
+
+    One consumer of both topics would return what the broker sends first, often all of one
+    before any of the other.
+
+    Args:
+        predictions: Read first.
+        labels: Read in its turn.
+    """
+
+    def __init__(self, predictions: Source, labels: Source) -> None:
+        self._predictions = predictions
+        self._labels = labels
+        self._turns = LabelTurns()
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        """That of the predictions' source; both are of one kind."""
+        return self._predictions.lag_unit
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        """As each of the two reads; the wait is shared out between them."""
+        found = self._read(most, 0.0)
+        if found or not timeout:
+            return found
+        return self._read(most, timeout / 2)
+
+    def _read(self, most: int, timeout: float) -> list[RawBatch]:
+        found = self._predictions.read(most, timeout)
+        return self._turns.with_labels(found, lambda: self._labels.read(most, timeout))
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        """To both."""
+        self._predictions.checkpointed(positions)
+        self._labels.checkpointed(positions)
+
+    def status(self) -> list[PartitionStatus]:
+        """Of both."""
+        return self._predictions.status() + self._labels.status()
+
+    def close(self) -> None:
+        """Close both, also when one fails."""
+        try:
+            self._predictions.close()
+        finally:
+            self._labels.close()
+
+    @property
+    def finished(self) -> bool:
+        """Whether both have finished."""
+        return self._predictions.finished and self._labels.finished

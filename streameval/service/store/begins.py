@@ -1,0 +1,148 @@
+"""The time from which on each part of a store holds events, and what follows for an event.
+
+A part that begins later (a window, a slice, the counts of labels, the sums of scores)
+holds the events from one moment on, and no earlier event is ever added to it. With
+a join that moment is an *event time*, later than that of every record read before: so
+the event alone decides, also when its label is corrected a day later. Without a join no
+event is ever taken back, and events that are read after the change count.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+
+from streameval.evaluator.evaluator import Evaluator
+from streameval.events.time import iso_time
+from streameval.events.values import IntArray
+from streameval.service.store.store import decoded
+from streameval.windows import Panes, window_spec
+
+BEGINS = "run.begins"
+"""The key in ``meta`` of what is written of them."""
+
+Dimensions: TypeAlias = tuple[tuple[str, ...], ...]
+
+
+class Part(NamedTuple):
+    """The part of an evaluator that an event belongs to, where that is not all of it."""
+
+    dimensions: Dimensions
+    labels: bool
+    scores: bool
+
+
+class Begins(msgspec.Struct):
+    """Microseconds since 1970 from which on parts of a store hold events.
+
+    A part that is missing holds every event that the run has read.
+    """
+
+    joined: bool = False
+    """The moments are event times; otherwise times of reading (except ``panes``)."""
+    windows: dict[str, int] = {}
+    slices: dict[str, int] = {}
+    labels: int | None = None
+    scores: int | None = None
+    panes: dict[str, int] = {}
+    """Windows whose panes before this event time had been dropped when ``retain`` grew."""
+
+    def parts(
+        self, window: str, dimensions: Dimensions, times: IntArray | None
+    ) -> list[tuple[IntArray | None, Part | None]]:
+        """Rows of a batch by the part of a window that they belong to.
+
+        Args:
+            window: The window's name.
+            dimensions: Of all its slices.
+            times: Event times; None where records have none.
+
+        Returns:
+            Ascending rows (None: all) and the part (None: the whole window). Rows
+            of which the window holds nothing are omitted.
+        """
+        cuts = self._cuts(window)
+        if not cuts or times is None or not len(times) or int(times.min()) >= cuts[-1]:
+            return [(None, None)]
+        found: list[tuple[IntArray | None, Part | None]] = []
+        codes = np.searchsorted(np.array(cuts), times, side="right")
+        for code in np.unique(codes).tolist():
+            rows = np.flatnonzero(codes == code)
+            part = self.part(window, dimensions, int(times[rows[0]]))
+            if part is None or part.labels or part.scores:
+                found.append((rows, part))
+        return found
+
+    def _cuts(self, window: str) -> list[int]:
+        cuts = {self.panes.get(window)}
+        if self.joined:
+            cuts |= {self.windows.get(window), self.labels, self.scores, *self.slices.values()}
+        return sorted(cut for cut in cuts if cut is not None)
+
+    def part(self, window: str, dimensions: Dimensions, time: int) -> Part | None:
+        """The part of a window that an event of this time belongs to; None: all of it."""
+
+        def holds(begin: int | None) -> bool:
+            return begin is None or time >= begin
+
+        there = holds(self.panes.get(window))
+        if self.joined:
+            there = there and holds(self.windows.get(window))
+            part = Part(
+                tuple(d for d in dimensions if holds(self.slices.get("+".join(d)))),
+                there and holds(self.labels),
+                there and holds(self.scores),
+            )
+            return None if part == (dimensions, True, True) else part
+        return None if there else Part((), False, False)
+
+
+def read_begins(connection: sqlite3.Connection) -> Begins:
+    """Those of a store; raises StoreError where they are damaged."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (BEGINS,)).fetchone()
+    return Begins() if row is None else decoded(row[0], Begins, "the beginning of its parts is")
+
+
+def note_begins(begins: Begins, window: str, evaluator: Evaluator) -> str:
+    """Add the beginning of its parts to the reports of a window; returns it in words as well."""
+    spec = window_spec(evaluator.options["window"])
+    since = begins.windows.get(window)
+    cut = begins.panes.get(window)
+    newest = evaluator.newest
+    if cut is not None and isinstance(spec, Panes) and newest is not None:
+        first = (newest // spec.pane_us - spec.panes + 1) * spec.pane_us
+        if first < cut:
+            since = cut if since is None else max(since, cut)
+    slices = {
+        name: iso_time(begin)
+        for name, begin in sorted(begins.slices.items())
+        if since is None or begin > since
+    }
+    notes: dict[str, Any] = {
+        "since": None if since is None else iso_time(since),
+        "slices_since": slices or None,
+    }
+    for name, begin in (("labels_since", begins.labels), ("scores_since", begins.scores)):
+        later = begin is not None and (since is None or begin > since)
+        notes[name] = iso_time(begin) if begin is not None and later else None
+    evaluator.note(notes, later=begins.labels is not None or begins.scores is not None)
+    return since_text(notes)
+
+
+def since_text(notes: Mapping[str, Any]) -> str:
+    """The beginning of the parts of a report, by its notes; empty where they hold all events.
+
+    >>> since_text({"since": "2026-01-02T00:00:00Z", "slices_since": {"device": "2026-02-01"}})
+    ', since 2026-01-02T00:00:00Z, slice device since 2026-02-01'
+    """
+    parts = [
+        ("since", notes.get("since")),
+        ("labels since", notes.get("labels_since")),
+        ("scores since", notes.get("scores_since")),
+        *((f"slice {name} since", at) for name, at in (notes.get("slices_since") or {}).items()),
+    ]
+    return "".join(f", {what} {moment}" for what, moment in parts if moment is not None)

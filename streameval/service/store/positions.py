@@ -1,0 +1,89 @@
+"""The position of each partition in the store: up to where its records are counted."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+import msgspec
+
+from streameval.errors import StoreError, shown
+from streameval.service.sources.raw import Position
+
+
+@dataclass(slots=True)
+class _Partition:
+    position: Position
+    records: int
+    newest: int | None
+
+
+class Positions:
+    """Positions, counts of records and newest times, by partition.
+
+    Args:
+        connection: Of the store.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.partitions = read_positions(connection)
+        self._changed: set[str] = set()
+
+    @property
+    def next_to_read(self) -> dict[str, Position]:
+        """The position next to read of each partition."""
+        return {name: partition.position for name, partition in self.partitions.items()}
+
+    def advance(self, name: str, position: Position, records: int, newest: int | None) -> None:
+        """Add the number of records that were read, up to this position."""
+        known = self.partitions.get(name)
+        if known is None:
+            known = self.partitions[name] = _Partition(position, 0, None)
+        known.position = position
+        known.records += records
+        if newest is not None:
+            known.newest = newest if known.newest is None else max(known.newest, newest)
+        self._changed.add(name)
+
+    @property
+    def newest(self) -> int | None:
+        """The latest event time of all partitions, in microseconds."""
+        times = [p.newest for p in self.partitions.values() if p.newest is not None]
+        return max(times, default=None)
+
+    @property
+    def changed(self) -> bool:
+        """Whether a position is not written yet; it may advance without a record."""
+        return bool(self._changed)
+
+    def write(self) -> dict[str, Position]:
+        """Write the changed positions, inside a transaction, and return them."""
+        changed = {name: self.partitions[name] for name in sorted(self._changed)}
+        self._connection.executemany(
+            "INSERT INTO positions VALUES (?, ?, ?, ?) ON CONFLICT (partition) DO UPDATE SET "
+            "position = excluded.position, records = excluded.records, newest = excluded.newest",
+            [
+                (name, msgspec.json.encode(p.position).decode(), p.records, p.newest)
+                for name, p in changed.items()
+            ],
+        )
+        self._changed.clear()
+        return {name: partition.position for name, partition in changed.items()}
+
+
+def read_positions(connection: sqlite3.Connection) -> dict[str, _Partition]:
+    """The rows of the store by partition; raises StoreError for a damaged position."""
+    found = {}
+    for name, text, records, newest in connection.execute(
+        "SELECT partition, position, records, newest FROM positions ORDER BY partition"
+    ):
+        try:
+            position = msgspec.json.decode(text, type=dict[str, int | str])
+        except msgspec.MsgspecError:
+            raise StoreError(
+                f"the position of partition {name!r} is damaged: expected an object of plain "
+                f"values, got {shown(text)}"
+            ) from None
+        found[name] = _Partition(position, records, newest)
+    return found

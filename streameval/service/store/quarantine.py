@@ -1,0 +1,206 @@
+"""Records that could not be counted, kept in the store for inspection and replay."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from streameval.events.time import iso_time
+from streameval.service.config.settings import QuarantineSettings
+from streameval.service.sources.raw import BadEvent, RawBatch
+
+_RECENT = 100
+_DETAIL_CHARACTERS = 500
+_REASONS = 200
+"""Most reasons that are counted separately; the decoder has a few dozen."""
+
+_COLUMNS = "id, at, partition, kind, place, time, reason, detail, cut, replay, raw"
+
+
+class Quarantine:
+    """Collects bad records and writes them with the next checkpoint.
+
+    The newest ``keep`` of them are kept, each cut to ``max_bytes``; all are
+    counted by reason.
+
+    Args:
+        connection: Of the store.
+        settings: Limits of what is kept.
+        now: The time in microseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        settings: QuarantineSettings,
+        now: Callable[[], int],
+    ) -> None:
+        self._connection = connection
+        self.settings = settings
+        self._now = now
+        self.reasons = reasons(connection)
+        self._pending: list[tuple[Any, ...]] = []
+        self._changed: set[str] = set()
+        self._replayed: list[int] = []
+        self._shown: dict[str, Any] | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._pending or self._changed or self._replayed)
+
+    def note(
+        self, partition: str, kind: str, event: BadEvent, time: int | None, *, cut: bool = False
+    ) -> None:
+        """Add a record.
+
+        Args:
+            partition: Of the record.
+            kind: Of the record, as :class:`RawBatch` has it.
+            event: The record and its error.
+            time: Microseconds since 1970 when it was written, by the clock of the
+                broker or inbox; None if unknown.
+            cut: Whether the source has cut it.
+        """
+        reason = event.reason[:100] or "record"
+        if reason not in self.reasons and len(self.reasons) >= _REASONS:
+            reason = "other"
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        self._changed.add(reason)
+        limit = self.settings.max_bytes
+        cut = cut or len(event.raw) > limit
+        self._pending.append(
+            (
+                self._now(),
+                partition,
+                kind,
+                event.place,
+                time,
+                reason,
+                event.detail[:_DETAIL_CHARACTERS],
+                int(cut),
+                event.raw[:limit],
+            )
+        )
+        if len(self._pending) > 2 * self.settings.keep:
+            del self._pending[: -self.settings.keep or None]
+
+    def note_batch(self, batch: RawBatch, bad: Sequence[BadEvent]) -> None:
+        """Add the bad records of a batch: those of the source and those of decoding."""
+        if not bad:
+            return
+        times = batch.times
+        at = {} if times is None else dict(zip(batch.places, times, strict=True))
+        # A source does not read a record that it refuses to its end.
+        cut = {id(event) for event in batch.bad}
+        for event in bad:
+            at_place = at.get(event.place)
+            time = None if at_place is None else int(at_place)
+            self.note(batch.partition, batch.kind, event, time, cut=id(event) in cut)
+
+    def to_replay(self, most: int = 1000) -> Iterator[RawBatch]:
+        """The marked records; the next :meth:`write` deletes them from the quarantine."""
+        query = f"SELECT {_COLUMNS} FROM quarantine WHERE replay AND id > ? ORDER BY id LIMIT ?"
+        last = 0
+        while rows := self._connection.execute(query, (last, most)).fetchall():
+            last = rows[-1][0]
+            for (partition, kind, timed), group in groupby(
+                rows, key=lambda row: (row[2], row[3], row[5] is not None)
+            ):
+                taken = list(group)
+                self._replayed += [row[0] for row in taken]
+                yield RawBatch(
+                    partition,
+                    kind,
+                    messages=[row[10] for row in taken],
+                    places=[row[4] for row in taken],
+                    next={},
+                    times=[row[5] for row in taken] if timed else None,
+                )
+
+    def write(self) -> int:
+        """Write the changes, inside a transaction; returns the number of replayed records."""
+        execute = self._connection.execute
+        self._connection.executemany(
+            "DELETE FROM quarantine WHERE id = ?", [(number,) for number in self._replayed]
+        )
+        keep = self.settings.keep
+        self._connection.executemany(
+            "INSERT INTO quarantine (at, partition, kind, place, time, reason, detail, cut, raw) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            self._pending[-keep:] if keep else [],
+        )
+        if self._pending:
+            execute(
+                "DELETE FROM quarantine WHERE id <= "
+                "(SELECT id FROM quarantine ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                (keep,),
+            )
+        self._connection.executemany(
+            "INSERT INTO quarantine_reasons VALUES (?, ?) "
+            "ON CONFLICT (reason) DO UPDATE SET total = excluded.total",
+            [(reason, self.reasons[reason]) for reason in self.reasons if reason in self._changed],
+        )
+        replayed = len(self._replayed)
+        if self.pending:
+            self._shown = None
+        self._pending.clear()
+        self._changed.clear()
+        self._replayed.clear()
+        return replayed
+
+    def published(self) -> dict[str, Any]:
+        """Counts and the newest records, as plain data."""
+        if self._shown is not None:
+            return self._shown
+        (kept,) = self._connection.execute("SELECT count(*) FROM quarantine").fetchone()
+        self._shown = {
+            "total": sum(self.reasons.values()),
+            "kept": kept,
+            "reasons": dict(self.reasons),
+            "recent": listed(self._connection, most=_RECENT),
+        }
+        return self._shown
+
+
+def reasons(connection: sqlite3.Connection) -> dict[str, int]:
+    """The number of refused records by reason, in the order of their first record."""
+    return dict(connection.execute("SELECT reason, total FROM quarantine_reasons ORDER BY rowid"))
+
+
+def listed(
+    connection: sqlite3.Connection, *, reason: str | None = None, most: int = _RECENT
+) -> list[dict[str, Any]]:
+    """The newest kept records, the newest first, as plain data."""
+    query = (
+        f"SELECT {_COLUMNS} FROM quarantine WHERE (?1 IS NULL OR reason = ?1) "
+        "ORDER BY id DESC LIMIT ?2"
+    )
+    return [
+        {
+            "id": row[0],
+            "at": iso_time(row[1]),
+            "partition": row[2],
+            "kind": row[3],
+            "place": row[4],
+            "reason": row[6],
+            "detail": row[7],
+            "raw": bytes(row[10]).decode(errors="replace"),
+            "raw_bytes_cut": bool(row[8]),
+            "replay": bool(row[9]),
+        }
+        for row in connection.execute(query, (reason, most))
+    ]
+
+
+def mark_for_replay(connection: sqlite3.Connection, reason: str | None) -> tuple[int, int]:
+    """Mark records to be read first by the next run; returns how many, and how many are cut."""
+    marked = connection.execute(
+        "UPDATE quarantine SET replay = 1 WHERE NOT cut AND (?1 IS NULL OR reason = ?1)", (reason,)
+    ).rowcount
+    (cut,) = connection.execute(
+        "SELECT count(*) FROM quarantine WHERE cut AND (?1 IS NULL OR reason = ?1)", (reason,)
+    ).fetchone()
+    return marked, cut

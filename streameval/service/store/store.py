@@ -1,0 +1,639 @@
+"""The store: one SQLite file with everything that a run must not lose.
+
+States, positions, waiting predictions and quarantine change together, in one
+transaction for each checkpoint. The file is in write-ahead mode with
+``synchronous=FULL``: a commit returns when it is on the disk, so not even a
+power cut loses records that a source no longer keeps.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from streameval.errors import ConfigError, StoreError, shown
+from streameval.service.store.checksums import (
+    check_rows,
+    check_types,
+    keep_checksums,
+    note_unwatched,
+)
+from streameval.service.store.private_files import private_file, tighten
+
+if TYPE_CHECKING:
+    from streameval.service.config.settings import RunSettings
+
+SCHEMA_VERSION = 2
+"""Version 1 had no checksums of rows; a run that opens such a store adds them."""
+
+RESTORED = "store.db"
+"""The store in a backup."""
+
+_WINDOW_ORDER = "windows"
+"""The key in ``meta`` with the names of the windows in the order of the settings. What the counts
+depend on does not include it: windows may be reordered, and their counts stay."""
+
+_Found = TypeVar("_Found")
+
+_APPLICATION_ID = 0x53455631  # "SEV1", by which `file` and other tools recognise it
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE states (
+    id INTEGER PRIMARY KEY,
+    partition TEXT NOT NULL,
+    window TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('snapshot', 'delta')),
+    reverted BLOB NOT NULL,
+    data BLOB NOT NULL
+);
+CREATE UNIQUE INDEX states_place ON states (partition, window, number);
+CREATE TABLE positions (
+    partition TEXT PRIMARY KEY,
+    position TEXT NOT NULL,
+    records INTEGER NOT NULL,
+    newest INTEGER
+) WITHOUT ROWID;
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE quarantine (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    partition TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    time INTEGER,
+    reason TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    cut INTEGER NOT NULL,
+    replay INTEGER NOT NULL DEFAULT 0,
+    raw BLOB NOT NULL
+);
+CREATE INDEX quarantine_replay ON quarantine (id) WHERE replay;
+CREATE TABLE quarantine_reasons (reason TEXT PRIMARY KEY, total INTEGER NOT NULL);
+CREATE TABLE alerts (name TEXT PRIMARY KEY, state TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class StoreLock:
+    """The lock of a store, held until :meth:`close` or the end of the process.
+
+    It is a lock of the operating system on ``<store>.lock``, so a killed
+    process leaves none behind. The file stays, with the pid of its last holder:
+    deleting it would let two processes lock two files of one name.
+
+    It also holds the number of commits of the store, which is written after each of
+    them, so a store with fewer has lost some: SQLite treats a damaged end of its write-ahead
+    log like one that a crash left unfinished, and drops it without an error.
+
+    Args:
+        store: The store's path; links are followed, so that two names of one
+            store have one lock.
+
+    Raises:
+        StoreError: Another process holds it (its pid is named), or the file
+            cannot be written.
+    """
+
+    __slots__ = ("_descriptor", "commits")
+
+    def __init__(self, store: str) -> None:
+        path = os.path.realpath(store) + ".lock"
+        try:
+            private_file(path)
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise StoreError(
+                f"{store}: cannot be locked: {path}: {error.strerror}; "
+                "the store's directory must exist and be writable"
+            ) from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder, _ = _content(descriptor)
+            os.close(descriptor)
+            whose = f"the process {holder}" if holder.isdecimal() else "another process"
+            raise StoreError(
+                f"{store}: is in use by {whose}; stop that one first, or give this one "
+                "a store of its own"
+            ) from None
+        self._descriptor: int | None = descriptor
+        _, self.commits = _content(descriptor)
+        self.note(self.commits)
+
+    def note(self, commits: int) -> None:
+        """Note how many commits the store has seen."""
+        self.commits = commits
+        if self._descriptor is not None:
+            # On a full disk the lock still holds, with its former content.
+            with suppress(OSError):
+                os.pwrite(self._descriptor, b"%-20d\n%-20d\n" % (os.getpid(), commits), 0)
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _content(descriptor: int) -> tuple[str, int]:
+    """The pid, and the number of commits; 0 in a file of an older release."""
+    holder, *rest = os.pread(descriptor, 64, 0).decode("ascii", "replace").split("\n")
+    commits = rest[0].strip() if rest else ""
+    return holder.strip(), int(commits) if commits.isdecimal() else 0
+
+
+def commits_noted(store: str) -> int:
+    """The number of commits that a store's lock file has noted; 0 where there is none.
+
+    Read it before the store: a commit between the two is then not reported as lost.
+    """
+    try:
+        descriptor = os.open(os.path.realpath(store) + ".lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        return _content(descriptor)[1]
+    finally:
+        os.close(descriptor)
+
+
+class Store:
+    """An open store; :func:`open_store` and :func:`read_store` make one."""
+
+    __slots__ = ("_lock", "connection", "path")
+
+    def __init__(self, path: str, connection: sqlite3.Connection, lock: StoreLock | None) -> None:
+        self.path = path
+        self.connection = connection
+        self._lock = lock
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Write all of the block, or nothing of it.
+
+        Raises:
+            StoreError: It could not be written; nothing of it was.
+        """
+        with worded(self.path, "cannot be written"):
+            self.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.connection
+                note_unwatched(self.connection)
+                commits = _commits(self.connection) + 1
+                self.connection.execute(f"PRAGMA user_version = {commits}")
+                self.connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    self.connection.execute("ROLLBACK")
+                raise
+            if self._lock is not None:
+                self._lock.note(commits)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A consistent view of the store; raises StoreError where it cannot be read."""
+        with worded(self.path, "cannot be read"):
+            self.connection.execute("BEGIN")
+            try:
+                yield self.connection
+            finally:
+                with suppress(sqlite3.Error):
+                    self.connection.execute("ROLLBACK")
+
+    def counters(self) -> dict[str, int]:
+        """The counters by name."""
+        with worded(self.path, "cannot be read"):
+            return dict(self.connection.execute("SELECT name, value FROM counters"))
+
+    def set_counters(self, values: Mapping[str, int]) -> None:
+        """Write counters; inside a transaction."""
+        self.connection.executemany(
+            "INSERT INTO counters VALUES (?, ?) "
+            "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+            list(values.items()),
+        )
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Write a property of the store; inside a transaction."""
+        self.connection.execute(
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            (key, value),
+        )
+
+    def meta(self) -> dict[str, str]:
+        """The properties of the store: its schema's version, its settings and more."""
+        with worded(self.path, "cannot be read"):
+            return dict(self.connection.execute("SELECT key, value FROM meta"))
+
+    def close(self) -> None:
+        """Close the file and release its lock."""
+        with suppress(sqlite3.Error):
+            self.connection.close()
+        if self._lock is not None:
+            self._lock.close()
+
+
+def open_store(
+    path: str,
+    fingerprint: Mapping[str, str] | None = None,
+    *,
+    evolve: Callable[[Store], None] | None = None,
+    busy_seconds: float = 10.0,
+) -> Store:
+    """Open a store for writing, or begin a new one.
+
+    Args:
+        path: The file; its directory must exist.
+        fingerprint: Key of the configuration -> its value as text: the settings that the
+            counts in the store depend on. Written to a new store, compared with those
+            of an old one. None: any.
+        evolve: Called with an old store, under its lock, before that comparison.
+        busy_seconds: How long to wait for another program that writes to it.
+
+    Raises:
+        StoreError: It is in use by another process, not a store of streameval, of a
+            newer release, damaged, or cannot be written.
+        ConfigError: It was begun with another fingerprint.
+    """
+    directory = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(directory):
+        raise StoreError(f"{path}: there is no directory {directory}; make it first")
+    lock = StoreLock(path)
+    try:
+        finish_restore(path, lock)
+        connection = _connect(path, busy_seconds, lock)
+        try:
+            if not _has_tables(connection, path):
+                _begin(connection, path, fingerprint)
+            else:
+                if evolve is not None:
+                    evolve(Store(path, connection, lock))
+                _compare(connection, path, fingerprint or {})
+        except BaseException:
+            connection.close()
+            raise
+    except BaseException:
+        lock.close()
+        raise
+    return Store(path, connection, lock)
+
+
+def read_store(path: str) -> Store:
+    """Open a store for reading only, also while a run writes to it.
+
+    Raises:
+        StoreError: There is none, or it cannot be read.
+    """
+    if os.path.isdir(restoring(path)):
+        raise StoreError(
+            f"{path}: a restore was interrupted; repeat it, or start the run, which finishes it"
+        )
+    if not os.path.isfile(path):
+        raise StoreError(f"{path}: there is no such store")
+    with worded(path, "cannot be read"):
+        uri = "file:" + os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace(
+            "#", "%23"
+        )
+        connection = sqlite3.connect(uri + "?mode=ro", uri=True, timeout=10, isolation_level=None)
+        try:
+            _check_kind(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+    return Store(path, connection, None)
+
+
+def inbox_of(path: str) -> Path:
+    """The directory of a store's inbox: beside it, also where its path is a link."""
+    return Path(os.path.realpath(path) + ".inbox")
+
+
+def restoring(path: str) -> str:
+    """The directory of a verified copy that is about to replace a store."""
+    return os.path.realpath(path) + ".restoring"
+
+
+def finish_restore(path: str, lock: StoreLock) -> None:
+    """Replace a store and its inbox by the content of :func:`restoring`, if it exists.
+
+    Each step can be repeated: after a crash between two of them the next call finishes it.
+
+    Args:
+        path: Of the store.
+        lock: Of the store.
+
+    Raises:
+        StoreError: The old files cannot be replaced.
+    """
+    copied = os.path.join(restoring(path), RESTORED)
+    if not os.path.isdir(restoring(path)):
+        return
+    store, inbox = os.path.realpath(path), inbox_of(path)
+    try:
+        lock.note(0)  # it has noted the commits of the old store
+        for suffix in ("-wal", "-shm"):
+            Path(store + suffix).unlink(missing_ok=True)
+        if os.path.isfile(copied):
+            os.replace(copied, store)
+        if inbox_of(copied).is_dir():
+            if inbox.is_dir():
+                shutil.rmtree(inbox)
+            os.rename(inbox_of(copied), inbox)
+        sync(os.path.dirname(store))
+        shutil.rmtree(restoring(path))
+        with suppress(OSError):
+            inbox.rmdir()  # where the backup had no posts
+    except OSError as error:
+        raise StoreError(
+            f"{path}: a restore cannot be finished: {error.filename}: {error.strerror}"
+        ) from None
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Flush a file or directory to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def verify(connection: sqlite3.Connection, path: str, commits: int) -> bool:
+    """Whether a store is whole: the file, every row, and the last commit.
+
+    Args:
+        connection: Of the store; inside a transaction.
+        path: Of the store, for errors.
+        commits: How many its lock file has noted.
+
+    Returns:
+        False for a store of version 1, of whose rows only the types are verified.
+
+    Raises:
+        StoreError: It is damaged.
+
+    Cost:
+        One read of the whole file.
+    """
+    with worded(path, "cannot be read"):
+        faults = [text for (text,) in connection.execute("PRAGMA integrity_check(3)")]
+        if faults != ["ok"]:
+            what = "; ".join(" ".join(fault.split()) for fault in faults)
+            raise StoreError(f"{path}: is damaged: {what}; {_RESTORE}")
+        has_checksums = check_rows(connection)
+        if not has_checksums:
+            check_types(connection)
+    found = _commits(connection)
+    if found < commits:
+        raise StoreError(
+            f"{path}: the last commits are missing: expected {commits}, got {found}; the end of "
+            f"{path}-wal was damaged, or the file was removed: restore a backup (or, where an "
+            f"older copy was put there on purpose, delete {path}.lock)"
+        )
+    return has_checksums
+
+
+def _commits(connection: sqlite3.Connection) -> int:
+    (commits,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(commits)
+
+
+def _connect(path: str, busy_seconds: float, lock: StoreLock) -> sqlite3.Connection:
+    try:
+        # SQLite gives the files that it makes beside this one the same rights.
+        private_file(path)
+        for suffix in ("-wal", "-shm"):
+            tighten(path + suffix)
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be opened: {error.strerror}") from None
+    with worded(path, "cannot be opened"):
+        connection = sqlite3.connect(
+            path, timeout=busy_seconds, isolation_level=None, cached_statements=256
+        )
+        try:
+            _check_kind(connection, path, may_be_new=True)
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode != "wal":
+                raise StoreError(
+                    f"{path}: SQLite's write-ahead log (WAL) is not supported on this file "
+                    f"system (journal mode is {mode!r}); use a local disk"
+                )
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA journal_size_limit = 67108864")
+            if not _has_tables(connection, path):
+                lock.note(0)  # it has noted the commits of a store that was here before
+            else:
+                connection.execute("BEGIN IMMEDIATE")
+                verify(connection, path, lock.commits)
+                keep_checksums(connection)
+                connection.execute(
+                    "UPDATE meta SET value = ? WHERE key = 'schema' AND value <> ?1",
+                    (str(SCHEMA_VERSION),),
+                )
+                connection.execute("COMMIT")
+            return connection
+        except BaseException:
+            connection.close()
+            raise
+
+
+def _check_kind(connection: sqlite3.Connection, path: str, *, may_be_new: bool = False) -> None:
+    (identity,) = connection.execute("PRAGMA application_id").fetchone()
+    if may_be_new and not _has_tables(connection, path):
+        return
+    if identity != _APPLICATION_ID:
+        raise StoreError(
+            f"{path}: is not a store of streameval, and was left alone; give another path"
+        )
+    (text,) = connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone() or ("",)
+    if not isinstance(text, str) or not text.isdecimal() or text == "0":
+        raise StoreError(f"{path}: is damaged: its schema's version is missing")
+    if int(text) > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path}: was written by a newer streameval (its schema is {text}, this release "
+            f"knows up to {SCHEMA_VERSION}): upgrade, or begin a new store"
+        )
+
+
+def _has_tables(connection: sqlite3.Connection, path: str) -> bool:
+    with worded(path, "cannot be read"):
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return bool(tables)
+
+
+def _begin(
+    connection: sqlite3.Connection, path: str, fingerprint: Mapping[str, str] | None
+) -> None:
+    """Make the tables of a new store."""
+    if fingerprint is None:
+        raise StoreError(f"{path}: holds nothing yet")
+    with worded(path, "cannot be written"):
+        meta = {"schema": str(SCHEMA_VERSION)}
+        meta.update({f"config.{key}": value for key, value in fingerprint.items()})
+        rows = "".join(f"INSERT INTO meta VALUES ({_q(k)}, {_q(v)});" for k, v in meta.items())
+        connection.executescript(
+            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} {rows}"
+        )
+        keep_checksums(connection)
+        connection.execute("COMMIT")
+
+
+def _compare(connection: sqlite3.Connection, path: str, fingerprint: Mapping[str, str]) -> None:
+    """Raise ConfigError where a store was begun with other settings."""
+    with worded(path, "cannot be read"):
+        known = dict(connection.execute("SELECT key, value FROM meta"))
+    for key, value in fingerprint.items():
+        before = known.get(f"config.{key}")
+        for change in changed_settings(key, _decoded(before), _decoded(value)):
+            raise refused_change(path, *change)
+
+
+def keep_window_order(store: Store, settings: RunSettings) -> None:
+    """Write the order of the windows to a store, where it has another one.
+
+    Raises:
+        StoreError: The store cannot be read or written.
+    """
+    order = msgspec.json.encode([window.name for window in settings.window]).decode()
+    if store.meta().get(_WINDOW_ORDER) != order:
+        with store.transaction():
+            store.set_meta(_WINDOW_ORDER, order)
+
+
+def in_window_order(found: Mapping[str, _Found], store: Store) -> dict[str, _Found]:
+    """The values by window, in the order of the last run's settings.
+
+    Windows that this order does not contain follow by name.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    try:
+        order = msgspec.json.decode(store.meta().get(_WINDOW_ORDER, "[]"), type=list[str])
+    except msgspec.MsgspecError:
+        order = []
+    names = dict.fromkeys([*order, *sorted(found)])
+    return {name: found[name] for name in names if name in found}
+
+
+def refused_change(path: str, key: str, was: Any, got: Any, remedy: str = "") -> ConfigError:
+    """The error about a changed setting on which the counts of a store depend.
+
+    Args:
+        path: Of the store.
+        key: Of the setting.
+        was: Its value when the store was begun; None where it had none.
+        got: Its value now.
+        remedy: An alternative to putting it back, followed by a comma.
+    """
+    return ConfigError(
+        f"{key}{_DEFAULTS.get(key.rpartition('.')[2], '')}: {path} was begun with "
+        f"{_worded(key, was)}, and its counts depend on it; got {_worded(key, got)}; "
+        f"put it back, {remedy}or begin a new store with --store"
+    )
+
+
+def _decoded(text: str | None) -> Any:
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        return text
+
+
+def decoded(text: str | bytes, kind: Any, what: str) -> Any:
+    """A JSON value out of a store.
+
+    Args:
+        text: As it was read.
+        kind: The type that is expected.
+        what: The subject of the error, with its verb.
+
+    Raises:
+        StoreError: It is damaged.
+    """
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except ValueError as error:
+        raise StoreError(f"{what} damaged in the store: {error}; {_RESTORE}") from None
+
+
+def changed_settings(key: str, was: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Every place where two settings differ: its key, and both values; None for a missing one.
+
+    >>> was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
+    >>> got = {"hour": {"kind": "panes", "lateness": 3_600_000_000}, "day": {"length": 3}}
+    >>> list(changed_settings("window", was, got))
+    [('window.hour.lateness', 86400000000, 3600000000), ('window.day', None, {'length': 3})]
+    """
+    if isinstance(was, dict) and isinstance(got, dict):
+        for name in {**was, **got}:
+            path = f"{key}.{name}" if key else name
+            yield from changed_settings(path, was.get(name), got.get(name))
+    elif was != got:
+        yield key, was, got
+
+
+_DEFAULTS = {
+    # Their values may come from other settings, which the error has to name.
+    "lateness": " (join.wait unless it is set)",
+    "retain": " (length and lateness unless it is set)",
+}
+
+
+def _worded(key: str, value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if key.startswith("window.") and isinstance(value, int):
+        return f"{value / 1_000_000:.15g} s"
+    return shown(json.dumps(value))
+
+
+def _q(text: str) -> str:
+    return "'" + text.replace("'", "''").replace("\0", "") + "'"
+
+
+_RESTORE = "restore a backup, or begin a new store"
+
+_REMEDIES = {
+    sqlite3.SQLITE_FULL: "the disk is full: free some space",
+    sqlite3.SQLITE_BUSY: "another program is writing to it: let that one finish",
+    sqlite3.SQLITE_LOCKED: "another program is writing to it: let that one finish",
+    sqlite3.SQLITE_READONLY: "it is read-only: make it and its directory writable",
+    sqlite3.SQLITE_CANTOPEN: "check that it may be read and written, and its directory too",
+    sqlite3.SQLITE_CORRUPT: f"the file is damaged: {_RESTORE}",
+    sqlite3.SQLITE_NOTADB: "the file is not a database, and was left alone: give another path",
+    sqlite3.SQLITE_IOERR: "the disk failed, or is full: repair it or free some space",
+}
+
+
+@contextmanager
+def worded(path: str, what: str) -> Iterator[None]:
+    """Raise SQLite's errors as StoreError, with a remedy."""
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if isinstance(error, UnicodeDecodeError):
+            # A message of SQLite that quotes a damaged schema.
+            code, text = sqlite3.SQLITE_CORRUPT, error.object.decode(errors="replace")
+        else:
+            # The lower byte is the primary code, the rest its origin.
+            code, text = getattr(error, "sqlite_errorcode", 0) & 0xFF, str(error)
+        text = " ".join(text.split())
+        remedy = _REMEDIES.get(code, "")
+        safe = (
+            ", then start again: what was checkpointed is safe, and the rest is read again"
+            if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR)
+            else ""
+        )
+        tail = f"; {remedy}{safe}" if remedy else ""
+        raise StoreError(f"{path}: {what}: {text}{tail}") from error

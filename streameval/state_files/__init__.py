@@ -1,0 +1,1 @@
+"""The written form of an evaluator: versioned, checksummed and read without trust."""

@@ -1,0 +1,201 @@
+"""State files on disk: written atomically, verified when they are read.
+
+Their bytes are defined in :mod:`streameval.state_files.codec`; its :func:`pack` and
+:func:`unpack` are exported here as well.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+from streameval.errors import InputError, StateError, shown
+from streameval.state_files.codec import FIRST_PART_BYTES, check_first_part, unpack
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write ``data`` to ``path`` so that a crash leaves the old file or the new one.
+
+    A new file is written beside the old one, flushed to the disk, and renamed
+    over it; then the directory is flushed to the disk. A link is followed:
+    its target is replaced and the link stays. The permissions of an old file
+    are kept.
+
+    On Linux the new file has no name until it is complete, so that a killed
+    process leaves no file. Where the file system does not support that, a
+    kill may leave one ``.streameval-*.tmp``, which may be deleted.
+
+    Args:
+        path: A regular file, or nothing yet, in a directory that exists.
+        data: The whole content.
+
+    Raises:
+        StateError: The file cannot be written; path and reason are named, the
+            old file is whole and no other file is left.
+
+    Cost:
+        One write of the data and two waits for the disk.
+    """
+    name = _name(path)
+    try:
+        target = os.path.realpath(path)
+        mode = _mode(target)
+        if mode is not None and not stat.S_ISREG(mode):
+            # A rename over /dev/null would succeed, for root.
+            raise StateError(f"{name}: cannot be written: it is {_sort(mode)}, not a regular file")
+        _replace(target, data, mode)
+    except (OSError, ValueError) as error:
+        raise _told(name, "cannot be written", error) from error
+
+
+def read_file(
+    path: str | os.PathLike[str], *, kind: str, max_bytes: int | None = None
+) -> dict[str, Any]:
+    """The state in a file.
+
+    The first 32 bytes and the size are checked before anything else is
+    read, so that a foreign or absurdly large file costs nothing.
+
+    Args:
+        path: A regular file.
+        kind: The expected kind, as given to :func:`pack`.
+        max_bytes: Most bytes to read; None: the machine's memory.
+
+    Returns:
+        The data, as :func:`unpack` returns it.
+
+    Raises:
+        StateError: The file cannot be read or is invalid; the message names it,
+            the error and its position.
+
+    Cost:
+        The file's size in memory, and the header's values.
+    """
+    name = _name(path)
+    limit = _memory_bytes() if max_bytes is None else max_bytes
+    try:
+        return unpack(_content(path, limit), kind=kind)
+    except StateError as error:
+        raise StateError(f"{name}: {error}") from None
+    except (OSError, ValueError) as error:
+        raise _told(name, "cannot be read", error) from error
+    except MemoryError:
+        raise StateError(f"{name}: does not fit into memory") from None
+
+
+def _content(path: str | os.PathLike[str], limit: int) -> bytes:
+    with open(path, "rb", opener=_open_without_waiting) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise StateError(f"is {_sort(status.st_mode)}, not a regular file")
+        first = file.read(FIRST_PART_BYTES)
+        check_first_part(first, status.st_size)
+        if status.st_size > limit:
+            raise StateError(f"has {status.st_size} bytes; at most {limit} are read here")
+        file.seek(0)
+        # One byte more than its size, to detect a file that grows.
+        return file.read(status.st_size + 1)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    # Opening a pipe would wait for its writer otherwise.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _replace(target: str, data: bytes, mode: int | None) -> None:
+    directory = os.path.dirname(target)
+    temporary = os.path.join(directory, f".streameval-{secrets.token_hex(8)}.tmp")
+    try:
+        if not _write_nameless(directory, temporary, data, mode):
+            with open(temporary, "xb") as file:
+                _fill(file, data, mode)
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_directory(directory)
+
+
+def _write_nameless(directory: str, temporary: str, data: bytes, mode: int | None) -> bool:
+    """Write a file that gets its name when it is complete; False where that is not supported.
+
+    Until then it disappears with its process.
+    """
+    if not hasattr(os, "O_TMPFILE"):
+        return False
+    try:
+        descriptor = os.open(directory, os.O_WRONLY | os.O_TMPFILE, 0o666)
+    except OSError:
+        # Not supported, or another error, which writing by name will raise.
+        return False
+    with open(descriptor, "wb") as file:
+        _fill(file, data, mode)
+        try:
+            # src_dir_fd means nothing beside an absolute path, but only with
+            # it does Python call linkat and follow the link in /proc.
+            os.link(f"/proc/self/fd/{descriptor}", temporary, src_dir_fd=descriptor)
+        except OSError:
+            return False
+    return True
+
+
+def _fill(file: BinaryIO, data: bytes, mode: int | None) -> None:
+    if mode is not None:
+        with suppress(OSError, AttributeError):  # not every system keeps permissions
+            os.fchmod(file.fileno(), stat.S_IMODE(mode))
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_directory(directory: str) -> None:
+    """Flush the rename to the disk."""
+    if not hasattr(os, "O_DIRECTORY"):  # not on Windows
+        return
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _mode(target: str) -> int | None:
+    try:
+        return os.stat(target).st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _sort(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a directory"
+    return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+
+
+def _name(path: str | os.PathLike[str]) -> str:
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError("path", expected="a str or os.PathLike", got=shown(path))
+    name = os.fsdecode(path)
+    return name if name.isprintable() and name else ascii(name)
+
+
+def _told(name: str, what: str, error: Exception) -> StateError:
+    if isinstance(error, StateError):
+        return error
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return StateError(f"{name}: {what}: {reason}")
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 2**40

@@ -1,0 +1,1 @@
+"""What a confusion is built of: its table of cells, its labels and their sums."""

@@ -1,0 +1,150 @@
+"""Index of each label of a confusion; labels without an event are removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from streameval.errors import InputError, shown
+from streameval.events.values import MAX_CLASSES, Label, check_same_kind
+
+INDEX_BITS = 17
+"""An index takes so many bits, and two of them fit in one small int: 2^17 > MAX_CLASSES."""
+
+_SHOWN_LABELS = 10
+
+
+class LabelIndex:
+    """Labels of one kind, each with an index that is fixed while the label is present.
+
+    The index of a removed label is given to the next new one, so indices
+    stay below the largest number of labels present at one time.
+
+    Args:
+        closed: The closed list of classes: no other label is added. Copies share
+            it, so an evaluator of many windows and slices holds it once.
+
+    >>> places = LabelIndex()
+    >>> places.place("cat"), places.place("dog"), places.place("cat")
+    (0, 1, 0)
+    >>> places.leave(0)
+    >>> places.place("emu"), sorted(places.index)
+    (0, ['dog', 'emu'])
+    """
+
+    __slots__ = ("closed", "free", "index", "labels")
+
+    def __init__(self, closed: Iterable[Label] | None = None) -> None:
+        self.index: dict[Any, int] = {}
+        self.labels: list[Label] = []
+        """By index; the value at a free index has no meaning."""
+        self.free: list[int] | None = None
+        self.closed: Mapping[Label, int] | None = None
+        """From each declared label to its position in the list; None without a list."""
+        if closed is not None:
+            self.closed = {label: n for n, label in enumerate(closed)}
+
+    def place(self, label: Label) -> int:
+        """The index of a label, which is added if it is new."""
+        k = self.index.get(label)
+        if k is None:
+            if self.free:
+                k = self.free.pop()
+                self.labels[k] = label
+            else:
+                k = len(self.labels)
+                self.labels.append(label)
+            self.index[label] = k
+        return k
+
+    def leave(self, k: int) -> None:
+        """Remove the label of this index."""
+        del self.index[self.labels[k]]
+        if self.free is None:
+            self.free = []
+        self.free.append(k)
+
+    def join(
+        self,
+        columns: Iterable[tuple[str, list[Label], Iterable[int]]],
+        find: Callable[[str, int], int] | None,
+    ) -> list[dict[int, int]]:
+        """The indices of labels of several columns; all new ones are added, or none.
+
+        Args:
+            columns: Field name, list of labels, and the codes (indices into
+                that list) that occur.
+            find: Position of the first event of a field with a code, for the
+                message; None where there is but one event.
+
+        Returns:
+            A dict from code to index for each column.
+
+        Raises:
+            InputError: A label outside a closed list, a str beside numbers, or
+                more than MAX_CLASSES labels.
+        """
+        columns = list(columns)
+        self.check(columns, find)
+        return [{code: self.place(labels[code]) for code in codes} for _, labels, codes in columns]
+
+    def check(
+        self,
+        columns: Iterable[tuple[str, list[Label], Iterable[int]]],
+        find: Callable[[str, int], int] | None,
+    ) -> None:
+        """Raise what :meth:`join` of these columns would raise; no label is added."""
+        joining: dict[Label, None] = {}
+        for field, labels, codes in columns:
+            for code in codes:
+                label = labels[code]
+                if label not in self.index and label not in joining:
+                    try:
+                        self._admit(label, field, joining)
+                    except InputError as error:
+                        raise error.at(None if find is None else find(field, code)) from None
+                    joining[label] = None
+
+    def _admit(self, label: Label, field: str, joining: dict[Label, None]) -> None:
+        if self.closed is not None:
+            if label in self.closed:
+                return
+            names = ", ".join(map(shown, islice(self.closed, _SHOWN_LABELS)))
+            raise InputError(
+                field,
+                expected=f"one of the {len(self.closed)} labels of the closed list, {names}"
+                + (", …" if len(self.closed) > _SHOWN_LABELS else ""),
+                got=shown(label),
+            )
+        known = next(iter(self.index), next(iter(joining), None))
+        if known is not None:
+            check_same_kind(known, label, field)
+        if len(self.index) + len(joining) >= MAX_CLASSES:
+            raise InputError(
+                field,
+                expected=f"at most {MAX_CLASSES} distinct labels",
+                got=f"one more, {shown(label)}",
+                remedy="the usual cause is a column of ids or of scores given as labels",
+            )
+
+    def copy(self) -> LabelIndex:
+        """An independent copy."""
+        twin = LabelIndex()
+        twin.index = self.index.copy()
+        twin.labels = self.labels.copy()
+        twin.free = None if self.free is None else self.free.copy()
+        twin.closed = self.closed
+        return twin
+
+    def _check(self, occurring: set[int]) -> None:
+        """Assert every invariant; ``occurring`` are the indices used by cells."""
+        free = self.free or []
+        assert len(self.index) + len(free) == len(self.labels)
+        assert {*self.index.values(), *free} == set(range(len(self.labels)))
+        assert all(self.labels[k] == label for label, k in self.index.items())
+        assert {type(label) for label in self.index} in (set(), {int}, {str})
+        assert len(self.index) <= MAX_CLASSES
+        assert occurring.isdisjoint(free)
+        assert len(occurring) == len(self.index), "a label without an event"
+        assert self.closed is None or self.index.keys() <= self.closed.keys()

@@ -1,0 +1,164 @@
+"""Reading the written form of a state without trusting it.
+
+A written state may come from a file that was damaged or made to do harm. Each
+function takes one field out of the dictionary, in exactly the type that
+``to_state`` writes, or raises :class:`~streameval.errors.StateError` with the
+field's name, what was expected and what was found.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.errors import InputError, StateError, shown
+from streameval.events.values import Label, Weight, canonical_weight
+
+# Which events can be removed from a state, and the errors where they cannot.
+
+
+def removable_weight(weight: Weight, exact: bool) -> int:
+    """The weight of an event to remove, where that can be done exactly.
+
+    Args:
+        weight: As the event was counted.
+        exact: Whether the state holds integers only.
+
+    Raises:
+        InputError: The weight, or one already counted, is not whole.
+
+    >>> removable_weight(2.0, True)
+    2
+    """
+    whole = weight if type(weight) is int and weight == 1 else canonical_weight(weight)
+    if not exact or not isinstance(whole, int):
+        raise InputError(
+            "weight",
+            expected="whole weights only, in this event and in all counted before",
+            got="weights that are not whole" if not exact else shown(whole),
+            remedy="float sums cannot be undone exactly: count the remaining events anew",
+        )
+    return whole
+
+
+def never_came(field: str, value: object) -> InputError:
+    """The error for an event that the state cannot have counted."""
+    return InputError(
+        field,
+        expected="an event that was counted before",
+        got=f"{shown(value)}, of which not enough was",
+        remedy="revert takes the event with the very values that update was given",
+    )
+
+
+MOST_WEIGHT = 2**127
+"""Largest total weight that a written state may claim: no stream is that long,
+and sums of that size still have a float."""
+
+
+def refuse(field: str, expected: str, got: object) -> NoReturn:
+    """Raise the StateError of one field."""
+    raise StateError(f"{field}: expected {expected}, got {shown(got)}")
+
+
+def fields_of(data: object, name: str, keys: frozenset[str]) -> dict[str, Any]:
+    """``data``, when it is a dictionary of exactly these keys.
+
+    >>> fields_of({"bins": 1}, "state", frozenset({"bins", "exact"}))
+    Traceback (most recent call last):
+    streameval.errors.StateError: state: expected the keys bins, exact, got bins
+    """
+    if not isinstance(data, dict):
+        raise StateError(f"{name}: expected a dictionary, got {type(data).__name__}")
+    if data.keys() != keys:
+        found = ", ".join(sorted(shown(key).strip("'") for key in list(data)[:20])) or "none"
+        raise StateError(f"{name}: expected the keys {', '.join(sorted(keys))}, got {found}")
+    return data
+
+
+def bool_field(data: dict[str, Any], key: str, name: str) -> bool:
+    """A plain bool."""
+    value = data[key]
+    if type(value) is not bool:
+        refuse(f"{name}.{key}", "a bool", value)
+    return value
+
+
+def int_field(data: dict[str, Any], key: str, name: str, low: int, high: int) -> int:
+    """A plain int between ``low`` and ``high``, both included."""
+    value = data[key]
+    if type(value) is not int or not low <= value <= high:
+        refuse(f"{name}.{key}", f"an integer in {low} … {high}", value)
+    return value
+
+
+def _weight(value: object, exact: bool, field: str, most: int) -> Weight:
+    if exact and type(value) is int and 0 <= value <= most:
+        return value
+    if (
+        not exact
+        and type(value) is float
+        and 0.0 <= value <= most
+        and math.copysign(1.0, value) > 0.0  # -0.0 would be written differently
+    ):
+        return value
+    kind = "a non-negative integer" if exact else "a finite non-negative float"
+    refuse(field, kind + (f" of at most {most}" if most < MOST_WEIGHT else ""), value)
+
+
+def weight_field(
+    data: dict[str, Any], key: str, name: str, exact: bool, most: int = MOST_WEIGHT
+) -> Weight:
+    """A non-negative int where the state is exact, float where it is not."""
+    return _weight(data[key], exact, f"{name}.{key}", most)
+
+
+def weights_field(
+    data: dict[str, Any], key: str, name: str, exact: bool, length: int, most: int = MOST_WEIGHT
+) -> list[Weight]:
+    """A list of ``length`` values as :func:`weight_field` takes them; a copy."""
+    values = data[key]
+    if type(values) is not list or len(values) != length:
+        size = f"{len(values)} values" if type(values) is list else type(values).__name__
+        raise StateError(f"{name}.{key}: expected a list of {length} values, got {size}")
+    return [_weight(value, exact, f"{name}.{key}[{n}]", most) for n, value in enumerate(values)]
+
+
+def labels_field(
+    data: dict[str, Any], key: str, name: str, *, ascending: bool = True
+) -> list[Label]:
+    """Distinct labels of one kind, ascending unless any order will do; a copy."""
+    values = data[key]
+    if type(values) is not list:
+        refuse(f"{name}.{key}", "a list of labels", values)
+    kinds = set(map(type, values))
+    if kinds not in (set(), {int}, {str}):
+        refuse(f"{name}.{key}", "labels that are all str or all int", values)
+    if not ascending:
+        if len(set(values)) != len(values):
+            refuse(f"{name}.{key}", "distinct labels", values)
+        return list(values)
+    for n in range(len(values) - 1):
+        if not values[n] < values[n + 1]:
+            refuse(f"{name}.{key}[{n + 1}]", f"a label after {shown(values[n])}", values[n + 1])
+    return list(values)
+
+
+def array_field(
+    data: dict[str, Any], key: str, name: str, dtype: type[np.int64] | type[np.float64]
+) -> npt.NDArray[Any]:
+    """A one-dimensional int64 or float64 array; a copy that may be written to."""
+    value = data[key]
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype != np.dtype(dtype):
+        got = (
+            f"{value.dtype} of shape {value.shape}"
+            if isinstance(value, np.ndarray)
+            else type(value).__name__
+        )
+        raise StateError(
+            f"{name}.{key}: expected a one-dimensional {dtype.__name__} array, got {got}"
+        )
+    return value.copy()

@@ -1,0 +1,10 @@
+"""The compiled parts, present where they could be built.
+
+Nothing is imported here; each user falls back to a portable form:
+
+- ``native_index``: :mod:`streameval.states.score_index`, or the portable index;
+- ``native_label_sums``: :mod:`streameval.states.confusion_parts.label_sums`, or Python;
+- ``native_lock``: :mod:`streameval.states.lock`, or the lock of ``threading``;
+- ``event_ring``: :mod:`streameval.windows.last`, or a deque;
+- ``native_key_table``: :mod:`streameval.service.join.entry_store.waiting`, or a dict.
+"""

@@ -1,0 +1,1 @@
+"""Scores in order: the structures behind the exact ROC-AUC."""

@@ -1,0 +1,191 @@
+"""The distinct scores of two classes with the weight of each class at each score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streameval.errors import StateError, shown
+from streameval.events.values import FloatArray, IntArray, Weight
+from streameval.states.fields import MOST_WEIGHT, array_field, bool_field, fields_of
+from streameval.states.ranking.ranked_weights import MAX_TOTAL, RankedWeights
+from streameval.states.ranking.sorted_runs import (
+    WeightArray,
+    count_at_or_below,
+    distinct_run,
+    exact_dot,
+    exact_sum,
+    merge_runs,
+)
+
+# How often the scores of one class win over those of another.
+
+
+def twice_wins(positives: RankedWeights, negatives: RankedWeights) -> Weight:
+    """W2 = Σ 2·[s⁺ > s⁻] + [s⁺ = s⁻] over all pairs, each times both weights.
+
+    Returns:
+        An int however large, or a float when a class has counted a fraction:
+        then summed in the order of the scores, so that it does not depend on
+        the order of arrival.
+
+    Cost:
+        O(n), 10 ns a distinct score while every weight is 1, else about 30 ns.
+
+    >>> twice_wins(RankedWeights(np.array([0.8, 0.3])), RankedWeights(np.array([0.3, 0.1])))
+    7
+    """
+    asked, own = positives.running()
+    scores, sums = negatives.running()
+    at_or_below, tied = count_at_or_below(scores, asked)
+    if own is None and sums is None:
+        # Every weight is 1: what lies below is what lies at or below, but for the tie.
+        return 2 * int(at_or_below.sum()) - int(np.count_nonzero(tied))
+    weights = positives.arrays()[1]
+    below: IntArray = at_or_below - tied
+    wins: Any = below + at_or_below if sums is None else sums[below] + sums[at_or_below]
+    if not (positives.exact and negatives.exact):
+        return float((weights * wins).sum())
+    return exact_dot(weights, wins, 2 * int(positives.total) * int(negatives.total))
+
+
+GROUPS_AT_ONCE = 1 << 16
+"""Scores of each class in a block: their temporaries fit the processor's cache."""
+
+_STATE = "index"
+_KEYS = frozenset({"exact", "negatives", "positives", "scores"})
+
+
+class ScoreGroups(NamedTuple):
+    """Groups of equal score, ascending; all three arrays are read-only and of one length."""
+
+    scores: FloatArray
+    """Distinct scores."""
+    positives: WeightArray
+    """Weight of the positives at each score: int64, or float64 after a fraction."""
+    negatives: WeightArray
+    """Weight of the negatives at each score; never 0 where that of the positives is 0."""
+
+
+def group_scores(positives: RankedWeights, negatives: RankedWeights) -> ScoreGroups:
+    """The scores of two classes in one table; O(n).
+
+    >>> group_scores(RankedWeights(np.array([0.9, 0.4])), RankedWeights(np.array([0.4])))
+    ScoreGroups(scores=array([0.4, 0.9]), positives=array([1, 1]), negatives=array([1, 0]))
+    """
+    return _grouped([positives.arrays(), negatives.arrays()])
+
+
+def group_blocks(
+    positives: RankedWeights, negatives: RankedWeights, *, descending: bool = False
+) -> Iterator[ScoreGroups]:
+    """:func:`group_scores` in blocks of at most ``2 * GROUPS_AT_ONCE`` groups, not empty.
+
+    Inside a block the scores ascend, whichever way the blocks go.
+
+    >>> blocks = group_blocks(RankedWeights(np.array([0.9, 0.4])), RankedWeights(np.array([0.4])))
+    >>> [block.scores.tolist() for block in blocks]
+    [[0.4, 0.9]]
+    """
+    # Taken once: what is counted while the blocks are read is not in them.
+    sides = [positives.at_rest(), negatives.at_rest()]
+    for spans in _spans([side.scores for side in sides], descending):
+        yield _grouped(
+            [
+                (side.scores[start:end], side.each_in(start, end))
+                for side, (start, end) in zip(sides, spans, strict=True)
+            ]
+        )
+
+
+def _spans(runs: list[FloatArray], descending: bool) -> Iterator[list[tuple[int, int]]]:
+    """Places from and to of each run, cut at the same scores, so that no span is long."""
+    lows, highs = [0] * len(runs), [len(run) for run in runs]
+    while any(low < high for low, high in zip(lows, highs, strict=True)):
+        # The nearest cut of those that are too long for one block; the others fit.
+        long = [
+            part
+            for part in zip(runs, lows, highs, strict=True)
+            if part[2] - part[1] > GROUPS_AT_ONCE
+        ]
+        starts, ends = lows, highs
+        if long and descending:
+            cut = max(run[high - GROUPS_AT_ONCE] for run, _, high in long)
+            # A run may end below the cut: nothing of it is in this block.
+            places = [int(np.searchsorted(run, cut)) for run in runs]
+            starts = [min(at, high) for at, high in zip(places, highs, strict=True)]
+        elif long:
+            cut = min(run[low + GROUPS_AT_ONCE - 1] for run, low, _ in long)
+            ends = [int(np.searchsorted(run, cut, side="right")) for run in runs]
+        yield list(zip(starts, ends, strict=True))
+        if descending:
+            highs = starts
+        else:
+            lows = ends
+
+
+def _grouped(classes: list[tuple[FloatArray, WeightArray]]) -> ScoreGroups:
+    scores, _ = distinct_run(merge_runs([scores for scores, _ in classes]))
+    columns: list[WeightArray] = []
+    for own, weights in classes:
+        column: WeightArray = np.zeros_like(weights, shape=len(scores))
+        column[count_at_or_below(scores, own)[0] - 1] = weights
+        columns.append(column)
+    for array in (scores, *columns):
+        array.flags.writeable = False
+    return ScoreGroups(scores, *columns)
+
+
+def groups_to_state(groups: ScoreGroups, exact: bool) -> dict[str, Any]:
+    """The written form of a score index; its arrays are copies."""
+    return {"exact": exact} | {key: array.copy() for key, array in groups._asdict().items()}
+
+
+def groups_from_state(data: object) -> tuple[ScoreGroups, bool]:
+    """What :func:`groups_to_state` wrote, every value checked, and whether it was exact.
+
+    Raises:
+        StateError: The data is anything else.
+    """
+    fields = fields_of(data, _STATE, _KEYS)
+    exact = bool_field(fields, "exact", _STATE)
+    scores = array_field(fields, "scores", _STATE, np.float64)
+    _refuse_at(scores, ~np.isfinite(scores), "scores", "finite scores")
+    _refuse_at(scores, (scores == 0) & np.signbit(scores), "scores", "0.0 in place of -0.0")
+    falls = np.append(False, scores[1:] <= scores[:-1])
+    _refuse_at(scores, falls, "scores", "scores in ascending order, each once")
+    weights: list[WeightArray] = []
+    for key in ("positives", "negatives"):
+        column = array_field(fields, key, _STATE, np.int64 if exact else np.float64)
+        if len(column) != len(scores):
+            raise StateError(
+                f"{_STATE}.{key}: expected {len(scores)} weights, one for each score, "
+                f"got {len(column)}"
+            )
+        _check_column(column, key, exact)
+        weights.append(column)
+    groups = ScoreGroups(scores, *weights)
+    empty = (groups.positives == 0) & (groups.negatives == 0)
+    _refuse_at(groups.positives, empty, "positives", "a weight above 0 here or in negatives")
+    return groups, exact
+
+
+def _check_column(column: WeightArray, key: str, exact: bool) -> None:
+    if exact:
+        _refuse_at(column, column < 0, key, "weights of at least 0")
+        most, total = MAX_TOTAL, exact_sum(column)
+    else:
+        bad = ~((column >= 0) & (column <= MOST_WEIGHT)) | np.signbit(column)
+        _refuse_at(column, bad, key, "finite weights of at least 0")
+        most, total = MOST_WEIGHT, column.sum()
+    if total > most:
+        raise StateError(f"{_STATE}.{key}: expected a sum of at most {most}, got {total}")
+
+
+def _refuse_at(array: WeightArray, bad: Any, key: str, expected: str) -> None:
+    if bad.any():
+        place = int(np.argmax(bad))
+        got = shown(array[place].item())
+        raise StateError(f"{_STATE}.{key}[{place}]: expected {expected}, got {got}")

@@ -1,0 +1,591 @@
+"""A set of states that are updated, merged and serialised together.
+
+A window keeps one or more of them: a sliding window one for each pane, each slice
+its own. The :class:`StatePlan` says which states a set keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streameval.errors import InputError, StateError
+from streameval.events.event import EventBatch, Task
+from streameval.events.values import Label, LabelColumn, Weight
+from streameval.states.confusion import ConfusionCounts
+from streameval.states.registry import STATES, StateRow, states_of
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlan:
+    """Which states a state set keeps, and how they are made.
+
+    Args:
+        task: ``"binary"`` or ``"multiclass"``.
+        keeps: Names out of :data:`~streameval.states.registry.STATES` for this task.
+        bins: Reliability bins of the probability states.
+        labels: The closed list of classes of a multi-class task, in its order;
+            None where labels are discovered. A binary task has two classes, 0
+            and 1, whether events of both occur or not.
+
+    Attributes:
+        rows: The rows of the states that are kept.
+        absent: The names of all other states but those that can be derived.
+        binary: Whether the task is.
+        fed: The names of these states by :attr:`~StateRow.fed_by`.
+        refusing: The same of those that may refuse a validated event.
+    """
+
+    task: Task
+    keeps: frozenset[str]
+    bins: int = 10
+    labels: tuple[Label, ...] | None = None
+    rows: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
+    absent: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    binary: bool = field(init=False, repr=False, compare=False)
+    fed: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+    refusing: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
+    _counts: ConfusionCounts = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        binary = self.task == "binary"
+        rows = states_of(self.task, self.keeps)
+        refusing = [row for row in rows if self.task in row.refuses]
+        others = [row for row in STATES.values() if row.name not in self.keeps]
+        for name, value in (
+            ("absent", tuple(row.name for row in others if row.source is None)),
+            ("binary", binary),
+            ("rows", rows),
+            ("fed", _by_feed(rows)),
+            ("refusing", _by_feed(refusing)),
+            ("_counts", ConfusionCounts((0, 1) if binary else self.labels)),
+        ):
+            object.__setattr__(self, name, value)
+
+    def confusion(self) -> ConfusionCounts:
+        """An empty confusion of the plan's classes, whose list all of them share."""
+        return self._counts.emptied()
+
+    @classmethod
+    def everything(
+        cls,
+        task: Task,
+        bins: int = 10,
+        *,
+        labels: tuple[Label, ...] | None = None,
+        temporal: bool = False,
+    ) -> StatePlan:
+        """What all metrics of the task read.
+
+        States that can be derived from another are not kept: a state set derives
+        them when they are first read. States that depend on the order of events
+        are kept if ``temporal``.
+        """
+        keeps = {
+            row.name
+            for row in states_of(task, STATES)
+            if row.source is None and (temporal or not row.ordered)
+        }
+        return cls(task, frozenset(keeps), bins, labels)
+
+    @classmethod
+    def for_states(
+        cls,
+        task: Task,
+        states: Iterable[str],
+        bins: int = 10,
+        *,
+        labels: tuple[Label, ...] | None = None,
+        temporal: bool = False,
+    ) -> StatePlan:
+        """The least that serves metrics of these states."""
+        rows = states_of(task, states)
+        if temporal:
+            rows += tuple(row for row in states_of(task, STATES) if row.ordered)
+        names = {row.name for row in rows}
+        keeps = frozenset(row.name for row in rows if row.source not in names)
+        return cls(task, keeps, bins, labels)
+
+    def serves(self, state: str) -> bool:
+        """Whether a state set of this plan can answer for a state."""
+        return state in self.keeps or STATES[state].source in self.keeps
+
+    @property
+    def keeps_scores(self) -> bool:
+        """Whether a state is kept that counts scores."""
+        return bool(self.fed["scores"])
+
+    @property
+    def ordered(self) -> bool:
+        """Whether a state is kept that depends on the order of events."""
+        return bool(self.fed["order"])
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the compiled ring of the last n events counts in every state."""
+        return all(row.compiled for row in self.rows)
+
+
+def _by_feed(rows: Iterable[StateRow]) -> dict[str, tuple[str, ...]]:
+    names: dict[str, tuple[str, ...]] = {"labels": (), "scores": (), "order": ()}
+    for row in rows:
+        names[row.fed_by] += (row.name,)
+    return names
+
+
+class StateSet:
+    """The states of one set of events.
+
+    Each state of the plan is an attribute by its name in
+    :data:`~streameval.states.registry.STATES`; the other states of the registry
+    are None, or derived at the first read and then kept current.
+
+    Cost:
+        One event: the sum of its states'; a read: see each metric. States that
+        can be derived cost nothing until they are read.
+
+    >>> state_set = StateSet(StatePlan.everything("binary"))
+    >>> state_set.update(1, 1, 0.8)
+    >>> state_set.update(0, 1, 0.6)
+    >>> state_set.index.twice_wins, state_set.confusion.correct
+    (2, 1)
+    """
+
+    plan: StatePlan
+    derived: tuple[StateRow, ...] = ()
+    """The rows of states that are not kept, but were derived and are kept current since."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A state by its name."""
+
+    def __init__(self, plan: StatePlan) -> None:
+        self.plan = plan
+        for row in plan.rows:
+            setattr(self, row.name, row.make(plan))
+        for name in plan.absent:
+            setattr(self, name, None)
+        self._sort()
+
+    def _sort(self) -> None:
+        """Note which states count which events, for the methods of single events."""
+        fed = self.plan.fed
+        self._scored = self._states(fed["scores"])
+        self._labelled = self._states(fed["labels"])
+        self._ordered = self._states(fed["order"])
+        for row in self.derived:
+            self._scored += (getattr(self, row.name),)
+        # Counted without a loop: the only state of binary scores, the only one of labels.
+        scored, labelled = self._scored, self._labelled
+        self._alone = (
+            scored[0] if len(scored) == 1 and self.plan.binary else None,
+            labelled[0] if len(labelled) == 1 else None,
+        )
+
+    def _states(self, names: Iterable[str]) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in names])
+
+    def _missing(self, row: StateRow) -> Any:
+        """A state that is not kept: derived, and kept current from now on; or None."""
+        source = None if row.source is None else getattr(self, row.source)
+        if source is None:
+            return None
+        state = row.derive(source, self.plan)
+        setattr(self, row.name, state)
+        self.derived += (row,)
+        self._sort()
+        return state
+
+    def _forget_derived(self) -> None:
+        if self.derived:
+            for row in self.derived:
+                delattr(self, row.name)
+            del self.derived
+            self._sort()
+
+    def become(self, other: StateSet) -> None:
+        """Take over the states of another state set of this plan, which is not used any more."""
+        self._forget_derived()
+        for name in self.plan.keeps:
+            setattr(self, name, getattr(other, name))
+        self._sort()
+
+    # Counting
+
+    def check(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
+        """Raise what :meth:`update` of this event would raise; nothing is counted.
+
+        Raises:
+            InputError: Too many labels, or more weight than a state can hold.
+        """
+        if score is not None:
+            for name in self.plan.refusing["scores"]:
+                if self.plan.binary:
+                    getattr(self, name).check(y_true == 1, score, weight)
+                else:
+                    getattr(self, name).check(y_true, score, weight, y_pred)
+        if y_pred is not None:
+            for name in self.plan.refusing["labels"]:
+                getattr(self, name).check(y_true, y_pred, weight)
+
+    def update(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
+        """Count one validated event (the fields of :class:`Event`).
+
+        Raises:
+            InputError: As :meth:`check`; nothing is counted.
+        """
+        scores, labels = self._alone
+        if score is not None:
+            if scores is not None:
+                # A bool takes the state's short way, the label 1 or 0 does not.
+                scores.update(y_true == 1, score, weight)
+            elif self.plan.binary:
+                # The first of them is the one state that can refuse a binary event.
+                positive = y_true == 1
+                for state in self._scored:
+                    state.update(positive, score, weight)
+            elif self._scored:
+                # Several states can refuse it.
+                self.check(y_true, y_pred, score, weight)
+                for state in self._scored:
+                    state.add(y_true, score, weight, y_pred)
+        if y_pred is not None:
+            if labels is not None:
+                labels.update(y_true, y_pred, weight)
+            else:
+                for state in self._labelled:
+                    state.update(y_true, y_pred, weight)
+        if self._ordered:
+            for state in self._ordered:
+                state.update(y_true)
+
+    def revert(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
+        """Undo exactly one earlier event, or raise and change nothing.
+
+        Raises:
+            InputError: The event was never counted, its weight is not whole, or
+                a state depends on the order of events, of which none can be
+                removed from the middle.
+        """
+        if self._ordered:
+            raise InputError(
+                "revert",
+                expected="an evaluator that does not keep the order of events",
+                got="one that keeps kappa_temporal",
+                remedy="leave kappa_temporal out of metrics=",
+            )
+        self._remove(y_true, y_pred, score, weight)
+
+    def evict(self, oldest: tuple[Any, ...], following: tuple[Any, ...] | None) -> None:
+        """Remove the oldest event of a window, known to be inside.
+
+        ``following`` is the event after it; None where there is none.
+        """
+        for remove, _, given in self._steps(*oldest):
+            remove(*given)
+        for state in self._ordered:
+            state.forget_oldest(oldest[0], None if following is None else following[0])
+
+    def replace(self, oldest: tuple[Any, ...], event: tuple[Any, ...]) -> None:
+        """:meth:`update` with an event and :meth:`evict` the oldest, in one call.
+
+        Not for a state set with a state that depends on the order of events.
+        """
+        y_true, y_pred, score, weight = event
+        old_true, old_pred, old_score, old_weight = oldest
+        if not self.plan.binary or (score is None) is not (old_score is None):
+            self.update(y_true, y_pred, score, weight)
+            self.evict(oldest, None)
+            return
+        if score is not None:
+            positive, old_positive = y_true == 1, old_true == 1
+            for state in self._scored:
+                state.update(positive, score, weight)
+                state.revert(old_positive, old_score, old_weight)
+        # The new event's labels often equal the old one's.
+        if y_true == old_true and y_pred == old_pred and weight == old_weight:
+            return
+        for state in self._labelled:
+            if y_pred is not None:
+                state.update(y_true, y_pred, weight)
+            if old_pred is not None:
+                state.revert(old_true, old_pred, old_weight)
+
+    def take_out(self, event: tuple[Any, ...], others: Iterable[Label]) -> None:
+        """:meth:`revert` where the true labels of all other events are known in their order."""
+        self._remove(*event)
+        for row in self.plan.rows:
+            if row.ordered:
+                state = row.make(self.plan)
+                for label in others:
+                    state.update(label)
+                setattr(self, row.name, state)
+        self._sort()
+
+    def _steps(
+        self, y_true: Any, y_pred: Any, score: Any, weight: Any
+    ) -> list[tuple[Any, Any, tuple[Any, ...]]]:
+        """For each state: the method that removes an event, its inverse, and the arguments."""
+        steps: list[tuple[Any, Any, tuple[Any, ...]]] = []
+        if y_pred is not None:
+            given: tuple[Any, ...] = (y_true, y_pred, weight)
+            steps += [(state.revert, state.update, given) for state in self._labelled]
+        if score is not None and self.plan.binary:
+            given = (y_true == 1, score, weight)
+            steps += [(state.revert, state.update, given) for state in self._scored]
+        elif score is not None:
+            given = (y_true, score, weight, y_pred)
+            steps += [(state.remove, state.add, given) for state in self._scored]
+        return steps
+
+    def _remove(self, *event: Any) -> None:
+        steps = self._steps(*event)
+        done = 0
+        try:
+            for remove, _, given in steps:
+                remove(*given)
+                done += 1
+        except InputError:
+            # Another state refused: the event as a whole was never counted.
+            for _, add, given in reversed(steps[:done]):
+                add(*given)
+            raise
+
+    def check_many(self, batch: EventBatch) -> None:
+        """Raise what :meth:`update_many` of this batch would raise; nothing is counted."""
+        if not len(batch):
+            return
+        if batch.score is not None and self.plan.binary:
+            for state in self._states(self.plan.refusing["scores"]):
+                state.check_many(batch.y_true, batch.score, batch.weight)
+        elif batch.score is not None:
+            names = batch.score_labels
+            if batch.named is not None:
+                held = np.flatnonzero(np.logical_or.reduce(batch.named)).tolist()
+                names = tuple(names[column] for column in held)
+            for state in self._states(self.plan.refusing["scores"]):
+                state.check_codes(batch.y_true, batch.labels, batch.score, names, batch.weight)
+        if batch.y_pred is not None:
+            for state in self._states(self.plan.refusing["labels"]):
+                state.check_codes(*_label_columns(batch), batch.weight)
+
+    def update_many(self, batch: EventBatch) -> None:
+        """Count a validated batch; the same bits as its events one by one.
+
+        Raises:
+            InputError: As :meth:`check_many`; nothing is counted.
+        """
+        if not len(batch):
+            return
+        binary = self.plan.binary
+        if batch.score is not None:
+            if binary:
+                for state in self._scored:
+                    state.update_many(batch.y_true, batch.score, batch.weight)
+            else:
+                self.check_many(batch)
+                self._add_probabilities(batch)
+        if batch.y_pred is not None:
+            for state in self._labelled:
+                if binary:
+                    state.update_many(batch.y_true, batch.y_pred, batch.weight)
+                else:
+                    state.add_codes(*_label_columns(batch), batch.weight)
+        for state in self._ordered:
+            state.update_many(batch.true_labels())
+
+    def _add_probabilities(self, batch: EventBatch) -> None:
+        if batch.named is not None:
+            for event in batch.events():
+                for state in self._scored:
+                    state.add(event.y_true, event.score, event.weight, event.y_pred)
+            return
+        for state in self._scored:
+            state.add_codes(
+                batch.y_true,
+                batch.labels,
+                batch.score,
+                batch.score_labels,
+                batch.weight,
+                batch.y_pred,
+            )
+
+    # Other state sets
+
+    def merge(self, other: StateSet) -> None:
+        """Add another state set's events; the other is unchanged."""
+        if self.plan != other.plan:
+            raise StateError(
+                f"state sets of different plans cannot be merged: {self.plan} and {other.plan}"
+            )
+        for name in self.plan.keeps:
+            getattr(self, name).merge(getattr(other, name))
+        self._forget_derived()
+
+    def subtract(self, other: StateSet) -> None:
+        """Remove all events of another that was merged in before; both :attr:`exact`.
+
+        The same bits as a merge of what is left.
+        """
+        for name in self.plan.keeps:
+            getattr(self, name).subtract(getattr(other, name))
+        self._forget_derived()
+
+    @property
+    def exact(self) -> bool:
+        """Whether every state holds integers only, and none depends on the order of events."""
+        return not self._ordered and all(getattr(self, name).exact for name in self.plan.keeps)
+
+    def copy(self) -> StateSet:
+        """An independent state set of the same events."""
+        new = StateSet(self.plan)
+        new.merge(self)
+        return new
+
+    # Reading
+
+    @classmethod
+    def later(cls, plan: StatePlan, make: Callable[[str], Any]) -> StateSet:
+        """A state set for reading, whose states are made when they are first read.
+
+        Args:
+            plan: What it keeps.
+            make: From the name of a state to the state.
+        """
+        new = _DerivedStateSet.__new__(_DerivedStateSet)
+        new.plan = plan
+        new._make = make
+        return new
+
+    def support(self, state: str) -> Weight:
+        """The weight of the events that a state has counted; 0 for one that is not kept."""
+        row = STATES[state]
+        if row.source in self.plan.keeps:
+            # What it would be derived from has counted the same events.
+            row = STATES[row.source]
+        return row.support(getattr(self, row.name)) if row.name in self.plan.keeps else 0
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether an event with a predicted label is in it."""
+        return self._has_fed("labels")
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether an event with a score is in it."""
+        return self._has_fed("scores")
+
+    def _has_fed(self, kind: str) -> bool:
+        return any(self.support(row.name) for row in self.plan.rows if row.fed_by == kind)
+
+    def labels(self) -> list[Label]:
+        """Every label that a state knows, sorted."""
+        known: set[Label] = set()
+        for state in self._states(self.plan.keeps):
+            known.update(getattr(state, "labels", ()))
+        return sorted(known)
+
+    # Writing and checking
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain data of every state that the plan keeps, canonical."""
+        return {name: self.form(name) for name in sorted(self.plan.keeps)}
+
+    def form(self, name: str) -> dict[str, Any]:
+        """Plain data of one state that the plan keeps, for :meth:`StateRow.restored`."""
+        return STATES[name].write(getattr(self, name))
+
+    @classmethod
+    def from_state(cls, data: dict[str, Any], plan: StatePlan) -> StateSet:
+        """The state set that :meth:`to_state` wrote.
+
+        Raises:
+            StateError: The data is not that of a state set of this plan.
+        """
+        if not isinstance(data, dict) or set(data) != plan.keeps:
+            found = sorted(map(str, data)) if isinstance(data, dict) else type(data).__name__
+            raise StateError(f"state set: expected the states {sorted(plan.keeps)}, got {found}")
+        new = cls(plan)
+        for row in plan.rows:
+            state = row.restored(plan, data[row.name])
+            if getattr(state, "bins", plan.bins) != plan.bins:
+                raise StateError(
+                    f"state set.{row.name}: expected {plan.bins} bins, got {state.bins}"
+                )
+            setattr(new, row.name, state)
+        new._sort()
+        return new
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StateSet):
+            return NotImplemented
+        return self.plan == other.plan and all(
+            getattr(self, name) == getattr(other, name) for name in self.plan.keeps
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _check(self) -> None:
+        for state in self._states(self.plan.keeps):
+            state._check()
+        for row in self.derived:
+            source = getattr(self, str(row.source))
+            # Float sums depend on the order of their terms.
+            if source.exact:
+                assert getattr(self, row.name) == row.derive(source, self.plan)
+
+
+def _label_columns(batch: EventBatch) -> tuple[LabelColumn, LabelColumn]:
+    """True and predicted labels of a multi-class batch."""
+    assert batch.y_pred is not None
+    labels = list(batch.labels)
+    return LabelColumn(labels, batch.y_true), LabelColumn(labels, batch.y_pred)
+
+
+class _Derived:
+    """A state that can be derived; Python calls this only where the attribute is unset."""
+
+    __slots__ = ("_row",)
+
+    def __init__(self, row: StateRow) -> None:
+        self._row = row
+
+    def __get__(self, state_set: StateSet | None, owner: type[StateSet]) -> Any:
+        return self if state_set is None else state_set._missing(self._row)
+
+
+for _row in STATES.values():
+    if _row.source is not None:
+        setattr(StateSet, _row.name, _Derived(_row))
+
+
+class _DerivedStateSet(StateSet):
+    """What :meth:`StateSet.later` makes.
+
+    A class of its own only because with a ``__getattr__`` Python takes four
+    times as long for every attribute, those that are set included.
+    """
+
+    _make: Callable[[str], Any]
+
+    def _sort(self) -> None:
+        """No event is counted, so that no state needs to be made."""
+
+    def _missing(self, row: StateRow) -> Any:
+        if row.name not in self.plan.keeps:
+            return super()._missing(row)
+        state = self._make(row.name)
+        setattr(self, row.name, state)
+        return state
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """A state that was not made yet; Python calls this for unset attributes only."""
+            if name not in STATES:
+                raise AttributeError(name)
+            return self._missing(STATES[name])

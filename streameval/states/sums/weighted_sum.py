@@ -1,0 +1,213 @@
+"""Weighted sums of states: the written form of several states' events, scaled.
+
+A fading window keeps one state in whole units for each half-life, and a read
+adds them up, each times ``factor / unit``. The sums are taken over the written
+forms, which are canonical: the result depends on the events alone, not on their
+order or on the shards that counted them.
+
+Each function takes the forms that ``to_state`` of one kind of state gave, with
+positive factors, in an order that follows from the events, and a positive
+``unit``. It returns what ``from_state`` takes; its weights are floats. Cost:
+O(content of all parts). Sums of whole weights are added as integers and rounded
+once; weights at scores are rounded once for each part.
+
+>>> from streameval.states.confusion import ConfusionCounts
+>>> old, new = (ConfusionCounts.from_matrix([[n]], ["a"]) for n in (3, 4))
+>>> form = confusion([(old.to_state(), 1), (new.to_state(), 2)], 4)
+>>> ConfusionCounts.from_state(form).total
+2.75
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from streameval.events.values import FloatArray, Label, Weight
+
+Form: TypeAlias = dict[str, Any]
+Parts: TypeAlias = Sequence[tuple[Form, int]]
+"""Written forms of one kind of state, each with its factor."""
+
+
+class _Sum:
+    """Σ weight · factor / unit, exactly while the weights are ints."""
+
+    __slots__ = ("_floats", "_whole")
+
+    def __init__(self) -> None:
+        self._whole = 0
+        self._floats = 0.0
+
+    def add(self, weight: Weight, factor: int) -> None:
+        if type(weight) is int:
+            self._whole += weight * factor
+        else:
+            self._floats += weight * factor
+
+    def over(self, unit: int) -> float:
+        # Of two ints, the division is rounded once, whatever their size.
+        return self._whole / unit + self._floats / unit
+
+
+def _total(terms: Sequence[tuple[Weight, int]], unit: int) -> float:
+    total = _Sum()
+    for weight, factor in terms:
+        total.add(weight, factor)
+    return total.over(unit)
+
+
+def _totals(parts: Parts, key: str, unit: int) -> list[float]:
+    """The lists under a key, added up element by element."""
+    columns = zip(*(form[key] for form, _ in parts), strict=True)
+    factors = [factor for _, factor in parts]
+    return [_total(list(zip(column, factors, strict=True)), unit) for column in columns]
+
+
+def confusion(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ConfusionCounts``."""
+    cells: dict[tuple[Label, Label], _Sum] = {}
+    for form, factor in parts:
+        labels, weights = form["labels"], form["weight"]
+        if isinstance(weights, np.ndarray):
+            weights = weights.tolist()
+        for i, j, weight in zip(
+            form["true"].tolist(), form["predicted"].tolist(), weights, strict=True
+        ):
+            key = (labels[i], labels[j])
+            total = cells.get(key)
+            if total is None:
+                total = cells[key] = _Sum()
+            total.add(weight, factor)
+    names = sorted({label for form, _ in parts for label in form["labels"]})
+    place = {label: n for n, label in enumerate(names)}
+    rows = sorted((place[i], place[j], total.over(unit)) for (i, j), total in cells.items())
+    return {
+        "labels": names,
+        "closed": parts[0][0]["closed"],
+        "true": np.array([row[0] for row in rows], dtype=np.int64),
+        "predicted": np.array([row[1] for row in rows], dtype=np.int64),
+        # Without a cell the dtype of the weights is int64, as in a state.
+        "weight": np.array([row[2] for row in rows], dtype=np.float64 if rows else np.int64),
+    }
+
+
+def _by_score(
+    parts: Sequence[tuple[FloatArray, Sequence[Any], int]], unit: int, columns: int
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Distinct scores, ascending, and the scaled sum of each column of weights."""
+    scores = np.concatenate([part[0] for part in parts])
+    distinct, place = np.unique(scores, return_inverse=True)
+    sums: list[FloatArray] = []
+    for column in range(columns):
+        scaled = [part[1][column].astype(np.float64) * (part[2] / unit) for part in parts]
+        # bincount adds in the order of its input, which is that of the parts.
+        total = np.bincount(place, np.concatenate(scaled), len(distinct))
+        # Of no scores it makes integers.
+        sums.append(total.astype(np.float64))
+    return distinct, sums
+
+
+def index(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ScoreIndex``."""
+    scores, (positives, negatives) = _by_score(
+        [(form["scores"], (form["positives"], form["negatives"]), by) for form, by in parts],
+        unit,
+        2,
+    )
+    return {"exact": False, "scores": scores, "positives": positives, "negatives": negatives}
+
+
+def _losses(parts: Parts, unit: int, hits: str) -> Form:
+    form: Form = {"bins": parts[0][0]["bins"], "exact": False}
+    for key in ("log_loss_units", "brier_units"):
+        form[key] = _total([(part[key], factor) for part, factor in parts], unit)
+    for key in ("bin_weights", hits, "bin_probability_units"):
+        form[key] = _totals(parts, key, unit)
+    return form
+
+
+def probability(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ProbabilitySums``."""
+    outside = _total([(form["outside"], factor) for form, factor in parts], unit)
+    return {**_losses(parts, unit, "bin_positives"), "outside": outside}
+
+
+def class_probability(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ClassProbabilitySums``."""
+    ranks: dict[int, _Sum] = {}
+    for form, factor in parts:
+        for rank, weight in zip(form["ranks"], form["rank_weights"], strict=True):
+            ranks.setdefault(rank, _Sum()).add(weight, factor)
+    return {
+        **_losses(parts, unit, "bin_correct"),
+        "ranks": sorted(ranks),
+        "rank_weights": [ranks[rank].over(unit) for rank in sorted(ranks)],
+    }
+
+
+# Bits of 1 / unit that scale moments.
+_INVERSE_BITS = 128
+
+
+def moments(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ScoreMoments``."""
+    # Rounding each sum separately could make a variance of 0 negative. All are
+    # multiplied by one number instead, 1 / unit to 128 bits.
+    inverse = (1 << (_INVERSE_BITS + unit.bit_length())) // unit
+    shift = _INVERSE_BITS + unit.bit_length()
+    form: Form = {"exact": False}
+    for name in ("negative", "positive"):
+        form[name] = {
+            key: _scaled([(part[name][key], factor) for part, factor in parts], inverse, shift)
+            for key in ("weight", "sum", "squares")
+        }
+    return form
+
+
+def _scaled(sums: Sequence[tuple[dict[str, int], int]], inverse: int, shift: int) -> dict[str, int]:
+    """Σ factor · numerator / 2**own shift, times inverse / 2**shift, in lowest terms."""
+    deepest = max(part["shift"] for part, _ in sums)
+    numerator = inverse * sum(
+        (part["numerator"] * factor) << (deepest - part["shift"]) for part, factor in sums
+    )
+    shift += deepest
+    if not numerator:
+        return {"numerator": 0, "shift": 0}
+    halvings = min(shift, (numerator & -numerator).bit_length() - 1)
+    return {"numerator": numerator >> halvings, "shift": shift - halvings}
+
+
+def class_scores(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``ClassScores``."""
+    counts: dict[Label, _Sum] = {}
+    multisets: dict[tuple[Label, Label], list[tuple[FloatArray, Sequence[Any], int]]] = {}
+    for form, factor in parts:
+        labels = form["labels"]
+        for label, weight in zip(labels, form["counts"], strict=True):
+            counts.setdefault(label, _Sum()).add(weight, factor)
+        start = 0
+        for column, true, length in zip(
+            form["columns"].tolist(), form["true"].tolist(), form["lengths"].tolist(), strict=True
+        ):
+            span = slice(start, start + length)
+            multisets.setdefault((labels[column], labels[true]), []).append(
+                (form["scores"][span], (form["weights"][span],), factor)
+            )
+            start += length
+    names = sorted(counts)
+    place = {label: n for n, label in enumerate(names)}
+    keys = sorted(multisets, key=lambda key: (place[key[0]], place[key[1]]))
+    sums = [_by_score(multisets[key], unit, 1) for key in keys]
+    return {
+        "exact": False,
+        "labels": names,
+        "counts": [counts[label].over(unit) for label in names],
+        "columns": np.array([place[key[0]] for key in keys], dtype=np.int64),
+        "true": np.array([place[key[1]] for key in keys], dtype=np.int64),
+        "lengths": np.array([len(scores) for scores, _ in sums], dtype=np.int64),
+        "scores": np.concatenate([np.zeros(0), *(scores for scores, _ in sums)]),
+        "weights": np.concatenate([np.zeros(0), *(weights for _, (weights,) in sums)]),
+    }

@@ -1,1 +1,0 @@
-"""The long-running evaluator: sources, label join, store, and the loop that drives them."""

@@ -1,1 +1,0 @@
-"""The configuration of a run: its settings, how a file becomes them, and what is checked."""

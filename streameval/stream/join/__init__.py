@@ -1,1 +1,0 @@
-"""Predictions and labels of separate records, joined by id."""

@@ -1,1 +1,0 @@
-"""The entries of a label join, in memory and on disk."""

@@ -1,1 +1,0 @@
-"""Messages to columns: the fields of a record, their checks, and the faults of bad records."""

@@ -1,1 +1,0 @@
-"""Sources of records: files, HTTP posts, Kafka topics."""

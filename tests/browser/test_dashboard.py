@@ -1,0 +1,883 @@
+"""The dashboard in a browser, on the real server, with snapshots of every kind."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import PIL.Image
+import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Locator,
+    Page,
+    Route,
+    TimeoutError,
+    expect,
+    sync_playwright,
+)
+
+from streameval.service.config.settings import ServeSettings
+from streameval.service.http.server import Server, start
+from streameval.service.sources.inbox import HttpSettings
+from tests.support import published_sample
+from tests.support.chromium import ARGUMENTS, MISSING, find_chromium
+from tests.support.published_sample import HOSTILE, SamplePublisher
+
+CHROMIUM = find_chromium()
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
+
+TOKEN = "a token of the tests"
+
+
+class _Inbox:
+    """Takes posts; nothing of these tests is counted."""
+
+    def append(self, kind: str, body: bytes) -> int:
+        return body.count(b"\n") or 1
+
+
+class Shown:
+    """A page that shows a publisher's snapshots, and what the browser complained of."""
+
+    def __init__(self, page: Page, server: Server, publisher: SamplePublisher) -> None:
+        self.page, self.server, self.publisher = page, server, publisher
+        self.complaints: list[str] = []
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
+        page.add_init_script(
+            "addEventListener('securitypolicyviolation', (event) => "
+            "console.error(`policy ${event.violatedDirective} ${event.blockedURI}`))"
+        )
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def open(self, path: str = "") -> Shown:
+        self.page.goto(self.server.url + path)
+        return self
+
+    def publish(self, data: dict[str, Any]) -> Shown:
+        """Publish as the next snapshot, and wait until it is on the page."""
+        publish(self.publisher, data)
+        return self.seen()
+
+    def seen(self) -> Shown:
+        """Wait until the newest snapshot is on the page."""
+        newest = self.publisher.current()
+        assert newest is not None
+        expect(self.page.locator("html")).to_have_attribute("data-sequence", str(newest.sequence))
+        return self
+
+    def drawn(self, charts: int = 6) -> Shown:
+        """The same, and so many charts as well."""
+        self.seen()
+        expect(self.page.locator(".js-plotly-plot .main-svg:first-child")).to_have_count(charts)
+        return self
+
+    def ask(self, path: str, **query: Any) -> Any:
+        return httpx.get(self.server.url + path, params=query).raise_for_status().json()
+
+    def tile(self, metric: str) -> Locator:
+        return self.page.locator(f'#tiles [data-metric="{metric}"]')
+
+    def column(self, table: str, name: str) -> list[str]:
+        """A table's texts under a heading, without the words for screen readers alone."""
+        self.page.locator(f"{table} tbody tr").first.wait_for(state="attached")
+        texts: list[str] = self.page.evaluate(COLUMN, [table, name])
+        return texts
+
+    def expect_column(self, table: str, name: str, wanted: list[str]) -> None:
+        """The same, as soon as they are what they should be."""
+        try:
+            self.page.wait_for_function(
+                f"([table, name, wanted]) => ({COLUMN})([table, name]).join() === wanted.join()",
+                arg=[table, name, wanted],
+            )
+        except TimeoutError:
+            assert self.column(table, name) == wanted
+
+
+COLUMN = """([table, name]) => {
+    const heads = [...document.querySelectorAll(`${table} thead th`)];
+    const place = heads.findIndex((head) => head.dataset.key === name);
+    return [...document.querySelectorAll(`${table} tbody tr:not(.details)`)]
+        .map((row) => row.children[place].firstChild?.textContent ?? "");
+}"""
+
+Show = Callable[..., Shown]
+
+
+def sample(**wanted: Any) -> dict[str, Any]:
+    """A snapshot of this moment, tame unless it is asked otherwise."""
+    wanted = {"at": datetime.now(UTC), "hostile": False, "undefined": False, **wanted}
+    return published_sample.published_data(**wanted)
+
+
+def publish(publisher: SamplePublisher, data: dict[str, Any]) -> None:
+    """Make it the newest snapshot."""
+    before = publisher.current()
+    publisher.publish({**data, "sequence": 1 if before is None else before.sequence + 1})
+
+
+def serve(publisher: SamplePublisher, token: str | None = None, listen: str = "") -> Server:
+    """A server of the publisher's snapshots."""
+    settings = ServeSettings(listen=listen or "127.0.0.1:0")
+    return start(settings, HttpSettings(), publisher, _Inbox(), token=token)
+
+
+def _draws_nothing(route: Route) -> None:
+    route.fulfill(
+        body="globalThis.Plotly = { react() {}, purge() {} };", content_type="text/javascript"
+    )
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    # For this module only: while it is open, no other test could run an event loop.
+    expect.set_options(timeout=15_000)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def usual(browser: Browser) -> Iterator[tuple[Server, SamplePublisher, BrowserContext]]:
+    """One server and one browser's profile for most tests: Plotly is read once."""
+    publisher = SamplePublisher()
+    server = serve(publisher)
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield server, publisher, context
+    context.close()
+    server.stop()
+
+
+@pytest.fixture
+def show(browser: Browser, usual: tuple[Server, SamplePublisher, BrowserContext]) -> Iterator[Show]:
+    """Serve a snapshot and give a page for it, not yet opened; a profile of its own with
+    `options`, a server of its own with `token` or without data.
+
+    Without `charts` a script that draws nothing stands in for Plotly, which costs a
+    second for every page; for tests of what is not a chart.
+    """
+    ends: list[Callable[[], None]] = []
+
+    def made(
+        data: dict[str, Any] | None, token: str | None = None, charts: bool = False, **options: Any
+    ) -> Shown:
+        server, publisher, context = usual
+        if data is None or token:
+            publisher = SamplePublisher()
+            server = serve(publisher, token)
+            ends.append(server.stop)
+        if data is not None:
+            publish(publisher, data)
+        if options or token:
+            context = browser.new_context(**options)
+            ends.append(context.close)
+        page = context.new_page()
+        ends.append(page.close)
+        if not charts:
+            page.route("**/plotly.min.js", _draws_nothing)
+        return Shown(page, server, publisher)
+
+    yield made
+    for end in reversed(ends):
+        end()
+
+
+def test_everything_is_drawn_and_the_browser_has_nothing_to_say(show: Show) -> None:
+    shown = show(sample(slices=1000), charts=True).open().drawn()
+    paint = shown.page.evaluate(
+        "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    )
+    print(f"first contentful paint after {paint:.0f} ms, with 1,000 slices")
+    expect(shown.page.locator("#state")).to_have_text("Live")
+    expect(shown.page.locator("#what")).to_have_text("Binary · positive class 1")
+    expect(shown.page.locator("#slices-count")).to_contain_text("of 1,000 slices")
+    expect(shown.page.locator("#slices-table tbody tr")).to_have_count(50)
+    at = shown.ask("api/view")["window"]["as_of"][:19].replace("T", " ")
+    about = f"all: all events · immature: labels are still coming in · as of {at}"
+    expect(shown.page.locator("#metrics-about")).to_have_text(about)
+    expect(shown.page.locator("#curves-about")).to_have_text(about)
+    expect(shown.page.locator("#confusion-about")).to_have_text(f"2 classes · {about}")
+    assert shown.complaints == []
+
+
+def test_a_strict_policy_stands_all_that_one_does_to_a_chart(show: Show) -> None:
+    shown = show(sample(), charts=True)
+    policy = httpx.get(shown.server.url).headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert "default-src 'none'; script-src 'self'; style-src 'self' 'sha256-" in policy
+    shown.open().drawn(charts=6)
+    for chart in shown.page.locator(".js-plotly-plot").all():
+        chart.scroll_into_view_if_needed()
+        area = chart.locator(".nsewdrag").first.bounding_box()
+        assert area is not None
+        # Over the chart for its labels, and across it to zoom and back.
+        middle = area["x"] + area["width"] / 2, area["y"] + area["height"] / 2
+        shown.page.mouse.move(*middle)
+        shown.page.mouse.down()
+        shown.page.mouse.move(middle[0] + 60, middle[1] + 40, steps=3)
+        shown.page.mouse.up()
+        shown.page.mouse.dblclick(*middle)
+    shown.page.get_by_label("Theme").select_option("dark")
+    shown.publish(sample(sequence=2))
+    assert shown.complaints == []
+
+
+def test_tiles_say_what_the_api_says(show: Show) -> None:
+    shown = show(sample(undefined=True)).open().seen()
+    metrics = shown.ask("api/report")["report"]["metrics"]
+    assert len(metrics) == shown.page.locator("#tiles li").count()
+    for name, given in metrics.items():
+        value = shown.tile(name).locator(".value")
+        if given["value"] is None:
+            expect(value).to_have_text("–")
+            expect(shown.tile(name)).to_contain_text(given["reason"])
+        else:
+            expect(value).to_have_text(f"{given['value']:.4f}")
+            title = value.get_attribute("title")
+            assert title is not None
+            assert float(title) == given["value"]
+        expect(shown.tile(name)).to_contain_text(f"{given['support']:,} events immature")
+    assert sum(given["value"] is None for given in metrics.values()) == 1
+
+
+def test_a_new_snapshot_shows_without_a_reload(show: Show) -> None:
+    shown = show(sample()).open().seen()
+    shown.page.evaluate("window.sameDocument = true")
+    shown.page.locator("#slices").scroll_into_view_if_needed()
+    before = shown.column("#slices-table", "accuracy")
+    shown.publish(sample(sequence=2))
+    value = shown.ask("api/report")["report"]["metrics"]["accuracy"]["value"]
+    expect(shown.tile("accuracy").locator(".value")).to_have_text(f"{value:.4f}")
+    expect(shown.page.locator("#vitals")).to_contain_text("Counted40,002")
+    worst = shown.ask("api/slices", sort="accuracy", order="worst", min_support=30)["slices"]
+    wanted = [f"{row['metrics']['accuracy']:.4f}" for row in worst]
+    assert wanted != before
+    shown.expect_column("#slices-table", "accuracy", wanted)
+    assert shown.page.evaluate("window.sameDocument") is True
+    assert shown.complaints == []
+
+
+def test_pausing_keeps_the_page_as_it_is(show: Show) -> None:
+    shown = show(sample()).open().seen()
+    shown.page.get_by_role("button", name="Pause").click()
+    expect(shown.page.locator("#state")).to_have_text("Paused")
+    publish(shown.publisher, sample(sequence=2))
+    httpx.get(shown.server.url + "api/status")
+    expect(shown.page.locator("#vitals")).to_contain_text("Counted40,001")
+    shown.page.get_by_role("button", name="Resume").click()
+    shown.seen()
+    expect(shown.page.locator("#vitals")).to_contain_text("Counted40,002")
+    expect(shown.page.locator("#state")).to_have_text("Live")
+
+
+def test_slices_are_sorted_and_filtered_by_keyboard_as_the_server_does(show: Show) -> None:
+    shown = show(sample(slices=300)).open().seen()
+    page = shown.page
+    heading = page.locator('#slices-table th[data-key="log_loss"]')
+    for order, mark in (("worst", "descending"), ("best", "ascending")):
+        heading.get_by_role("button").focus()
+        page.keyboard.press("Enter")
+        expect(heading).to_have_attribute("aria-sort", mark)
+        rows = shown.ask("api/slices", sort="log_loss", order=order, min_support=30, limit=50)
+        wanted = [f"{row['metrics']['log_loss']:.4f}" for row in rows["slices"]]
+        shown.expect_column("#slices-table", "log_loss", wanted)
+    page.locator('#slices-table th[data-key="name"] button').press("Space")
+    expect(page.locator('#slices-table th[data-key="name"]')).to_have_attribute(
+        "aria-sort", "ascending"
+    )
+    page.get_by_label("Support at least").fill("9000")
+    page.get_by_label("Find").fill("model=3")
+    expected = shown.ask("api/slices", q="model=3", min_support=9000, sort="name")["slices"]
+    expect(page.locator("#slices-count")).to_contain_text(f"{len(expected)} of 300 slices")
+    names = [row["name"] for row in expected]
+    shown.expect_column("#slices-table", "name", names)
+    page.locator("#slices-table .opener").first.press("Enter")
+    expect(page.locator("#slices-table tr.details")).to_contain_text("model")
+    expect(page.locator("#slices-table .opener").first).to_be_focused()
+    page.get_by_label("Find").fill("")
+    page.get_by_label("Support at least").fill("0")
+    expect(page.locator("#slices-count")).to_have_text("300 of 300 slices")
+    page.locator("#slices-after").click()
+    expect(page.locator("#slices-page")).to_have_text("51–100")
+
+
+def test_small_slices_show_where_there_are_no_others(show: Show) -> None:
+    data = sample(slices=5)
+    for rows in data["slices"].values():
+        for row in rows:
+            row["support"] = 3
+    shown = show(data).open().seen()
+    expect(shown.page.locator("#slices-count")).to_have_text("5 of 5 slices")
+    expect(shown.page.get_by_label("Support at least")).to_have_value("0")
+
+
+def test_other_tables_sort_in_the_page(show: Show) -> None:
+    shown = show(sample()).open().seen()
+    button = shown.page.locator('#alerts-table th[data-key="name"] button')
+    button.press("Enter")
+    names = shown.column("#alerts-table", "name")
+    assert names == sorted(names)
+    button.press("Enter")
+    assert shown.column("#alerts-table", "name") == names[::-1]
+    expect(shown.page.locator('#alerts-table th[data-key="name"]')).to_have_attribute(
+        "aria-sort", "descending"
+    )
+
+
+def test_keyboard_and_landmarks(show: Show) -> None:
+    shown = show(sample(), reduced_motion="reduce").open().seen()
+    page = shown.page
+    page.keyboard.press("Tab")
+    expect(page.locator(".skip")).to_be_focused()
+    expect(page.locator(".skip")).to_be_in_viewport()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    for role in ("banner", "main", "navigation", "contentinfo"):
+        expect(page.get_by_role(role)).to_have_count(1)
+    tile = shown.tile("f1").get_by_role("button")
+    tile.focus()
+    expect(shown.tile("f1").get_by_role("tooltip")).to_be_visible()
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    tile.press("Enter")
+    expect(page.locator("#metric")).to_have_value("f1")
+    expect(page.locator("#time-chart")).to_have_attribute("aria-label", re.compile("^f1 over 48"))
+    assert "metric=f1" in page.url
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('input, select, button')]"
+        ".filter((one) => !one.labels?.length && !one.textContent.trim()).length"
+    )
+    assert nameless == 0
+    assert page.evaluate("getComputedStyle(document.querySelector('.tip')).transitionDuration") in (
+        "0s",
+        "0s, 0s",
+    )
+
+
+def test_the_choice_of_a_window_lasts_over_a_reload(show: Show) -> None:
+    shown = show(sample()).open().seen()
+    shown.page.get_by_label("Window").select_option("1h")
+    value = shown.ask("api/report", window="1h")["report"]["metrics"]["recall"]["value"]
+    expect(shown.tile("recall").locator(".value")).to_have_text(f"{value:.4f}")
+    expect(shown.page.locator("#slices-about")).to_contain_text("1h in panes of 5m")
+    shown.page.reload()
+    shown.seen()
+    expect(shown.tile("recall").locator(".value")).to_have_text(f"{value:.4f}")
+
+
+def test_dark_by_the_system_and_by_choice(show: Show) -> None:
+    shown = show(sample(), color_scheme="dark").open().seen()
+    page = shown.page
+    paper = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(paper)
+    page.get_by_label("Theme").select_option("light")
+    light = page.evaluate(paper)
+    assert dark != light == "rgb(246, 247, 249)"
+    page.reload()
+    assert page.evaluate(paper) == light
+    expect(page.get_by_label("Theme")).to_have_value("light")
+    page.get_by_label("Theme").select_option("dark")
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(paper) == dark
+    page.get_by_label("Theme").select_option("system")
+    assert page.evaluate(paper) == light
+
+
+@pytest.mark.parametrize("hostile", [False, True])
+def test_a_phone_needs_no_scrolling_sideways(show: Show, hostile: bool) -> None:
+    data = sample(classes=20, hostile=hostile, undefined=hostile)
+    phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+    shown = show(data, charts=True, **phone)
+    shown.open().drawn(charts=4)
+    shown.page.locator("#slices-table .opener").first.click()
+    assert shown.page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [360, 360]
+    small = shown.page.evaluate(
+        "[...document.querySelectorAll('.chart')].filter((one) => one.offsetWidth > 340).length"
+    )
+    assert small == 0
+
+
+def test_texts_of_the_stream_are_shown_and_never_run(show: Show) -> None:
+    data = sample(slices=40, classes=20, hostile=True, undefined=True)
+    data["partitions"][0]["problem"] = HOSTILE[0]
+    data["alerts"][2].update(state="firing", slice=HOSTILE[1])
+    data["windows"][0]["spec"] = HOSTILE[1]
+    data["reports"]["all"]["metrics"]["accuracy"].update(value=None, reason=HOSTILE[0])
+    shown = show(data, charts=True).open().drawn(charts=4)
+    page = shown.page
+    expect(shown.tile("accuracy")).to_contain_text(HOSTILE[0])
+    expect(page.locator("#banners")).to_contain_text(HOSTILE[1])
+    page.get_by_label("Support at least").fill("0")
+    page.get_by_label("Find").fill("<script>")
+    expect(page.locator("#slices-table tbody tr").first).to_contain_text(HOSTILE[0])
+    page.locator("#slices-table .opener").first.click()
+    expect(page.locator("#confusion-table tbody")).to_contain_text(HOSTILE[0])
+    # Plotly has shown the label as it is, and has made neither a link nor bold of it.
+    ticks = page.locator("#confusion-chart .ytick text").all_text_contents()
+    assert "<script>…ript>" in ticks
+    assert page.locator(".js-plotly-plot svg a").count() == 0
+    expect(page.locator("#quarantine-table")).to_contain_text("\\u001b[31mred\\u0007")
+    own = "[...document.scripts].every((one) => one.src.startsWith(location.origin + '/static/'))"
+    assert page.evaluate(own)
+    assert page.locator("img").count() == 0
+    assert page.locator("[onerror]").count() == 0
+    unseen = re.compile("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2028]")
+    assert unseen.search(page.inner_text("main")) is None
+    assert shown.complaints == []
+
+
+def test_hovering_over_a_hostile_class_runs_nothing(show: Show) -> None:
+    shown = show(sample(classes=20, hostile=True), charts=True).open().drawn(charts=4)
+    chart = shown.page.locator("#confusion-chart")
+    chart.scroll_into_view_if_needed()
+    box = chart.locator(".nsewdrag").bounding_box()
+    assert box is not None
+    shown.page.mouse.move(box["x"] + 4, box["y"] + 4)
+    expect(chart.locator(".hoverlayer .hovertext")).to_contain_text(HOSTILE[0])
+    assert shown.complaints == []
+
+
+def test_a_hundred_classes(show: Show) -> None:
+    data = sample(classes=120)
+    shown = show(data, charts=True).open().drawn(charts=4)
+    expect(shown.page.locator("#confusion-about")).to_contain_text("100 classes")
+    expect(shown.page.locator("#confusion-note")).to_have_text(
+        "20 classes of less support are left out; the table of all classes has them."
+    )
+    expect(shown.page.locator("#confusion-table tbody tr")).to_have_count(50)
+    matrix = data["confusion"]["all"]["matrix"]
+    largest = max(n for i, row in enumerate(matrix) for j, n in enumerate(row) if i != j)
+    assert shown.column("#confusion-table", "count")[0] == str(largest)
+    expect(shown.page.locator("#confusion-chart .heatmaplayer image")).to_have_count(1)
+    expect(shown.page.locator("#roc")).to_be_hidden()
+    expect(shown.page.locator("#curves-note")).to_contain_text("tasks of more classes have none")
+
+
+def test_undefined_is_a_dash_with_its_reason_and_never_a_number(show: Show) -> None:
+    data = sample(slices=20, undefined=True)
+    reason = "no event of the negative class"
+    data["curves"]["all"]["roc"] = {"curve": "roc", "reason": reason, "columns": {}}
+    data["join"]["delay"].update(p50=None, p95=None, p99=None)
+    data["partitions"][0]["lag"] = None
+    shown = show(data).open().seen()
+    page = shown.page
+    row = page.locator("#slices-table tbody tr", has_text="country=C9")
+    cell = row.locator("td.missing").first
+    expect(cell).to_have_text("– undefined: no event of the positive class")
+    expect(cell).to_have_attribute("title", "no event of the positive class")
+    expect(page.locator("#roc-note")).to_have_text("None: no event of the negative class.")
+    expect(page.locator("#labels-main")).to_contain_text("Delay p50–")
+    expect(page.locator("#source-table tbody tr").last).to_contain_text("not known yet")
+    # The pane without events is a gap in the line, and a dash in the table.
+    assert shown.column("#time-table", "value").count("–") == 2
+    # Undefined slices are last, whichever way they are sorted.
+    heading = page.locator('#slices-table th[data-key="accuracy"]')
+    for order in ("ascending", "descending"):
+        expect(heading).to_have_attribute("aria-sort", order)
+        assert shown.column("#slices-table", "accuracy")[-2:] == ["–", "–"]
+        heading.get_by_role("button").click()
+
+
+def test_before_the_first_event_it_says_how_to_send_some(show: Show) -> None:
+    shown = show(None).open()
+    page = shown.page
+    waiting = page.get_by_role("region", name="Waiting for the first labelled events")
+    expect(waiting).to_contain_text(f"curl {shown.server.url}v1/predictions")
+    expect(page.locator("#state")).to_have_text("Waiting")
+    expect(page.locator("#page")).to_be_hidden()
+    data = sample()
+    data["checkpoint"]["events"] = 0
+    data["series"]["1h"] = {
+        "start": [], "end": [], "immature": [], "support": [],
+        "metrics": {name: [] for name in data["series"]["1h"]["metrics"]},
+    }  # fmt: skip
+    shown.publish(data)
+    # No zeros, dashes or curves of nothing.
+    for numbers in ("metrics", "time", "curves", "slices", "confusion"):
+        expect(page.locator(f"#{numbers}")).to_be_hidden()
+        expect(page.locator(f'#sections a[href="#{numbers}"]')).to_be_hidden()
+    for there in ("source", "quarantine", "alerts"):
+        expect(page.locator(f"#{there}")).to_be_visible()
+    expect(page.locator("#state")).to_have_text("Waiting")
+    waits = ["predictions by POST at /v1/predictions", "labels from the Kafka topic b"]
+    expect(waiting.get_by_role("listitem")).to_have_text(waits)
+    assert "nan" not in page.inner_text("main").lower()
+    expect(waiting).to_contain_text("but no two of the same id")
+    shown.publish(sample(sequence=2))
+    expect(waiting).to_be_hidden()
+    expect(page.locator("#metrics")).to_be_visible()
+    assert shown.complaints == []
+
+
+def iso_day(first: datetime, days: int) -> str:
+    return (first + timedelta(days=days)).isoformat().replace("+00:00", "Z")
+
+
+def test_each_pane_is_drawn_over_its_own_span(show: Show) -> None:
+    data = sample(undefined=True)
+    series = data["series"]["1h"]
+    # Days of January, from the first; one day is missing.
+    days = [day for day in range(48) if day != 20]
+    first = datetime(2026, 1, 1, tzinfo=UTC)
+    series["start"] = [iso_day(first, day) for day in days]
+    series["end"] = [iso_day(first, day + 1) for day in days]
+    for name in ("immature", "support"):
+        series[name] = series[name][: len(days)]
+    series["metrics"] = {name: values[: len(days)] for name, values in series["metrics"].items()}
+    shown = show(data, charts=True).open().drawn()
+    traces = shown.page.evaluate(
+        "document.querySelector('#time-chart').data.map(({ type, mode, x, y, offset, width }) =>"
+        " ({ type, mode, x, y, offset, width }))"
+    )
+    values = series["metrics"][shown.page.locator("#metric").input_value()]
+    spans = {
+        (start[:10], end[:10], value)
+        for start, end, value in zip(series["start"], series["end"], values, strict=True)
+        if value is not None
+    }
+    drawn = set()
+    for trace in traces:
+        if trace["mode"] != "lines":
+            continue
+        x, y = trace["x"], trace["y"]
+        for n in range(len(x) - 1):
+            if y[n] is not None and y[n] == y[n + 1]:
+                drawn.add((x[n][:10], x[n + 1][:10], y[n]))
+            elif None not in (y[n], y[n + 1]):
+                # From one pane to the next at the moment where they touch, and nowhere else.
+                assert x[n] == x[n + 1]
+    assert drawn == spans
+    assert ("2026-01-01", "2026-01-02", values[0]) in drawn
+    bars = next(trace for trace in traces if trace["type"] == "bar")
+    assert (bars["offset"], {day[:10] for day in bars["x"]}) == (
+        0,
+        {s[:10] for s in series["start"]},
+    )
+    assert set(bars["width"]) == {0.9 * 86_400_000}
+    middles = {x[:13] for trace in traces if trace["mode"] == "markers" for x in trace["x"]}
+    assert middles == {f"{start[:10]}T12" for start in series["start"]}
+    assert shown.complaints == []
+
+
+SHOWN = """() => {
+    const words = (id) => document.getElementById(id).getAttribute("aria-label") ?? "";
+    return [
+        document.querySelector('#tiles [data-metric="roc_auc"] .value')?.textContent,
+        words("roc-chart").split("area ")[1],
+        words("confusion-chart").match(/: ([\\d,]+) of/)?.[1],
+        words("time-chart").match(/last (\\S+?)(;|$)/)?.[1],
+        document.documentElement.dataset.sequence,
+    ];
+}"""
+
+
+def test_tiles_curves_confusion_and_time_are_of_one_snapshot(show: Show) -> None:
+    """While snapshots follow each other faster than the page asks for them."""
+
+    def numbered(number: int) -> dict[str, Any]:
+        data = sample(slices=1)
+        for report in data["reports"].values():
+            report["metrics"]["roc_auc"]["value"] = number / 10_000
+        data["confusion"]["all"]["matrix"] = [[number, 7], [7, 0]]
+        data["series"]["1h"]["metrics"]["roc_auc"][-1] = number / 10_000
+        return data
+
+    shown = show(numbered(1)).open("?metric=roc_auc").seen()
+    seen = set()
+    for number in range(2, 120):
+        publish(shown.publisher, numbered(number))
+        tile, area, right, last, sequence = shown.page.evaluate(SHOWN)
+        assert tile == area == last == f"{int(right) / 10_000:.4f}"
+        seen.add(sequence)
+        shown.page.wait_for_timeout(50)
+    assert len(seen) > 3
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("classes", [2, 11])
+def test_numbers_on_the_matrix_can_be_read(show: Show, theme: str, classes: int) -> None:
+    data = sample(classes=classes)
+    # Shares from all over the ramp, and with many classes one without events.
+    matrix = [[0] * classes for _ in range(classes)]
+    for row in range(2 if classes == 2 else classes - 1):
+        matrix[row][0] = 450 + 130 * row if classes == 2 else 100 * row
+        matrix[row][1] = 1000 - matrix[row][0]
+    data["confusion"]["all"]["matrix"] = matrix
+    size = {"viewport": {"width": 1280, "height": 1400}}
+    shown = (
+        show(data, charts=True, color_scheme=theme, **size).open().drawn(6 if classes == 2 else 4)
+    )
+    chart = shown.page.locator("#confusion-chart")
+    chart.scroll_into_view_if_needed()
+    labels = chart.locator(".annotation text")
+    expect(labels).to_have_count(classes * classes)
+    cells = labels.evaluate_all(
+        "all => all.map((one) => { const box = one.getBoundingClientRect();"
+        " return [getComputedStyle(one).fill, box.x + box.width / 2, box.y + box.height / 2]; })"
+    )
+    # The numbers away: then the cell's own colour is where they stood.
+    shown.page.evaluate(
+        "document.querySelectorAll('#confusion-chart .annotation').forEach((one) => one.remove())"
+    )
+    picture = image(shown.page.screenshot())
+    contrasts = []
+    for fill, x, y in cells:
+        text = tuple(int(number) for number in re.findall(r"\d+", fill)[:3])
+        contrasts.append(contrast(text, picture(x, y)))
+    print(f"{theme}, {classes} classes: contrast from {min(contrasts):.2f} to {max(contrasts):.2f}")
+    assert min(contrasts) >= 4.5
+
+
+def image(png: bytes) -> Callable[[float, float], tuple[int, int, int]]:
+    """A function from a place to its colour."""
+    picture = PIL.Image.open(io.BytesIO(png)).convert("RGB")
+
+    def colour(x: float, y: float) -> tuple[int, int, int]:
+        found = picture.getpixel((int(x), int(y)))
+        assert isinstance(found, tuple)
+        return found[0], found[1], found[2]
+
+    return colour
+
+
+def contrast(one: tuple[int, ...], other: tuple[int, ...]) -> float:
+    """WCAG 2's contrast ratio of two colours."""
+
+    def luminance(colour: tuple[int, ...]) -> float:
+        shares = [channel / 255 for channel in colour]
+        red, green, blue = (
+            share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4
+            for share in shares
+        )
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_every_ink_can_be_read_on_every_share_of_the_ramp(show: Show) -> None:
+    shown = show(sample()).open().seen()
+    for theme in ("light", "dark"):
+        shown.page.get_by_label("Theme").select_option(theme)
+        ramp, inks = shown.page.evaluate(
+            """async () => {
+                const { colours, ink } = await import("/static/charts.js");
+                const { ramp } = colours();
+                return [ramp, Array.from({ length: 1001 }, (_, n) => ink(ramp, n / 1000))];
+            }"""
+        )
+        stops = [tuple(int(colour[n : n + 2], 16) for n in (1, 3, 5)) for _, colour in ramp]
+        for n, text in enumerate(inks):
+            step = min(len(stops) - 2, n * (len(stops) - 1) // 1000)
+            part = n * (len(stops) - 1) / 1000 - step
+            pairs = zip(stops[step], stops[step + 1], strict=True)
+            cell = tuple(round(low + part * (high - low)) for low, high in pairs)
+            assert contrast(cell, (0, 0, 0) if text == "#000000" else (255,) * 3) >= 4.5
+
+
+def test_no_class_is_dropped_without_a_way_to_see_it(show: Show) -> None:
+    data = sample(classes=120)
+    names = [
+        f"a class with a name too long for an axis, as they are, number {n}" for n in range(120)
+    ]
+    confusion = data["confusion"]["all"]
+    confusion["labels"] = names[:100]
+    for row, name in zip(confusion["classes"], names, strict=True):
+        row["label"] = name
+    shown = show(data, charts=True).open().drawn(charts=4)
+    page = shown.page
+    chart = page.locator("#confusion-chart")
+    chart.scroll_into_view_if_needed()
+    box = chart.locator(".nsewdrag").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 100 * 7.5, box["y"] + box["height"] / 100 * 3.5)
+    hover = chart.locator(".hoverlayer .hovertext")
+    expect(hover).to_contain_text("number 3")
+    expect(hover).to_contain_text("number 7")
+    expect(page.locator("#classes-table tbody tr")).to_have_count(0)
+    page.locator("#classes summary").click()
+    expect(page.locator("#classes-table tbody tr")).to_have_count(120)
+    assert sorted(shown.column("#classes-table", "label")) == sorted(names)
+    assert "3" in shown.column("#classes-table", "true")[-1]
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("classes", [3, 12])
+def test_long_names_are_all_on_the_axes_and_differ(show: Show, classes: int, width: int) -> None:
+    data = sample(classes=classes)
+    names = [f"a class of the catalogue with a long name, number {n}" for n in range(classes)]
+    data["confusion"]["all"]["labels"] = names
+    shown = show(data, charts=True, viewport={"width": width, "height": 800}).open().drawn(4)
+    for axis in ("x", "y"):
+        ticks = shown.page.locator(f"#confusion-chart .{axis}tick text")
+        expect(ticks).to_have_count(classes)
+        texts = ticks.all_text_contents()
+        assert len(set(texts)) == classes
+        assert all(text.startswith("a c") for text in texts)
+        # Plotly hides those for which it finds no room.
+        opacities = ticks.evaluate_all("all => all.map((one) => getComputedStyle(one).opacity)")
+        displays = ticks.evaluate_all("all => all.map((one) => getComputedStyle(one).display)")
+        assert (set(opacities), set(displays) - {"inline", "block"}) == ({"1"}, set())
+
+
+def test_a_single_pane_is_drawn_as_wide_as_it_is(show: Show) -> None:
+    data = sample()
+    series = data["series"]["1h"]
+    for name in ("start", "end", "immature", "support"):
+        series[name] = series[name][-1:]
+    series["metrics"] = {name: values[-1:] for name, values in series["metrics"].items()}
+    shown = show(data, charts=True).open().drawn()
+    layout = shown.page.evaluate(
+        "() => { const { xaxis, yaxis } = document.querySelector('#over-time .js-plotly-plot,"
+        " #time-chart.js-plotly-plot').layout; return [xaxis.range, yaxis.range]; }"
+    )
+    ((first, last), values) = layout
+    length = datetime.fromisoformat(series["end"][0]) - datetime.fromisoformat(series["start"][0])
+    assert datetime.fromisoformat(last) - datetime.fromisoformat(first) == 2 * length
+    middle = datetime.fromisoformat(series["start"][0]).replace(tzinfo=None) + length / 2
+    assert datetime.fromisoformat(first) == middle - length
+    assert values == [0, 1]
+    assert shown.complaints == []
+
+
+def test_a_run_without_join_panes_and_alerts(show: Show) -> None:
+    data = sample(join=False)
+    data.update(series={}, alerts=[], windows=data["windows"][:1])
+    data["quarantine"] = {"total": 0, "kept": 0, "reasons": {}, "recent": []}
+    shown = show(data).open().seen()
+    expect(shown.page.locator("#labels-note")).to_contain_text("nothing is joined")
+    expect(shown.page.locator("#time-note")).to_contain_text("No window of this run has panes")
+    expect(shown.page.locator("#alerts")).to_contain_text("The settings have no alerts.")
+    expect(shown.page.locator("#quarantine")).to_contain_text("Nothing is in quarantine.")
+    assert shown.complaints == []
+
+
+def test_labels_and_source_are_told_in_numbers_and_words(show: Show) -> None:
+    data = sample()
+    problem = "the broker does not answer: Connection refused"
+    data["partitions"][1].update(problem=problem, lag=None)
+    shown = show(data).open().seen()
+    page = shown.page
+    expect(page.locator("#labels-main")).to_contain_text("Label coverage91.7 %")
+    expect(page.locator("#labels-main")).to_contain_text("11 h 57 min delays within ± 2 %")
+    for count in ("Predictions12,001", "Orphans31", "Corrected5", "Too late3"):
+        expect(page.locator("#labels-counts")).to_contain_text(count)
+    page.locator("#cohorts-table summary").click()
+    assert shown.column("#cohorts-table", "immature") == ["immature"] * 3 + ["complete"] * 9
+    expect(page.locator("#banners")).to_contain_text(f"kafka:b/3: {problem}")
+    expect(page.locator("#source-about")).to_have_text("2 partitions, 1 with a problem")
+    expect(page.locator("#vitals")).to_contain_text("Lag≥ 120 B")
+    expect(page.locator("#state")).to_have_text("Behind")
+    expect(page.locator("#banners")).to_contain_text("accuracy is 0.7100, below 0.8 (window 1h")
+    expect(page.locator("#announce")).to_have_text("Behind. 1 alert firing.")
+    page.locator("#quarantine-reasons button", has_text="score").click()
+    expect(page.locator("#quarantine-table")).to_contain_text("None of the kept records")
+
+
+def test_old_numbers_are_called_stale(show: Show) -> None:
+    shown = show(sample(at=datetime.now(UTC) - timedelta(minutes=7))).open().seen()
+    expect(shown.page.locator("#state")).to_have_text("Stale")
+    expect(shown.page.locator("#banners")).to_contain_text("the last checkpoint is 7 min")
+
+
+def test_a_run_that_stops_and_comes_back(show: Show) -> None:
+    shown = show(None).open()
+    shown.publish(sample())
+    shown.server.stop()
+    state = shown.page.locator("#state")
+    expect(state).to_have_text("Reconnecting")
+    expect(shown.page.locator("#banners")).to_contain_text("The connection is lost; trying again.")
+    words = shown.page.evaluate(
+        """async () => {
+            const { currency } = await import("/static/header.js");
+            const snapshot = { checkpoint: { at: "1970-01-01T00:00:00Z" } };
+            return currency({ kind: "stopped", since: 0 }, null, snapshot, 125000);
+        }"""
+    )
+    assert words["words"] == (
+        "The run has stopped or cannot be reached; no answer since 1970-01-01 00:00:00 UTC. "
+        "The numbers are 2 min 5 s old."
+    )
+    publish(shown.publisher, sample(sequence=2))
+    again = serve(shown.publisher, listen=str(shown.server.address))
+    try:
+        shown.seen()
+        expect(state).to_have_text("Live")
+    finally:
+        again.stop()
+
+
+def test_with_a_token_a_lost_session_leads_to_the_login(show: Show) -> None:
+    shown = show(sample(), token=TOKEN).open()
+    page = shown.page
+    page.get_by_label("Token").fill(TOKEN)
+    page.get_by_role("button").click()
+    shown.seen()
+    page.get_by_label("Find").focus()
+    page.context.clear_cookies()
+    # Keys, not fill(): the page may have noticed by a request of its own, and hidden the field.
+    page.keyboard.type("C1")
+    form = page.get_by_role("region", name="Log in")
+    expect(form).to_be_visible()
+    for numbers in ("#page", "#banners", "#vitals"):
+        expect(page.locator(numbers)).to_be_hidden()
+    form.get_by_label("Token").fill(TOKEN)
+    form.get_by_role("button").click()
+    shown.seen()
+    expect(form).to_be_hidden()
+
+
+def test_more_pages_than_may_listen_are_polled(show: Show) -> None:
+    shown = show(sample())
+    shown.page.route("**/api/events", lambda route: route.fulfill(status=503))
+    shown.open().seen()
+    expect(shown.tile("accuracy").locator(".value")).to_have_text(re.compile(r"^0\.\d{4}$"))
+    expect(shown.page.locator("#state")).to_have_text("Live")
+
+
+def test_numbers_times_and_strange_texts(show: Show) -> None:
+    shown = show(None).open()
+    said = shown.page.evaluate(
+        r"""async () => {
+            const t = await import("/static/text.js");
+            return {
+                value: [0.5, 0, -1, 123.456, 0.00001, null].map(t.value),
+                percent: [1, 0.99999, 0.00001, 0, 0.5, null].map((one) => t.percent(one)),
+                duration: [0, 0.0123, 1.26, 59.7, 60, 3599.9, 86399, 90061, -5, null]
+                    .map(t.duration),
+                visible: ["a\nb", "\u202ex", "é😀", "\u0000"].map((one) => t.visible(one)),
+                cut: t.visible("x".repeat(50), 10),
+                label: ["cat", "5", 5, "", " a", true].map((one) => t.label(one)),
+                plain: t.plain("<b>&lt;</b>"),
+                lag: [t.lag("records", 1), t.lag("bytes", 4321),
+                    t.lag("bytes", null), t.lag(null, 0)],
+                time: [t.time("2026-03-01T12:05:00Z"), t.time(null), t.time("nonsense")],
+            };
+        }"""
+    )
+    assert said == {
+        "value": ["0.5000", "0.0000", "-1.0000", "123.5", "1.0e-5", "–"],
+        "percent": ["100.0 %", ">99.9 %", "<0.1 %", "0.0 %", "50.0 %", "–"],
+        "duration": [
+            "0 s", "12 ms", "1.3 s", "1 min", "1 min", "1 h", "1 d", "1 d 1 h", "−5.0 s", "–",
+        ],
+        "visible": ["a\\nb", "\\u202ex", "é😀", "\\u0000"],
+        "cut": "x" * 9 + "…",
+        "label": ["cat", '"5"', "5", '""', '" a"', "true"],
+        "plain": "&lt;b&gt;&amp;lt;&lt;/b&gt;",
+        "lag": ["1 record", "4.3 kB", "–", "0"],
+        "time": ["2026-03-01 12:05:00", "–", "–"],
+    }  # fmt: skip

@@ -1,0 +1,501 @@
+"""``streameval evaluate`` on bad input: one line, the right place, the right exit code."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval.cli import feed
+from streameval.records import chunk
+from tests.cli.test_cli_evaluate import write_jsonl, written
+from tests.support.command_runs import COMMAND, Command, in_process, own_process
+
+pytestmark = pytest.mark.backend_independent
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)
+
+
+BINARY = ("--y-true", "label", "--score", "score")
+SKIP = ("--on-bad", "skip", "--max-bad", "1")
+GOOD = b'{"label": 1, "score": 0.75}\n{"label": 0, "score": 0.25}\n'
+
+
+def test_an_empty_file_counts_nothing_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "empty.jsonl"
+    path.touch()
+    result = own_process("evaluate", path, *BINARY, "--format", "json")
+    assert result.code == 0
+    assert result.err == f"streameval: no events in {path}\n"
+    metrics = json.loads(result.out)["metrics"]
+    assert all(row["value"] is None and row["reason"] for row in metrics.values())
+
+
+def test_an_empty_csv_lacks_its_header_and_a_header_alone_counts_nothing(
+    run: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.csv"
+    path.touch()
+    result = run("evaluate", path, *BINARY)
+    assert result == (
+        2,
+        "",
+        f"streameval: {path}: expected a header line that names the columns, got an empty file\n",
+    )
+    path.write_text("label,score\n")
+    result = run("evaluate", path, *BINARY)
+    assert result.code == 0
+    assert result.err == f"streameval: no events in {path}\n"
+    assert "nan" in result.out
+
+
+BAD_LINES = [
+    (b'{"label": 1, "score": "' + b"x" * (10 << 20) + b'"}', "record: expected a line of at most"),
+    (b'{"label": "\xff", "score": 1}', "record: expected UTF-8 text, got byte 0xff at column 12"),
+    (b'{"label": 1, "score": NaN}', "score: expected a finite number, got NaN"),
+    (b'{"label": 1, "score": Infinity}', "score: expected a finite number, got Infinity"),
+    (b'{"label": "1", "score": 0.5}', "label: expected a number like the label"),
+    (b'{"label": 2, "score": 0.5}', "label: expected 0 or the positive label 1, got 2; give --pos"),
+    (b'{"label": 0.5, "score": 0.5}', "label: expected a str, int or bool label, got 0.5; a fra"),
+    (b'{"label": [1], "score": 0.5}', "label: expected a label (text, an integer or true/false)"),
+    (b'{"label": null, "score": 0.5}', "label: expected a label (text, an int"),
+    (b'{"score": 0.5}', "label: expected a label (text, an integer or true/false), got no field"),
+    (b'{"label": 1, "score": 0.5', "record: expected a JSON object, got"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD_LINES, ids=range(len(BAD_LINES)))
+def test_a_bad_record_stops_or_is_skipped(
+    run: Command, tmp_path: Path, line: bytes, message: str
+) -> None:
+    good = tmp_path / "good.jsonl"
+    good.write_bytes(GOOD + GOOD)
+    path = tmp_path / "bad.jsonl"
+    path.write_bytes(GOOD + line + b"\n" + GOOD)
+
+    stopped = run("evaluate", path, *BINARY, "--save", tmp_path / "state")
+    assert (stopped.code, stopped.out) == (2, "")
+    assert stopped.err.startswith(f"streameval: {path}:3: {message}")
+    assert stopped.err.count("\n") == 1
+    assert len(stopped.err) < 500 + len(str(path))
+    assert not (tmp_path / "state").exists()
+
+    skipped = run("evaluate", path, *BINARY, *SKIP)
+    assert (skipped.code, skipped.out) == (0, run("evaluate", good, *BINARY).out)
+    first, second = skipped.err.splitlines()
+    assert first == "streameval: skipped 1 bad record:"
+    assert second.startswith(f"streameval: {path}:3: {message}")
+
+    report = json.loads(run("evaluate", path, *BINARY, *SKIP, "--format", "json").out)
+    assert report["bad_records"]["count"] == 1
+    (record,) = report["bad_records"]["first"]
+    assert (record["source"], record["line"]) == (str(path), 3)
+    assert set(record) >= {"field", "expected", "got"}
+
+
+NOON = "2026-03-01T12:00:00Z"
+LABELS = ("--y-true", "label", "--y-pred", "p")
+TIMES = (*LABELS, "--time", "at", "--window", "panes:1h")
+PROBA = ("--y-true", "label", "--proba", "p", "--task", "multiclass")
+# For each code: options, a record that is bad, and the remedy that names options of the command.
+REMEDIES: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "labels": ((*LABELS, "--positive", "x"), '{"label": "z", "p": "x"}', "name both with --labels"),
+    "object": (LABELS, "[", "write one object a line (jq -c '.[]')"),
+    "one_line": (LABELS, "{", "compact it (jq -c .)"),
+    "positive": (("--y-true", "label", "--score", "s"), '{"label": 2, "s": 1}', "give --positive"),
+    "probability": (PROBA, '{"label": "x", "p": 0.5}', "one number is a score: use --score"),
+    "score": (LABELS, '{"label": 0.5, "p": 0}', "a fraction is a score: name its field with --sco"),
+    "task": (
+        (*LABELS, "--positive", "x", "--labels", "x,y"),
+        '{"label": "z", "p": "x"}',
+        "give --task multiclass for more than two labels",
+    ),
+    "time_unit": (TIMES, '{"label": "x", "p": "x", "at": 5}', "declare the unit with --time-unit"),
+}
+
+
+@pytest.mark.parametrize("code", sorted(REMEDIES))
+def test_remedies_name_options(run: Command, tmp_path: Path, code: str) -> None:
+    options, line, remedy = REMEDIES[code]
+    words = {"label": "x", "p": {"x": 0.5, "y": 0.5} if options is PROBA else "y", "at": NOON}
+    numbers = {"label": 1, "p": 0, "s": 0.5}
+    good = numbers if code in ("positive", "score") else words
+    other = {"label": 0} if good is numbers else {}
+    path = write_jsonl(tmp_path / "a.jsonl", [good, good | other])
+    with path.open("a") as file:
+        file.write(line)
+    result = run("evaluate", path, *options)
+    assert result.code == 2
+    assert f"{path}:3: " in result.err
+    assert f"; {remedy}" in result.err
+
+
+def test_each_remedy_with_a_code_is_tested() -> None:
+    assert set(REMEDIES) == set(chunk._REMEDIES)
+
+
+@pytest.mark.parametrize("weight", ["-1", "0", "NaN", '"2"', "1e300"])
+def test_weights(run: Command, tmp_path: Path, weight: str) -> None:
+    path = tmp_path / "a.jsonl"
+    good = '{"label": 1, "score": 0.5, "w": 2}\n'
+    path.write_text(good + good.replace("2", weight))
+    result = run("evaluate", path, *BINARY, "--weight", "w")
+    assert result.code == 2
+    assert f"{path}:2: w: expected a weight above 0 and at most" in result.err
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ('{"cat": 0.5, "dog": 0.2}', "p: expected"),
+        ('{"cat": 1.5, "dog": -0.5}', "p['cat']: expected a probability"),
+        ('{"cat": 0.5, "dog": null}', "p.dog: expected a finite number, got null"),
+        ("{}", "p: expected"),
+        ("0.5", "p: expected an object label -> probability, got 0.5; one number is a score"),
+    ],
+)
+def test_probabilities(run: Command, tmp_path: Path, shares: str, message: str) -> None:
+    path = tmp_path / "a.jsonl"
+    good = '{"y_true": "cat", "p": {"cat": 0.5, "dog": 0.5}}\n'
+    path.write_text(good + '{"y_true": "dog", "p": ' + shares + "}\n" + good)
+    result = run("evaluate", path, "--proba", "p")
+    assert result.code == 2
+    assert f"{path}:2: {message}" in result.err
+    result = run("evaluate", path, "--proba", "p", *SKIP, "--metrics", "accuracy")
+    assert result.code == 0
+    assert result.out.split()[-1] == "2"
+
+
+@pytest.mark.parametrize("rows", [1, 3, 1000])
+def test_many_bad_records_of_all_kinds_are_told_in_the_order_of_the_files(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
+    good = ['{"label": 1, "score": 0.5}\n', '{"label": 0, "score": 0.5}\n']
+    kinds = ['{"label": "x", "score": 1}\n', '{"label": 1, "score": NaN}\n', "{\n"]
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text(
+            "".join(kinds[n % 3] if n % 2 else good[n // 2 % 2] for n in range(20))
+        )
+    paths = [tmp_path / "b.jsonl", tmp_path / "a.jsonl"]
+    result = run("evaluate", *paths, *BINARY, *SKIP, "--format", "json")
+    report = json.loads(result.out)
+    assert report["metrics"]["accuracy"]["support"] == 20
+    assert report["bad_records"]["count"] == 20
+    assert [(r["source"], r["line"]) for r in report["bad_records"]["first"]] == [
+        (str(paths[0]), line) for line in range(2, 21, 2)
+    ]
+    assert "skipped 20 bad records; the first 10:" in result.err
+    assert result.err.count("\n") == 11
+    stopped = run("evaluate", *paths, *BINARY)
+    assert f"streameval: {paths[0]}:2: " in stopped.err
+
+
+def test_nothing_but_bad_records_is_bad_input(run: Command, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"lable": 1, "score": 1}\n' * 30)
+    result = run("evaluate", path, *BINARY, "--on-bad", "skip", "--format", "json")
+    assert result.code == 2
+    assert json.loads(result.out)["bad_records"]["count"] == 30
+    assert "did you mean 'lable'?" in result.err
+    assert result.err.endswith("streameval: no record could be counted\n")
+
+
+USAGE = [
+    (("--score", "score", "--max-bad", "0.1"), "--max-bad requires --on-bad skip"),
+    (("--y-pred", "label", "--labels", "0,,1"), "--labels: expected labels joined by commas"),
+    (("--score", "score", "--labels", "0,1,2"), "--labels: expected two labels in a binary task"),
+    (("--score", "score", "--labels", "no,yes"), "--labels: expected a number like the label 1"),
+    (("--score", "score", "--labels", "0,2"), "--positive: expected the label that counts as"),
+    (
+        ("--proba", "p", "--threshold", "0.5"),
+        "--threshold requires --score, or --proba in a binary",
+    ),
+    (
+        ("--proba", "2=score,3=score", "--positive", "1"),
+        "--proba: expected a column for the positive label 1, got 2, 3",
+    ),
+    ((), "evaluate: expected --y-pred, --score or --proba, got none of them"),
+    (("--score", "s", "--proba", "p"), "--proba conflicts with --score"),
+    (("--y-pred", "p", "--threshold", "0.3"), "--threshold requires --score"),
+    (("--score", "s", "--task", "multiclass"), "--score conflicts with --task multiclass"),
+    (("--score", "label", "--y-true", "label"), "label: expected one use of the field"),
+    (("--score", "score", "--metrics", "acuracy"), "did you mean accuracy"),
+    (
+        ("--score", "score", "--metrics", "zzz"),
+        "no metric is called 'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
+    ),
+    (("--y-pred", "label", "--positive", "1", "--metrics", "roc_auc"), "roc_auc needs scores"),
+    (("--y-pred", "label", "--positive", "yes"), "--positive: expected a number like the label 1"),
+    (("--score", "score", "--positive", "3"), "label: expected"),
+    (("--proba", "a=b,c"), "--proba: expected a field, or label=column,label=column"),
+    (("--score", "score", "--on-bad", "ignore"), "Invalid value for '--on-bad'"),
+    (("--score", "score", "--metrics", " ,"), "--metrics: expected names joined by commas"),
+    (("--scor", "score"), "No such option: --scor"),
+    (("--score", "score", "--threshold", "nan"), "threshold: expected a finite number"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), USAGE)
+def test_bad_usage_is_one_line(
+    run: Command, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(GOOD)
+    result = run("evaluate", path, "--y-true", "label", *options)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert result.err.startswith("streameval: ")
+    assert result.err.count("\n") == 1
+
+
+def test_no_command_and_no_file(run: Command, tmp_path: Path) -> None:
+    assert run().code == 2
+    assert run("evalute").code == 2
+    result = run("evaluate", "--score", "s")
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    result = run("evaluate", tmp_path / "no.jsonl", "--score", "s")
+    assert result.code == 2
+    assert result.err.endswith("no.jsonl: expected a file, got no such file\n")
+
+
+def test_labels_that_need_a_positive_one(run: Command, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"label": "spam", "score": 1}\n{"label": "ham", "score": 0}\n')
+    result = run("evaluate", path, *BINARY)
+    assert result.code == 2
+    assert result.err == (
+        "streameval: --positive: expected the label that counts as positive, got nothing; "
+        "the labels of 'label' are 'ham', 'spam'; give --positive LABEL\n"
+    )
+
+
+def test_mixed_label_types_of_csv_name_the_option(run: Command, tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("y_true,y_pred\n" + "1,1\n" * 400_000 + "spam,1\n")
+    result = run("evaluate", path, "--y-pred", "y_pred")
+    assert result.code == 2
+    assert f"{path}:400002: y_true: expected an integer label" in result.err
+    assert "--label-type" in result.err
+    result = run("evaluate", path, "--y-pred", "y_pred", "--label-type", "str")
+    assert result.code == 0
+
+
+@pytest.fixture
+def buffered() -> dict[str, str]:
+    """An environment in which Python buffers its output, as it does for users."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
+@pytest.mark.parametrize("command", ["evaluate", "metrics", "--version"])
+def test_a_closed_pipe_ends_quietly_and_a_full_disk_does_not(
+    tmp_path: Path, buffered: dict[str, str], command: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(GOOD)
+    arguments = [*COMMAND, command, *([str(path), *BINARY] if command == "evaluate" else [])]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        arguments, stdout=writer, stderr=subprocess.PIPE, check=False, env=buffered
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+    if not os.path.exists("/dev/full"):
+        return
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            arguments, stdout=full, stderr=subprocess.PIPE, check=False, env=buffered
+        )
+    assert done.returncode == 1
+    assert b"No space left" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_ctrl_c_ends_cleanly() -> None:
+    # A test run in the background ignores Ctrl-C, and so would its children.
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from streameval.cli import main; sys.exit(main())"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "evaluate", "-", *BINARY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    process.stdin.write(GOOD * 100_000)  # more than a pipe holds: the command is reading
+    process.stdin.flush()
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (130, b"")
+    assert err == b"streameval: interrupted\n"
+
+
+def test_progress_is_for_terminals_only(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(GOOD * 200_000)
+    if sys.platform == "win32":
+        pytest.skip("no pseudo-terminals")
+    import pty
+
+    shown = {}
+    for option in ("", "--no-progress"):
+        leader, follower = pty.openpty()
+        done = subprocess.run(
+            [*COMMAND, "evaluate", str(path), *BINARY, *filter(None, [option])],
+            stdout=subprocess.PIPE,
+            stderr=follower,
+            check=True,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        os.close(follower)
+        try:
+            shown[option] = os.read(leader, 1 << 16)
+        except OSError:  # nothing was written before the other side was closed
+            shown[option] = b""
+        os.close(leader)
+        assert done.stdout.startswith(b"metric ")
+    assert b"a.jsonl" in shown[""]
+    assert shown["--no-progress"] == b""
+
+
+def labelled(path: Path, labels: list[str]) -> Path:
+    path.write_text(
+        "".join(json.dumps({"t": one, "s": n % 10 / 10}) + "\n" for n, one in enumerate(labels))
+    )
+    return path
+
+
+NAMED = ("--y-true", "t", "--score", "s", "--positive", "spam", "--on-bad", "skip")
+
+
+def test_a_typo_that_becomes_the_negative_label_is_not_passed_over(
+    run: Command, tmp_path: Path
+) -> None:
+    path = labelled(tmp_path / "a.jsonl", ["hma", *["spam", "ham"] * 100])
+    state = tmp_path / "state"
+    result = run("evaluate", path, *NAMED, "--format", "json", "--save", state)
+    assert result.code == 3
+    assert "got 'ham'; name both with --labels, or give --task multiclass" in result.err
+    assert result.err.splitlines()[-3:] == [
+        "streameval: of 201 records were skipped:",
+        "streameval: 100 (49.75%) for t: expected 'hma' or the positive label 'spam'",
+        f"streameval: more than 1 % of the records for one reason: {state} was not written; "
+        "correct the records or the options, or raise --max-bad",
+    ]
+    assert not state.exists()
+    bad = json.loads(result.out)["bad_records"]
+    assert bad["reasons"] == [
+        {"field": "t", "expected": "'hma' or the positive label 'spam'", "count": 100}
+    ]
+    # Declared, the labels tell which one is wrong.
+    declared = run("evaluate", path, *NAMED, "--labels", "spam,ham", "--format", "json")
+    assert declared.code == 0
+    assert json.loads(declared.out)["metrics"]["accuracy"]["support"] == 200
+    assert f"{path}:1: t: expected 'ham' or the positive label 'spam', got 'hma'" in declared.err
+
+
+@pytest.mark.parametrize(("bad", "share", "code"), [(2, None, 0), (3, None, 3), (3, "0.02", 0)])
+def test_the_share_of_bad_records_of_one_reason(
+    run: Command, tmp_path: Path, bad: int, share: str | None, code: int
+) -> None:
+    labels = ["spam", "ham"] * 100 + ["x"] * bad
+    path = labelled(tmp_path / "a.jsonl", labels[:200])
+    with path.open("a") as file:
+        for _ in range(bad):
+            file.write('{"t": "x", "s": 0.5}\n{"t": "ham", "s": NaN}\n')
+    options = [] if share is None else ["--max-bad", share]
+    result = run("evaluate", path, *NAMED, *options, "--save", tmp_path / "state")
+    assert result.code == code
+    assert (tmp_path / "state").exists() is (code == 0)
+    assert (f"streameval: {bad} (1.46%) for s: expected a finite number" in result.err) is bool(
+        code
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 7, 1000])
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_reasons_are_counted_in_full(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, ending: str
+) -> None:
+    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
+    events: list[dict[str, Any]] = []
+    for n in range(120):
+        event: dict[str, Any] = {"label": n % 2, "score": 0.5, "w": 2.0}
+        if n % 3 == 2:
+            event |= {"score": math.inf} if n % 2 else {"w": -1.0}
+        elif n % 4 == 3:
+            event |= {"label": 7}
+        events.append(event)
+    path = written(tmp_path / f"a{ending}", events)
+    result = run("evaluate", path, *BINARY, "--weight", "w", *SKIP, "--format", "json")
+    report = json.loads(result.out)
+    reasons = {row["field"]: row["count"] for row in report["bad_records"]["reasons"]}
+    assert reasons == {"label": 20, "score": 20, "w": 20}
+    assert report["bad_records"]["count"] == 60
+    assert report["metrics"]["accuracy"]["support"] == 120
+
+
+@pytest.mark.parametrize(
+    ("true", "predicted", "remedy"),
+    [
+        (["cat", "dog"], ["0.93", "0.2", "0.5"], "name its field with --score"),
+        (["yes", "no"], ["Yes", "No"], "list all of them with --labels"),
+        (["yes", "no"], ["Yes"], "list all of them with --labels"),
+    ],
+)
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_predicted_labels_that_are_never_true_are_refused(
+    run: Command, tmp_path: Path, ending: str, true: list[str], predicted: list[str], remedy: str
+) -> None:
+    events = [
+        {"y_true": true[n % len(true)], "y_pred": predicted[n % len(predicted)]} for n in range(12)
+    ]
+    path = written(tmp_path / f"a{ending}", events)
+    options = ("--y-pred", "y_pred", "--window", "last:3")
+    result = run("evaluate", path, *options, "--save", tmp_path / "state")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("streameval: --y-pred: expected some of the labels in 'y_true': ")
+    assert remedy in result.err
+    assert not (tmp_path / "state").exists()
+    listed = ",".join(sorted({*true, *predicted}))
+    assert run("evaluate", path, *options, "--labels", listed).code == 0
+
+
+def test_one_true_label_that_is_never_predicted_is_an_accuracy_of_0(
+    run: Command, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "a.jsonl", [{"y_true": "cat", "y_pred": "dog"}] * 3)
+    result = run("evaluate", path, "--y-pred", "y_pred", "--metrics", "accuracy")
+    assert (result.code, result.out.split()[-2:]) == (0, ["0", "3"])
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lable", "expected a column 'lable', got none among label, m; did you mean 'label'?"),
+        ("m.scor", "expected a column 'm.scor', got none among label, m; did you mean 'm.score'?"),
+        ("label.x", "expected a column 'label.x', got none among label, m; did you mean 'label'?"),
+    ],
+)
+def test_a_misspelt_column_of_parquet(
+    run: Command, tmp_path: Path, name: str, message: str
+) -> None:
+    path = written(tmp_path / "a.parquet", [{"label": 1, "m": {"score": 0.5}}])
+    result = run("evaluate", path, "--y-true", name, "--score", "m.score")
+    assert result == (2, "", f"streameval: {path}: {message}\n")

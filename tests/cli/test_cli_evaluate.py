@@ -1,0 +1,344 @@
+"""``streameval evaluate`` on valid files: every format, field and task."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.metrics import f1_score, log_loss, roc_auc_score
+
+import streameval as se
+from streameval.cli import feed
+from tests.support.command_runs import Command, in_process, own_process
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)
+
+
+Events = list[dict[str, Any]]
+
+
+def binary_events(count: int = 400, seed: int = 1) -> Events:
+    source = random.Random(seed)
+    events = []
+    for _ in range(count):
+        label = source.random() < 0.4
+        score = round(min(1.0, max(0.0, source.gauss(0.6 if label else 0.4, 0.2))), 2)
+        events.append({"label": int(label), "score": score, "w": source.randint(1, 3)})
+    return events
+
+
+def write_jsonl(path: Path, events: Iterable[object]) -> Path:
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return path
+
+
+def write_csv(path: Path, events: Events) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(events[0]))
+        writer.writeheader()
+        writer.writerows(events)
+    return path
+
+
+def write_parquet(path: Path, events: Events) -> Path:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.Table.from_pylist(events), path)
+    return path
+
+
+def written(path: Path, events: Events) -> Path:
+    writers = {".jsonl": write_jsonl, ".csv": write_csv, ".parquet": write_parquet}
+    return writers[path.suffix](path, events)
+
+
+def expected(events: Events, **columns: str) -> str:
+    ev = se.Evaluator("binary", positive=1)
+    ev.update_many(**{name: [e[field] for e in events] for name, field in columns.items()})
+    return str(ev.report()) + "\n"
+
+
+BINARY = ("--y-true", "label", "--score", "score")
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_every_format_gives_what_the_evaluator_gives(
+    run: Command, tmp_path: Path, ending: str
+) -> None:
+    events = binary_events()
+    path = written(tmp_path / f"a{ending}", events)
+    result = run("evaluate", path, *BINARY)
+    assert result == (0, expected(events, y_true="label", score="score"), "")
+    weighted = run("evaluate", path, *BINARY, "--weight", "w")
+    assert weighted.out == expected(events, y_true="label", score="score", weight="w")
+    assert weighted.out != result.out
+
+
+def test_values_are_scikit_learns(run: Command, tmp_path: Path) -> None:
+    events = binary_events()
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    result = json.loads(run("evaluate", path, *BINARY, "--format", "json").out)
+    true, score = [e["label"] for e in events], [e["score"] for e in events]
+    values = {name: row["value"] for name, row in result["metrics"].items()}
+    assert values["roc_auc"] == pytest.approx(roc_auc_score(true, score), abs=1e-12)
+    assert values["f1"] == pytest.approx(f1_score(true, [s >= 0.5 for s in score]), abs=1e-12)
+    assert values["log_loss"] == pytest.approx(log_loss(true, score), abs=1e-12)
+    assert "bad_records" not in result
+
+
+def test_several_files_a_pattern_and_stdin_are_one_stream(tmp_path: Path) -> None:
+    events = binary_events()
+    whole = write_jsonl(tmp_path / "whole.jsonl", events)
+    parts = [
+        write_jsonl(tmp_path / "part-1.jsonl", events[:100]),
+        write_csv(tmp_path / "part-2.csv", events[100:250]),
+        tmp_path / "part-3.jsonl.gz",
+    ]
+    parts[2].write_bytes(
+        gzip.compress(write_jsonl(tmp_path / "x.jsonl", events[250:]).read_bytes())
+    )
+    once = own_process("evaluate", whole, *BINARY)
+    assert once.code == 0
+    assert once.out == expected(events, y_true="label", score="score")
+    assert own_process("evaluate", *parts, *BINARY) == once
+    assert own_process("evaluate", tmp_path / "part-*", *BINARY) == once
+    assert own_process("evaluate", "-", *BINARY, stdin=whole.read_bytes()) == once
+    table = write_csv(tmp_path / "all.csv", events).read_bytes()
+    assert own_process("evaluate", "-", "--input-format", "csv", *BINARY, stdin=table) == once
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_nested_fields(run: Command, tmp_path: Path, ending: str) -> None:
+    events = binary_events()
+    nested = [{"truth": {"y": e["label"]}, "m": {"v7": {"p": e["score"]}}} for e in events]
+    path = written(tmp_path / f"a{ending}", nested)
+    result = run("evaluate", path, "--y-true", "truth.y", "--score", "m.v7.p")
+    assert result.out == expected(events, y_true="label", score="score")
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_text_labels_and_positive(run: Command, tmp_path: Path, ending: str) -> None:
+    rows = [("spam", "spam"), ("ham", "spam"), ("ham", "ham"), ("spam", "spam")]
+    path = written(tmp_path / f"a{ending}", [{"t": t, "p": p} for t, p in rows])
+    result = run(
+        "evaluate", path, "--y-true", "t", "--y-pred", "p", "--positive", "spam",
+        "--metrics", "precision,recall", "--format", "json",
+    )  # fmt: skip
+    report = json.loads(result.out)
+    assert report["task"] == "binary"
+    assert report["positive"] == "spam"
+    assert {k: v["value"] for k, v in report["metrics"].items()} == {
+        "precision": 2 / 3,
+        "recall": 1.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("labels", "positive", "shown"),
+    [((0, 1), "0", 0), ((True, False), "false", 0), ((1, 2), "2", 2), (("1", "2"), "2", "2")],
+)
+def test_positive_takes_the_type_of_the_labels(
+    run: Command, tmp_path: Path, labels: tuple[Any, Any], positive: str, shown: Any
+) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{"t": label, "s": 0.5} for label in labels])
+    result = run(
+        "evaluate", path, "--y-true", "t", "--score", "s", "--positive", positive,
+        "--format", "json",
+    )  # fmt: skip
+    assert json.loads(result.out)["positive"] == shown
+
+
+def test_threshold(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{"y_true": 1, "s": 0.3}, {"y_true": 0, "s": 0.2}])
+    low = run("evaluate", path, "--score", "s", "--threshold", "0.3", "--metrics", "recall")
+    high = run("evaluate", path, "--score", "s", "--metrics", "recall")
+    assert low.out.split()[-2] == "1"
+    assert high.out.split()[-2] == "0"
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_labels_without_positive_are_multiclass(run: Command, tmp_path: Path, ending: str) -> None:
+    rows = [("cat", "cat"), ("dog", "cat"), ("emu", "emu")]
+    path = written(tmp_path / f"a{ending}", [{"y_true": t, "y_pred": p} for t, p in rows])
+    result = run("evaluate", path, "--y-pred", "y_pred", "--format", "json")
+    report = json.loads(result.out)
+    assert report["task"] == "multiclass"
+    assert report["metrics"]["accuracy"]["value"] == 2 / 3
+
+
+PROBABILITIES = [
+    ("cat", {"cat": 0.75, "dog": 0.25, "emu": 0.0}),
+    ("dog", {"cat": 0.5, "dog": 0.25, "emu": 0.25}),
+    ("emu", {"cat": 0.125, "dog": 0.125, "emu": 0.75}),
+] * 5
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_probabilities_as_object_and_as_columns(run: Command, tmp_path: Path, ending: str) -> None:
+    ev = se.Evaluator("multiclass")
+    ev.update_many([t for t, _ in PROBABILITIES], proba=[p for _, p in PROBABILITIES])
+    flat = [
+        {"y_true": t, **{f"p_{label}": share for label, share in p.items()}}
+        for t, p in PROBABILITIES
+    ]
+    path = written(tmp_path / f"flat{ending}", flat)
+    result = run("evaluate", path, "--proba", "cat=p_cat,dog=p_dog,emu=p_emu")
+    assert result == (0, f"{ev.report()}\n", "")
+    if ending == ".csv":
+        return
+    path = written(tmp_path / f"nested{ending}", [{"y_true": t, "p": p} for t, p in PROBABILITIES])
+    assert run("evaluate", path, "--proba", "p") == result
+
+
+def test_probabilities_that_leave_labels_out_and_labels_that_are_numbers(
+    run: Command, tmp_path: Path
+) -> None:
+    shares: list[dict[int, float]] = [{0: 1.0}, {1: 0.5, 2: 0.5}, {2: 1.0}, {0: 0.25, 2: 0.75}]
+    true = [0, 2, 2, 0]
+    events = [
+        {"y_true": t, "p": {str(label): share for label, share in p.items()}}
+        for t, p in zip(true, shares, strict=True)
+    ]
+    ev = se.Evaluator("multiclass")
+    ev.update_many(true, proba=shares)
+    result = run("evaluate", write_jsonl(tmp_path / "a.jsonl", events), "--proba", "p")
+    assert result.out == f"{ev.report()}\n"
+
+
+def test_batches_of_any_size_give_the_same(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = binary_events(1000)
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    paths = [write_jsonl(tmp_path / f"{n}.jsonl", events[n::7]) for n in range(7)]
+    whole = run("evaluate", path, *BINARY)
+    for rows in (1, 150, 450):
+        monkeypatch.setattr(feed, "BATCH_ROWS", rows)
+        assert run("evaluate", *paths, *BINARY) == whole
+
+
+def test_metrics_are_in_the_order_asked(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", binary_events(50))
+    result = run("evaluate", path, *BINARY, "--metrics", "roc_auc, accuracy")
+    assert [line.split()[0] for line in result.out.splitlines()] == [
+        "metric",
+        "roc_auc",
+        "accuracy",
+    ]
+
+
+def test_formats_of_the_result(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", binary_events(50))
+    markdown = run("evaluate", path, *BINARY, "--format", "markdown").out
+    assert re.match(r"\| metric \| value \| support \|\n\| --- \|", markdown)
+    assert run("evaluate", path, *BINARY).out.startswith("metric ")
+    assert json.loads(run("evaluate", path, *BINARY, "--format", "json").out)["threshold"] == 0.5
+
+
+def test_help_version_and_metrics(run: Command) -> None:
+    assert own_process("--version") == (
+        0,
+        f"streameval {se.__version__} ({se.backend()} score index)\n",
+        "",
+    )
+    for command in ("evaluate", "merge", "report", "metrics"):
+        assert run(command, "--help").code == 0
+        assert command in run("--help").out
+    rows = json.loads(run("metrics", "--format", "json").out)
+    assert {row["name"] for row in rows} == set(se.metrics.METRICS)
+    assert all(row["definition"] and row["direction"] in ("up", "down", "none") for row in rows)
+    assert run("metrics").out.count("\n") == len(rows) + 1
+    assert "| roc_auc | binary | 0 … 1 | higher |" in run("metrics", "--format", "markdown").out
+
+
+def test_start_up_loads_no_optional_package() -> None:
+    """Start-up: neither pandas nor scikit-learn nor pyarrow are for every command."""
+    code = (
+        "import sys, streameval.cli as cli; cli.main(['metrics']); "
+        "print(sorted({'pandas', 'sklearn', 'pyarrow', 'matplotlib', 'river'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout.decode().splitlines()[-1] == "[]"
+
+
+def test_undefined_values_have_reasons(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{"label": 1, "score": 0.5}])
+    row = json.loads(run("evaluate", path, *BINARY, "--format", "json").out)["metrics"]["roc_auc"]
+    assert row["value"] is None
+    assert row["reason"]
+    assert not math.isnan(row["support"])
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize("positive", ["yes", "no"])
+def test_a_probability_of_the_positive_label(
+    run: Command, tmp_path: Path, ending: str, positive: str
+) -> None:
+    events = binary_events(60)
+    rows = [{"t": "yes" if e["label"] else "no", "p": e["score"]} for e in events]
+    path = written(tmp_path / f"a{ending}", rows)
+    ev = se.Evaluator("binary", positive=positive, threshold=0.4)
+    ev.update_many([row["t"] for row in rows], score=[row["p"] for row in rows])
+    binary = ("--y-true", "t", "--positive", positive, "--threshold", "0.4")
+    result = run("evaluate", path, "--proba", "p", *binary)
+    assert result == (0, f"{ev.report()}\n", "")
+    assert run("evaluate", path, "--proba", f"{positive}=p", *binary) == result
+    assert run("evaluate", path, "--score", "p", *binary) == result
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet"])
+def test_an_object_of_probabilities_in_a_binary_task(
+    run: Command, tmp_path: Path, ending: str
+) -> None:
+    rows = [
+        {"t": "yes" if e["label"] else "no", "p": {"no": 1 - e["score"], "yes": e["score"]}}
+        for e in binary_events(60)
+    ]
+    path = written(tmp_path / f"a{ending}", rows)
+    ev = se.Evaluator("binary", positive="yes")
+    ev.update_many([row["t"] for row in rows], proba=[row["p"] for row in rows])
+    result = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes")
+    assert result == (0, f"{ev.report()}\n", "")
+
+
+def test_numbers_and_objects_of_probabilities_in_one_file(run: Command, tmp_path: Path) -> None:
+    shares: list[Any] = [0.25, {"yes": 0.75, "no": 0.25}, 0.5, {"no": 1.0}]
+    rows = [{"t": t, "p": p} for t, p in zip(["yes", "no"] * 2, shares, strict=True)]
+    ev = se.Evaluator("binary", positive="yes")
+    ev.update_many([row["t"] for row in rows], proba=shares)
+    path = write_jsonl(tmp_path / "a.jsonl", rows)
+    result = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes")
+    assert result == (0, f"{ev.report()}\n", "")
+    path = write_jsonl(tmp_path / "b.jsonl", [*rows, {"t": "no", "p": 1.5}, {"t": "no", "p": "x"}])
+    skip = ("--on-bad", "skip", "--max-bad", "1")
+    again = run("evaluate", path, "--y-true", "t", "--proba", "p", "--positive", "yes", *skip)
+    assert again.out == result.out
+    assert f"{path}:5: p: expected a probability" in again.err
+    assert f"{path}:6: p: expected the positive label's probability, or an object" in again.err
+
+
+def test_declared_labels_reach_the_evaluator(run: Command, tmp_path: Path) -> None:
+    rows = [(1, 1), (2, 1), (2, 2), (5, 4)]
+    path = write_jsonl(tmp_path / "a.jsonl", [{"y_true": t, "y_pred": p} for t, p in rows])
+    ev = se.Evaluator("multiclass", labels=[5, 4, 3, 2, 1])
+    ev.update_many(*zip(*rows, strict=True))
+    state = tmp_path / "state"
+    options = ("--y-pred", "y_pred", "--labels", "5,4,3,2,1", "--save", state)
+    assert run("evaluate", path, *options).code == 0
+    assert state.read_bytes() == ev.to_bytes()
+    path.write_text("")
+    assert run("evaluate", path, *options).code == 0
+    assert state.read_bytes() == ev.emptied().to_bytes()

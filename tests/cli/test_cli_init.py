@@ -1,0 +1,116 @@
+"""``streameval init``: its output is a valid configuration, also with every line enabled."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from msgspec import inspect
+
+from streameval.cli.init import template
+from streameval.service.config.evaluators import evaluator_of
+from streameval.service.config.load import load_settings, settings_from_text
+from streameval.service.config.settings import RunSettings
+from tests.service.test_run_config import keys
+from tests.support.command_runs import Command, in_process
+
+pytestmark = pytest.mark.backend_independent
+TEMPLATE = template()
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)
+
+
+def switched_on(text: str) -> str:
+    return re.sub(r"^#(?! |$|-)", "", text, flags=re.MULTILINE)
+
+
+def test_it_writes_a_configuration_that_can_be_run(run: Command, tmp_path: Path) -> None:
+    path = tmp_path / "a b.toml"
+    result = run("init", path)
+    assert (result.code, result.err) == (0, "")
+    assert result.out == (f"wrote {path}; check it with: streameval run '{path}' --check\n")
+    settings = load_settings(path)
+    assert settings.join is not None
+    assert settings.http is not None
+    assert [window.name for window in settings.window] == ["all", "hour"]
+
+
+def test_it_writes_to_the_working_directory_or_the_output(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("init").code == 0
+    assert Path("streameval.toml").read_text("utf-8") == TEMPLATE
+    assert run("init", "-") == (0, TEMPLATE, "")
+
+
+def test_it_never_overwrites(run: Command, tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text("mine")
+    result = run("init", path)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == (
+        f"streameval: {path}: expected no such file yet, got one that is there; "
+        "name another, or remove it first\n"
+    )
+    assert path.read_text() == "mine"
+    assert run("init", tmp_path).code == 1
+    assert run("init", tmp_path / "none" / "run.toml").code == 1
+
+
+def test_every_line_can_be_switched_on() -> None:
+    text = switched_on(TEMPLATE)
+    settings = settings_from_text(text)
+    for window in settings.window:
+        evaluator_of(settings, window)
+    # Nothing is off any more but prose.
+    assert all(line == "#" or line[1] in " " for line in text.splitlines() if line[:1] == "#")
+
+
+def test_every_line_that_is_off_can_be_switched_on_alone() -> None:
+    lines = TEMPLATE.splitlines()
+    tables = [n for n, line in enumerate(lines) if re.match(r"#?\[", line)]
+    tried = 0
+    for number, line in enumerate(lines):
+        table = max((n for n in tables if n <= number), default=0)
+        if line[:1] != "#" or line[1:2] in ("", " ", "[") or lines[table][0] == "#":
+            continue  # in a table that is off
+        if line.startswith("#time_unit"):
+            continue  # goes with time
+        changed = [*lines[:number], line[1:], *lines[number + 1 :]]
+        settings_from_text("\n".join(changed))
+        tried += 1
+    assert tried >= 18
+
+
+def test_every_key_is_in_it() -> None:
+    text = switched_on(TEMPLATE)
+    table = ""
+    found = set()
+    for line in text.splitlines():
+        if header := re.fullmatch(r"\[\[?([a-z.]+)\]\]?", line):
+            table = header[1]
+            found.add(table)
+        elif setting := re.match(r"([a-z_]+) = ", line):
+            found.add(f"{table}.{setting[1]}".removeprefix("."))
+    prose = {"fields.proba", "files.records", "kafka.records"}
+    for key in prose:
+        assert f"{key.partition('.')[2]} = " in TEMPLATE
+    assert {key for key, _ in keys(inspect.type_info(RunSettings))} - prose <= found
+
+
+def test_what_is_off_is_the_default_where_it_looks_so() -> None:
+    plain, on = settings_from_text(TEMPLATE), settings_from_text(switched_on(TEMPLATE))
+    for table in ("checkpoint", "quarantine", "http", "join"):
+        expected, got = getattr(plain, table), getattr(on, table)
+        if table == "join":
+            assert got.remember == expected.wait
+            assert got.hot == expected.hot
+        else:
+            assert got == expected
+    assert on.serve.listen == plain.serve.listen
+    assert on.evaluator.bins == plain.evaluator.bins

@@ -1,0 +1,161 @@
+"""``--save``, ``merge`` and ``report``: merged shards print the result of the whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_runs import Command, in_process, own_process
+
+BINARY = ("--y-true", "label", "--score", "score")
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)
+
+
+def shards(folder: Path, *, text: bool = False) -> list[Path]:
+    source = random.Random(7)
+    paths = []
+    for number in range(3):
+        path = folder / f"{number}.jsonl"
+        with path.open("w") as file:
+            for _ in range(200):
+                label = int(source.random() < 0.3)
+                score = round(min(1.0, max(0.0, source.gauss(0.4 + 0.2 * label, 0.2))), 3)
+                event = {"label": ["ham", "spam"][label] if text else label, "score": score}
+                file.write(json.dumps(event) + "\n")
+        paths.append(path)
+    return paths
+
+
+@pytest.mark.parametrize("format", ["table", "json", "markdown"])
+def test_merged_shards_print_the_report_of_the_whole(tmp_path: Path, format: str) -> None:
+    paths = shards(tmp_path)
+    for path in paths[:2]:
+        result = own_process("evaluate", path, *BINARY, "--save", path.with_suffix(".state"))
+        assert result.code == 0
+    merged = own_process(
+        "merge", *(path.with_suffix(".state") for path in paths[:2]), "--format", format
+    )
+    whole = own_process("evaluate", *paths[:2], *BINARY, "--format", format)
+    assert merged == whole
+    assert whole.code == 0
+
+
+def test_merged_states_can_be_saved_reported_and_are_the_same_bytes(
+    run: Command, tmp_path: Path
+) -> None:
+    paths = shards(tmp_path, text=True)
+    options = (*BINARY, "--positive", "spam")
+    states = [path.with_suffix(".state") for path in paths]
+    for path, state in zip(paths, states, strict=True):
+        run("evaluate", path, *options, "--save", state)
+    whole = run("evaluate", *paths, *options, "--save", tmp_path / "whole")
+    assert run("merge", *reversed(states), "--save", tmp_path / "merged") == whole
+    assert (tmp_path / "merged").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert run("merge", tmp_path / "?.state") == whole
+    assert run("report", tmp_path / "merged") == whole
+    chosen = ("--metrics", "f1,accuracy")
+    assert (
+        run("report", tmp_path / "merged", *chosen).out
+        == run("evaluate", *paths, *options, *chosen).out
+    )
+
+
+def test_labels_and_probabilities_merge_too(run: Command, tmp_path: Path) -> None:
+    source = random.Random(3)
+    paths = [tmp_path / "0.jsonl", tmp_path / "1.jsonl"]
+    for path, labels in zip(paths, ("ab", "bc"), strict=True):
+        with path.open("w") as file:
+            for _ in range(100):
+                cut = round(source.random(), 3)
+                shares = dict(zip(labels, (cut, 1 - cut), strict=True))
+                event = {"y_true": source.choice("abc"), "p": shares, "w": source.randint(1, 4)}
+                file.write(json.dumps(event) + "\n")
+    for path in paths:
+        assert run(
+            "evaluate", path, "--proba", "p", "--weight", "w", "--save", path.with_suffix(".s")
+        ).code == 0  # fmt: skip
+    whole = run("evaluate", *paths, "--proba", "p", "--weight", "w")
+    assert whole.code == 0
+    assert run("merge", *(path.with_suffix(".s") for path in paths)) == whole
+
+
+def test_good_records_of_a_bad_file_are_saved(run: Command, tmp_path: Path) -> None:
+    (path, *_) = shards(tmp_path)
+    whole = run("evaluate", path, *BINARY)
+    path.write_text("nonsense\n" + path.read_text())
+    run("evaluate", path, *BINARY, "--on-bad", "skip", "--save", tmp_path / "s")
+    assert run("report", tmp_path / "s") == whole
+
+
+def test_states_that_do_not_belong_together(run: Command, tmp_path: Path) -> None:
+    paths = shards(tmp_path)
+    a, b = tmp_path / "a.state", tmp_path / "b.state"
+    run("evaluate", paths[0], *BINARY, "--save", a)
+    run("evaluate", paths[1], *BINARY, "--threshold", "0.25", "--save", b)
+    result = run("merge", a, b)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"streameval: {b}: ")
+    assert "threshold is 0.5 here and 0.25 there" in result.err
+    result = run("merge", a, a)
+    assert result.code == 2
+    assert "its events would count twice" in result.err
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign", "missing"])
+def test_damaged_states(run: Command, tmp_path: Path, damage: str) -> None:
+    (path, *_) = shards(tmp_path)
+    state = tmp_path / "a.state"
+    run("evaluate", path, *BINARY, "--save", state)
+    data = bytearray(state.read_bytes())
+    if damage == "missing":
+        state.unlink()
+    else:
+        if damage == "cut":
+            del data[-5:]
+        elif damage == "flipped":
+            data[len(data) // 2] ^= 1
+        else:
+            data[:] = path.read_bytes()
+        state.write_bytes(data)
+    for command in ("report", "merge"):
+        result = run(command, state)
+        assert (result.code, result.out) == (2, "")
+        assert result.err.startswith(f"streameval: {state}: ")
+        assert result.err.count("\n") == 1
+
+
+def test_where_a_state_cannot_be_written(run: Command, tmp_path: Path) -> None:
+    (path, *_) = shards(tmp_path)
+    read_only = tmp_path / "read-only"
+    read_only.mkdir(mode=0o555)
+    cases = [(tmp_path, "it is a directory"), (tmp_path / "no" / "a.state", "there is no dir")]
+    if not os.access(read_only, os.W_OK):  # root may write anywhere
+        cases.append((read_only / "a.state", "is read-only"))
+    for target, message in cases:
+        result = run("evaluate", path, *BINARY, "--save", target)
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(f"streameval: {target}: cannot be written: ")
+        assert message in result.err
+        assert result.err.count("\n") == 1
+
+
+def test_a_state_that_fails_at_the_last_moment_does_not_cost_the_report(
+    run: Command, tmp_path: Path
+) -> None:
+    if not os.path.isdir("/proc/self"):
+        pytest.skip("no directory in which nobody may write")
+    (path, *_) = shards(tmp_path)
+    result = run("evaluate", path, *BINARY, "--save", "/proc/self/a.state")
+    assert result.code == 1
+    assert "/proc/self/a.state" in result.err
+    assert result.err.count("\n") == 1
+    if result.out:  # root finds out only by trying
+        assert result.out == run("evaluate", path, *BINARY).out

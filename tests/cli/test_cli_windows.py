@@ -1,0 +1,844 @@
+"""Windows, slices, series and pictures on the command line equal the evaluator's."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streameval as se
+from streameval.cli import feed
+from streameval.cli.window_text import parse_slices, parse_window
+from streameval.errors import InputError
+from tests.support.command_runs import Command, in_process, own_process
+
+Events = list[dict[str, Any]]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)
+
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def stream(count: int = 300, seed: int = 1, late: float = 0.1) -> Events:
+    """Events a minute apart, some of them up to two hours late."""
+    source = random.Random(seed)
+    events = []
+    for n in range(count):
+        minutes = n - (source.randint(1, 120) if source.random() < late else 0)
+        label = source.random() < 0.4
+        score = round(min(1.0, max(0.0, source.gauss(0.6 if label else 0.4, 0.2))), 2)
+        moment = START + timedelta(minutes=minutes)
+        events.append(
+            {
+                "label": int(label),
+                "score": score,
+                "at": moment.isoformat().replace("+00:00", "Z"),
+                "country": source.choice(["PT", "DE", "FR", "ES"]),
+                "model": source.choice(["a", "b"]),
+            }
+        )
+    return events
+
+
+def write_jsonl(path: Path, events: Iterable[object]) -> Path:
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return path
+
+
+def write_csv(path: Path, events: Events) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(events[0]))
+        writer.writeheader()
+        writer.writerows(events)
+    return path
+
+
+def write_parquet(path: Path, events: Events) -> Path:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(arrow.Table.from_pylist(events), path)
+    return path
+
+
+def written(path: Path, events: Events) -> Path:
+    writers = {".jsonl": write_jsonl, ".csv": write_csv, ".parquet": write_parquet}
+    return writers[path.suffix](path, events)
+
+
+def evaluated(events: Events, **options: Any) -> se.Evaluator:
+    """The same, one event after another, without the command line."""
+    evaluator = se.Evaluator(positive=1, **options)
+    for event in events:
+        evaluator.update(
+            event["label"],
+            score=event["score"],
+            event_time=event["at"],
+            slices={"country": event.get("country"), "model": event["model"]},
+        )
+    return evaluator
+
+
+FIELDS = ("--y-true", "label", "--score", "score")
+TIME = ("--time", "at")
+SLICES = ("--slice", "country,country+model")
+DIMENSIONS: Any = ("country", ("country", "model"))
+
+WINDOWS: list[tuple[str, Any, tuple[str, ...]]] = [
+    ("last:50", se.Last(50), ()),
+    ("panes:1h", se.Panes("1h"), TIME),
+    (
+        "panes:2h/10m,lateness=30m,retain=1d",
+        se.Panes("2h", pane="10m", lateness="30m", retain="1d"),
+        TIME,
+    ),
+    ("fading:1h", se.Fading("1h"), TIME),
+    ("fading:50", se.Fading(50), ()),
+]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize(("text", "window", "time"), WINDOWS, ids=[row[0] for row in WINDOWS])
+def test_every_window_is_the_evaluators_to_the_bit(
+    run: Command, tmp_path: Path, ending: str, text: str, window: Any, time: tuple[str, ...]
+) -> None:
+    events = stream()
+    path = written(tmp_path / f"a{ending}", events)
+    state = tmp_path / "state"
+    result = run("evaluate", path, *FIELDS, *time, "--window", text, *SLICES, "--save", state)
+    assert (result.code, result.err) == (0, "")
+    expected = evaluated(events, window=window, slices=DIMENSIONS)
+    assert state.read_bytes() == expected.to_bytes()
+    assert result.out.startswith(str(expected.report()) + "\n")
+
+
+@pytest.mark.parametrize("rows", [1, 7, 100])
+def test_batches_of_any_size_keep_the_order_of_the_stream(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    events = stream(late=0.3)
+    paths = [
+        write_jsonl(tmp_path / f"{n}.jsonl", events[n * 100 : n * 100 + 100]) for n in (0, 1, 2)
+    ]
+    monkeypatch.setattr(feed, "BATCH_ROWS", rows)
+    for text, window, time in WINDOWS:
+        state = tmp_path / "state"
+        options = (*FIELDS, *time, "--window", text, *SLICES, "--max-slices", "5")
+        assert run("evaluate", *paths, *options, "--save", state).code == 0
+        expected = evaluated(events, window=window, slices=DIMENSIONS, max_slices=5)
+        assert expected.slices_overflowed > 0
+        assert state.read_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize(("unit", "factor"), [("s", 1), ("ms", 1e3), ("us", 1e6), ("ns", 1e9)])
+def test_times_as_numbers(
+    run: Command, tmp_path: Path, ending: str, unit: str, factor: float
+) -> None:
+    events = stream(60)
+    numbers = [
+        {**event, "at": int(datetime.fromisoformat(event["at"]).timestamp()) * int(factor)}
+        for event in events
+    ]
+    path = written(tmp_path / f"a{ending}", numbers)
+    state = tmp_path / "state"
+    options = (*TIME, "--time-unit", unit, "--window", "panes:10m", "--save", state)
+    assert run("evaluate", path, *FIELDS, *options).code == 0
+    expected = evaluated(events, window=se.Panes("10m"), time_unit=unit)
+    assert state.read_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize("declared", ["ms", "us", "ns"])
+def test_a_wrong_unit_of_times_is_refused(
+    run: Command, tmp_path: Path, ending: str, declared: str
+) -> None:
+    numbers: list[dict[str, Any]] = [
+        {**event, "at": int(datetime.fromisoformat(event["at"]).timestamp()) + 1}
+        for event in stream(60)
+    ]
+    numbers[0]["at"] = 0  # how some writers say that there is no time
+    path = written(tmp_path / f"a{ending}", numbers)
+    options = (*TIME, "--time-unit", declared, "--window", "panes:10m", "--on-bad", "skip")
+    result = run("evaluate", path, *FIELDS, *options, "--save", tmp_path / "state")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("streameval: --time-unit: expected the unit of the times in 'at'")
+    assert result.err.endswith("in s it is a time of 2026-03-01: declare that unit\n")
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+def test_timestamps_of_parquet(run: Command, tmp_path: Path, unit: str, zone: str | None) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    events = stream(60)
+    moments = [datetime.fromisoformat(event["at"]).replace(tzinfo=None) for event in events]
+    table = arrow.Table.from_pylist(events)
+    # A timestamp counts from 1970 in UTC whatever zone it is to be shown in.
+    column = arrow.array(moments, arrow.timestamp(unit)).cast(arrow.timestamp(unit, zone))
+    if zone is None:
+        column = arrow.array(moments, arrow.timestamp(unit))
+    else:
+        column = arrow.array(moments, arrow.timestamp(unit)).cast(arrow.int64())
+        column = column.cast(arrow.timestamp(unit, zone))
+    table = table.set_column(table.schema.get_field_index("at"), "at", column)
+    parquet.write_table(table, tmp_path / "a.parquet")
+    state = tmp_path / "state"
+    options = (*TIME, "--window", "panes:10m", "--save", state)
+    assert run("evaluate", tmp_path / "a.parquet", *FIELDS, *options).code == 0
+    assert state.read_bytes() == evaluated(events, window=se.Panes("10m")).to_bytes()
+
+
+GAP = object()
+BAD_FIELDS: list[tuple[str, Any, str]] = [
+    ("at", "2026-03-01T00:00:00", "at: expected a time: ISO 8601 with an offset, or a number of a"),
+    ("at", "2026-03-01T00:00:00", "got 2026-03-01T00:00:00 without a zone; add the offset"),
+    ("at", "yesterday", "got 'yesterday'"),
+    ("at", "2026-13-01T00:00:00Z", "got '2026-13-01T00:00:00Z'"),
+    ("at", 1772323200, "got the number 1772323200; declare the unit with --time-unit s, ms, us or"),
+    ("at", True, "got true"),
+    ("at", None, "got null"),
+    ("at", GAP, "got no field 'at'"),
+    ("country", 0.5, "country: expected a str, int or bool value, or None, got 0.5"),
+    ("country", ["PT"], "country: expected a value to slice by (text, an integer, true/false, or "),
+    ("country", ["PT"], "got an array"),
+    ("country", "(missing)", "country: expected a value other than '(missing)'"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "message"), BAD_FIELDS, ids=range(len(BAD_FIELDS)))
+def test_a_bad_time_or_slice_is_a_bad_record_and_nothing_else_is_dropped(
+    run: Command, tmp_path: Path, field: str, value: Any, message: str
+) -> None:
+    events = stream(40)
+    bad = {**events[0], field: value}
+    if value is GAP:
+        del bad[field]
+    path = write_jsonl(tmp_path / "a.jsonl", [*events[:17], bad, *events[17:], bad])
+    state = tmp_path / "state"
+    options = (*FIELDS, *TIME, "--window", "panes:10m", *SLICES, "--save", state)
+    stopped = run("evaluate", path, *options)
+    assert (stopped.code, stopped.out) == (2, "")
+    assert stopped.err.startswith(f"streameval: {path}:18: {field}: ")
+    assert message in stopped.err
+    assert stopped.err.count("\n") == 1
+    assert not state.exists()
+
+    skipped = run("evaluate", path, *options, "--on-bad", "skip", "--max-bad", "0.05")
+    assert skipped.code == 0
+    assert "skipped 2 bad records" in skipped.err
+    assert f"{path}:42: {field}: " in skipped.err
+    expected = evaluated(events, window=se.Panes("10m"), slices=DIMENSIONS)
+    assert state.read_bytes() == expected.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (
+            "",
+            "at: expected a time: ISO 8601 with an offset, or a number of a declared unit, got no",
+        ),
+        ("17e8", "got the number 1700000000.0; declare the unit with --time-unit"),
+        ("20260301", "the number 20260301"),
+        ("1_7", "got '1_7'"),
+    ],
+)
+def test_bad_times_in_csv(run: Command, tmp_path: Path, cell: str, message: str) -> None:
+    path = write_csv(tmp_path / "a.csv", [*stream(3), {**stream(1)[0], "at": cell}])
+    result = run("evaluate", path, *FIELDS, *TIME, "--window", "panes:10m")
+    assert result.code == 2
+    assert f"{path}:5: " in result.err
+    assert message in result.err
+
+
+WINDOW_NOTES = [
+    ("last:50", {"kind": "last", "n": 50}),
+    (
+        "panes:1h/5m,lateness=10m,retain=7d",
+        {"kind": "panes", "length": "1h", "pane": "5m", "lateness": "10m", "retain": "7d"},
+    ),
+    ("fading:6h", {"kind": "fading", "half_life": "6h"}),
+    ("fading:1000", {"kind": "fading", "half_life": 1000}),
+]
+
+
+@pytest.mark.parametrize(("text", "note"), WINDOW_NOTES)
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_json_names_the_window(
+    run: Command, tmp_path: Path, text: str, note: dict[str, object], task: str
+) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream(20))
+    state = tmp_path / "a.state"
+    fields = ["--y-true", "label", "--task", task]
+    fields += [] if "n" in note or note.get("half_life") == 1000 else ["--time", "at"]
+    fields += ["--score", "score"] if task == "binary" else ["--y-pred", "label"]
+    asked = ["--window", text, "--save", state, "--format", "json"]
+    values = json.loads(run("evaluate", path, *fields, *asked).out)
+    assert values["window"] == note
+    assert values["task"] == task
+    for command in ("report", "merge"):
+        again = json.loads(run(command, state, "--format", "json").out)
+        assert again["window"] == note
+
+
+def test_json_of_all_events_names_no_window(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream(20))
+    asked = ["--y-true", "label", "--score", "score", "--format", "json"]
+    values = json.loads(run("evaluate", path, *asked).out)
+    assert list(values) == ["task", "positive", "threshold", "metrics"]
+
+
+def test_gaps_of_parquet(run: Command, tmp_path: Path) -> None:
+    events = stream(20)
+    gaps = [{**events[3], "at": None}, {**events[3], "country": None}]
+    counted = {key: value for key, value in events[3].items() if key != "country"}
+    path = write_parquet(tmp_path / "a.parquet", [*events, *gaps])
+    state = tmp_path / "state"
+    options = (*FIELDS, *TIME, "--window", "panes:10m", *SLICES)
+    skip = ("--on-bad", "skip", "--max-bad", "0.05")
+    result = run("evaluate", path, *options, *skip, "--save", state)
+    assert [line.split(": ", 2)[1] for line in result.err.splitlines()[1:]] == [f"{path}:21"]
+    expected = evaluated([*events, counted], window=se.Panes("10m"), slices=DIMENSIONS)
+    assert state.read_bytes() == expected.to_bytes()
+
+
+def test_slices_by_labels_numbers_and_nested_fields(run: Command, tmp_path: Path) -> None:
+    events = [
+        {"y": "cat", "p": "cat", "m": {"version": 7}},
+        {"y": "dog", "p": "cat", "m": {"version": True}},
+        {"y": "dog", "p": "dog", "m": {"version": "7b"}},
+    ]
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    result = run(
+        "evaluate", path, "--y-true", "y", "--y-pred", "p", "--slice", "p,m.version",
+        "--by", "accuracy", "--format", "json",
+    )  # fmt: skip
+    slices = json.loads(result.out)["slices"]
+    assert slices["metric"] == "accuracy"
+    assert {json.dumps(row["slice"]): row["value"] for row in slices["slices"]} == {
+        '{"p": "cat"}': 0.5,
+        '{"p": "dog"}': 1.0,
+        '{"m.version": 1}': 0.0,
+        '{"m.version": 7}': 1.0,
+        '{"m.version": "7b"}': 1.0,
+    }
+
+
+def test_one_slice_from_every_kind_of_file(run: Command, tmp_path: Path) -> None:
+    events = [
+        {"y_true": y, "p": 1, "v": v}
+        for y, v in [(1, "7"), (0, "7b"), (1, None), (0, "07"), (1, "")]
+    ]
+    write_jsonl(tmp_path / "text.jsonl", events)
+    csv = ["y_true,p,v", *(f"{e['y_true']},1,{e['v'] or ''}" for e in events)]
+    (tmp_path / "a.csv").write_text("\n".join(csv) + "\n")
+    write_jsonl(tmp_path / "numbers.jsonl", [{"y_true": 1, "p": 1, "v": 7}, {"y_true": 1, "p": 1}])
+    with (tmp_path / "numbers.jsonl").open("a") as file:
+        file.write('{"y_true": 1, "p": 1, "v": NaN}\n')
+    write_parquet(tmp_path / "text.parquet", events)
+    write_parquet(
+        tmp_path / "numbers.parquet",
+        [{"y_true": 1, "p": 1, "v": 7}, {"y_true": 1, "p": 1, "v": None}],
+    )
+    names = ["text.jsonl", "a.csv", "numbers.jsonl", "text.parquet", "numbers.parquet"]
+    paths = [tmp_path / name for name in names]
+    result = run("evaluate", *paths, "--y-pred", "p", "--slice", "v", "--format", "json")
+    found = json.loads(result.out)
+    # An empty cell of CSV has no value; an empty text of JSON and Parquet is one.
+    assert [(row["slice"]["v"], row["support"]) for row in sorted(
+        found["slices"]["slices"], key=lambda row: str(row["slice"]["v"])
+    )] == [("", 2), ("(missing)", 7), ("07", 3), (7, 5), ("7b", 3)]  # fmt: skip
+    without = json.loads(run("evaluate", *paths, "--y-pred", "p", "--format", "json").out)
+    assert found["metrics"] == without["metrics"]
+
+
+@pytest.mark.parametrize("meta", [None, {}, {"country": None}, GAP])
+def test_a_slice_may_be_missing_with_the_object_around_it(
+    run: Command, tmp_path: Path, meta: Any
+) -> None:
+    events = [
+        {"y_true": 1, "p": 1, "meta": {"country": "PT"}},
+        {"y_true": 0, "p": 1} | ({} if meta is GAP else {"meta": meta}),
+    ]
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    result = run(
+        "evaluate", path, "--y-pred", "p", "--slice", "meta.country", "--format", "json",
+    )  # fmt: skip
+    rows = json.loads(result.out)["slices"]["slices"]
+    assert {row["slice"]["meta.country"]: row["value"] for row in rows} == {
+        "PT": 1.0, "(missing)": 0.0,
+    }  # fmt: skip
+
+
+def test_a_slice_that_no_record_has_is_named(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{"y_true": 1, "p": 1, "country": "PT"}])
+    result = run("evaluate", path, "--y-pred", "p", "--slice", "country,contry")
+    assert result.code == 0
+    assert result.err == (
+        "streameval: --slice contry: no record has a value there, so all are in contry=(missing)\n"
+    )
+
+
+PANES = (*FIELDS, *TIME, "--window", "panes:5h/1h,lateness=10m,retain=6h")
+
+
+def test_the_table_shows_arrivals_series_and_slices(run: Command, tmp_path: Path) -> None:
+    events = stream(late=0.3)
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    result = run(
+        "evaluate", path, *PANES, *SLICES, "--series", "accuracy", "--worst", "2",
+        "--metrics", "roc_auc",
+    )  # fmt: skip
+    window = se.Panes("5h", pane="1h", lateness="10m", retain="6h")
+    ev = evaluated(events, window=window, slices=DIMENSIONS)
+    report, arrivals, series, slices = result.out.split("\n\n")
+    assert report == str(ev.report(["roc_auc"]))
+    counts = ev.arrivals
+    assert min(counts.values()) > 0
+    assert sum(counts.values()) == 300
+    assert arrivals == (
+        f"arrivals: {counts['on_time']} on time, {counts['late_kept']} late and kept, "
+        f"{counts['late_dropped']} late and dropped"
+    )
+    lines = series.splitlines()
+    assert lines[0] == "accuracy of each pane"
+    assert lines[1].split()[:4] == ["start", "end", "accuracy", "support"]
+    assert [line.split(None, 4)[:4] for line in lines[2:]] == [
+        [row.start, row.end, f"{row.value:.10g}", str(row.support)] for row in ev.series("accuracy")
+    ]
+    # roc_auc is all that is reported, so the slices are compared by it.
+    worst = ev.slice_report("roc_auc", worst=2)
+    assert slices == f"slices by roc_auc, worst first\n{worst}\n"
+
+
+def test_json_has_all_of_it(run: Command, tmp_path: Path) -> None:
+    events = stream()
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    result = run(
+        "evaluate", path, *PANES, *SLICES, "--series", "roc_auc", "--format", "json",
+        "--max-slices", "5",
+    )  # fmt: skip
+    values = json.loads(result.out)
+    window = se.Panes("5h", pane="1h", lateness="10m", retain="6h")
+    ev = evaluated(events, window=window, slices=DIMENSIONS, max_slices=5)
+    assert values["arrivals"] == ev.arrivals
+    assert values["slices"] == json.loads(json.dumps(ev.slice_report("f1").to_dict()))
+    assert values["slices_overflowed"] == ev.slices_overflowed > 0
+    assert values["series"] == {
+        "metric": "roc_auc",
+        "panes": [
+            {"start": row.start, "end": row.end, "value": row.value, "support": row.support}
+            for row in ev.series("roc_auc")
+        ],
+    }
+
+
+def test_a_pane_without_a_value_has_a_reason(run: Command, tmp_path: Path) -> None:
+    events = stream(10, late=0)
+    for event in events[:5]:
+        event["label"] = 1
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    options = (*FIELDS, *TIME, "--window", "panes:10m/5m", "--series", "roc_auc")
+    first = json.loads(run("evaluate", path, *options, "--format", "json").out)["series"]["panes"][
+        0
+    ]
+    assert first["value"] is None
+    assert first["reason"]
+    assert first["reason"] in run("evaluate", path, *options).out
+
+
+def test_markdown(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [*stream(), {**stream()[-1], "country": "a|b"}])
+    options = ("--series", "f1", *SLICES, "--min-support", "40")
+    out = run("evaluate", path, *PANES, *options, "--format", "markdown").out
+    assert "\n\n**f1 of each pane**\n\n| start | end | f1 | support |\n| --- |" in out
+    assert "\n\n**slices by f1, worst first**\n\n| slice | f1 | support |\n" in out
+    assert "left out for less support: " in out
+    assert "| country=a\\|b |" not in out
+    out = run("evaluate", path, *PANES, "--slice", "country", "--format", "markdown").out
+    assert "| country=a\\|b | 1 | 1 |\n" in out
+    options = ("--slice", "country", "--max-slices", "2", "--format", "markdown")
+    assert (
+        " times an event went into a slice (other), as the limit was reached"
+        in run("evaluate", path, *PANES, *options).out
+    )
+
+
+def test_a_table_of_very_many_slices_is_cut_and_says_so(run: Command, tmp_path: Path) -> None:
+    events = [{"y_true": n % 2, "p": 1, "user": f"u{n % 50}"} for n in range(500)]
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    options = ("--y-pred", "p", "--positive", "1", "--slice", "user")
+    out = run("evaluate", path, *options).out
+    assert out.count("user=u") == 20
+    assert out.endswith("\n30 more slices: --worst N or --format json shows them\n")
+    assert run("evaluate", path, *options, "--worst", "40").out.count("user=u") == 40
+    every = json.loads(run("evaluate", path, *options, "--format", "json").out)
+    assert len(every["slices"]["slices"]) == 50
+    full = run("evaluate", path, *options, "--max-slices", "10").out
+    assert full.endswith(
+        "\n400 times an event went into a slice (other), as the limit was reached: --max-slices\n"
+    )
+
+
+def test_what_is_in_no_window_any_more_is_no_slice(run: Command, tmp_path: Path) -> None:
+    events = [{**event, "country": "PT" if n else "DE"} for n, event in enumerate(stream(99))]
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    out = run("evaluate", path, *FIELDS, *TIME, "--window", "panes:1h", *SLICES).out
+    assert "country=PT" in out
+    assert "country=DE" not in out
+    assert "left out for less support: 2" in out
+
+
+def test_no_events_make_an_empty_table(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [])
+    result = run("evaluate", path, *PANES, *SLICES, "--series", "f1", "--worst", "3")
+    assert result.code == 0
+    assert "slices by f1, worst first" in result.out
+    assert result.out.splitlines()[-1].split()[:3] == ["total", "nan", "0"]
+    values = json.loads(run("evaluate", path, *PANES, *SLICES, "--format", "json").out)
+    assert values["slices"]["slices"] == []
+    assert values["slices"]["total"]["value"] is None
+
+
+def test_fading_shows_slices_of_any_support_and_what_came_too_late(
+    run: Command, tmp_path: Path
+) -> None:
+    events = [{**event, "country": "PT"} for event in stream(100, late=0)]
+    events[0]["country"] = "DE"
+    old = {**events[0], "at": "2020-01-01T00:00:00Z"}
+    path = write_jsonl(tmp_path / "a.jsonl", [*events, old])
+    options = (*FIELDS, *TIME, "--window", "fading:10m", "--slice", "country")
+    result = run("evaluate", path, *options)
+    assert "\n\narrivals: 1 too late to have any weight\n\n" in result.out
+    assert "\ncountry=DE" in result.out
+    assert "country=DE" not in run("evaluate", path, *options, "--min-support", "1").out
+
+
+def test_saved_states_show_what_evaluate_showed(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream())
+    state = tmp_path / "a.state"
+    shown = ("--series", "f1", "--worst", "3", "--min-support", "8", "--by", "recall")
+    whole = run("evaluate", path, *PANES, *SLICES, *shown, "--save", state)
+    assert whole.code == 0
+    assert run("report", state, *shown) == whole
+    assert run("merge", state, *shown) == whole
+    as_json = (*shown, "--format", "json")
+    assert (
+        run("report", state, *as_json).out == run("evaluate", path, *PANES, *SLICES, *as_json).out
+    )
+    one = json.loads(run("report", state, "--slice", "country", "--format", "json").out)["slices"]
+    assert {tuple(row["slice"]) for row in one["slices"]} == {("country",)}
+    assert one["below_support"] == 0
+    few = ("--slice", "country", "--min-support", "70", "--format", "json")
+    some = json.loads(run("report", state, *few).out)["slices"]
+    assert len(some["slices"]) + some["below_support"] == 4
+    assert some["below_support"] > 0
+    both = run("report", state, "--slice", "country,country+model", "--format", "json").out
+    assert both == run("report", state, "--format", "json").out
+
+
+def test_shards_of_panes_and_slices_merge_to_the_bits_of_the_whole(
+    run: Command, tmp_path: Path
+) -> None:
+    events = stream(late=0)
+    lateness = ("--window", "panes:5h/1h,lateness=1d")
+    options = (*FIELDS, *TIME, *lateness, *SLICES, "--series", "f1")
+    states = []
+    for n in range(3):
+        path = write_jsonl(tmp_path / f"{n}.jsonl", events[n::3])
+        states.append(tmp_path / f"{n}.state")
+        assert run("evaluate", path, *options, "--save", states[-1]).code == 0
+    path = write_jsonl(tmp_path / "all.jsonl", events)
+    whole = run("evaluate", path, *options, "--save", tmp_path / "whole")
+    merged = run("merge", *reversed(states), "--series", "f1", "--save", tmp_path / "merged")
+    # A shard sees fewer events on time or late than the whole stream may, but no fewer in all.
+    assert merged.out == whole.out
+    assert (tmp_path / "merged").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_kept_metrics_are_reported_without_being_named_again(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream())
+    state = tmp_path / "a.state"
+    result = run("evaluate", path, *FIELDS, "--metrics", "accuracy,roc_auc", "--save", state)
+    assert run("report", state) == result
+    assert run("merge", state) == result
+
+
+def test_metrics_of_series_and_slices_are_kept_beside_those_of_the_report(
+    run: Command, tmp_path: Path
+) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream())
+    state = tmp_path / "a.state"
+    options = (*SLICES, "--by", "recall", "--series", "brier_score", "--metrics", "roc_auc")
+    result = run("evaluate", path, *PANES, *options, "--save", state)
+    assert result.out.splitlines()[1].startswith("roc_auc ")
+    assert "slices by recall" in result.out
+    assert "brier_score of each pane" in result.out
+    assert run("report", state, "--series", "recall").code == 0
+
+
+def test_a_metric_of_the_order_of_events(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream())
+    options = (*SLICES, "--by", "kappa_temporal")
+    assert "slices by kappa_temporal" in run("evaluate", path, *FIELDS, *options).out
+    assert run("evaluate", path, *FIELDS, *options, "--window", "last:50").code == 0
+    result = run("evaluate", path, *PANES, *options)
+    assert result.code == 2
+    assert "kappa_temporal is about the order of events, which this window does not" in result.err
+
+
+USAGE = [
+    (
+        ("--window", "panes:1h"),
+        "--window requires --time; add --time FIELD, the field of the event",
+    ),
+    (("--window", "fading:1h"), "--window requires --time"),
+    (("--window", "hour"), "--window: expected last:10000, panes:1h, panes:1h/5m,lateness=10m,ret"),
+    (("--window", "last"), "got 'last'"),
+    (("--window", "last:1h"), "got 'last:1h'"),
+    (("--window", "last:0"), "--window: expected"),
+    (("--window", "last:5,lateness=1h"), "got 'last:5,lateness=1h'"),
+    (("--window", "panes:1x", *TIME), "--window: expected a duration such as"),
+    (("--window", "panes:", *TIME), "--window: expected last:10000"),
+    (("--window", "panes:1h/7m", *TIME), "--window: expected a multiple of the pane, 7m, got 1h"),
+    (("--window", "panes:1h/", *TIME), "--window: expected"),
+    (("--window", "panes:1h,late=1m", *TIME), "expected lateness=DURATION and retain=DURATION"),
+    (("--window", "panes:1h,retain=1m", *TIME), "expected at least length + lateness, 1h"),
+    (("--window", "fading:0"), "--window: expected a number of events from 1 to"),
+    (("--window", "fading:6y", *TIME), "--window: expected a duration such as"),
+    (TIME, "--time requires a --window of event time; add --window panes:1h or --window fading"),
+    ((*TIME, "--window", "last:5"), "--time requires a --window of event time"),
+    (("--time-unit", "s"), "--time-unit requires --time; add --time FIELD"),
+    (("--time-unit", "h"), "Invalid value for '--time-unit'"),
+    (("--series", "f1"), "--series requires a --window of panes; add --window panes:1h --time"),
+    (("--series", "f1", "--window", "last:9"), "--series requires a --window of panes"),
+    (("--plot", "a.png"), "--plot requires --series; add --series f1, or another metric"),
+    (("--by", "f1"), "--by requires --slice; add --slice FIELD"),
+    (("--worst", "1"), "--worst requires --slice"),
+    (("--min-support", "1"), "--min-support requires --slice"),
+    (("--max-slices", "1"), "--max-slices requires --slice"),
+    (("--slice", "country", "--worst", "0"), "Invalid value for '--worst'"),
+    (("--slice", "country,,model"), "--slice: expected fields joined by commas, or by + for a com"),
+    (("--slice", "country,country"), "write --slice country,model,country+model"),
+    (("--slice", "country", "--by", "f11"), "did you mean"),
+    (
+        ("--slice", "score"),
+        "score: expected one use of the field, got it as a number and as a slic",
+    ),
+    (("--slice", "at", *TIME, "--window", "panes:1h"), "at: expected one use of the field"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), USAGE, ids=range(len(USAGE)))
+def test_bad_usage_is_one_line_that_says_what_to_type(
+    run: Command, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream(5))
+    result = run("evaluate", path, *FIELDS, *options)
+    assert (result.code, result.out) == (2, "")
+    assert message in result.err
+    assert result.err.startswith("streameval: ")
+    assert result.err.count("\n") == 1
+
+
+def test_scores_are_missed_before_any_file_is_read(run: Command, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("no record\n")
+    options = ("--slice", "country", "--by", "roc_auc")
+    result = run("evaluate", path, "--y-pred", "p", "--positive", "1", *options)
+    assert result.err == "streameval: roc_auc needs scores: name their field with --score\n"
+    result = run("evaluate", path, "--y-pred", "p", "--metrics", "accuracy,log_loss")
+    assert result.err == "streameval: log_loss needs probabilities: name their field with --proba\n"
+
+
+def test_states_that_do_not_have_what_is_asked(run: Command, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream())
+    plain, sliced = tmp_path / "plain", tmp_path / "sliced"
+    run("evaluate", path, *FIELDS, "--save", plain)
+    run("evaluate", path, *FIELDS, *SLICES, "--metrics", "f1", "--save", sliced)
+    for options, message in (
+        ((plain, "--series", "f1"), "--series: expected a state of a window of panes, got another"),
+        (
+            (sliced, "--slice", "model"),
+            "expected slices of this state: country, country+model, got",
+        ),
+        ((plain, "--slice", "model"), "--slice: expected a state with slices, got one without"),
+        ((plain, "--worst", "3"), "--worst: expected a state with slices, got one without"),
+        ((sliced, "--by", "roc_auc"), "roc_auc is not kept"),
+        ((plain, "--plot", "a.png"), "--plot requires --series"),
+    ):
+        for command in ("report", "merge"):
+            result = run(command, *options)
+            assert (result.code, result.out) == (2, "")
+            assert message in result.err
+            assert result.err.count("\n") == 1
+
+
+def test_a_window_of_the_last_events_does_not_merge(run: Command, tmp_path: Path) -> None:
+    states = []
+    for n in range(2):
+        path = write_jsonl(tmp_path / f"{n}.jsonl", stream(20, seed=n))
+        states.append(tmp_path / f"{n}.state")
+        run("evaluate", path, *FIELDS, "--window", "last:10", "--save", states[-1])
+    result = run("merge", *states)
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith(f"streameval: {states[1]}: ")
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("ending", [".png", ".svg", ".pdf", ".html"])
+def test_plots(run: Command, tmp_path: Path, ending: str) -> None:
+    pytest.importorskip("matplotlib")
+    path = write_jsonl(tmp_path / "a.jsonl", stream())
+    picture, again = tmp_path / f"p{ending}", tmp_path / f"q{ending}"
+    state = tmp_path / "a.state"
+    options = ("--series", "f1", "--plot")
+    result = run("evaluate", path, *PANES, "--save", state, *options, picture)
+    assert (result.code, result.err) == (0, "")
+    magic = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF", ".html": b"<!DOCTYPE html>"}
+    assert picture.read_bytes().startswith(magic[ending])
+    for command in ("report", "merge"):
+        assert run(command, state, *options, again) == result
+        assert again.stat().st_size > 1_000
+        again.unlink()
+
+
+def test_a_picture_that_cannot_be_written(run: Command, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = write_jsonl(tmp_path / "a.jsonl", stream(20))
+    options = (*PANES, "--series", "f1", "--plot")
+    result = run("evaluate", path, *options, tmp_path / "a.gif")
+    assert (result.code, result.out) == (2, "")
+    assert "--plot: expected a file name in .png, .svg, .pdf, .html, got" in result.err
+    result = run("evaluate", path, *options, tmp_path / "no" / "a.png")
+    assert (result.code, result.out) == (1, "")
+    assert "a.png: cannot be written: there is no directory" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_a_picture_that_fails_at_the_last_moment_does_not_cost_the_report(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plots = pytest.importorskip("streameval.plots")
+
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(plots, "save_figure", full)
+    path = write_jsonl(tmp_path / "a.jsonl", stream(20))
+    picture = tmp_path / "a.png"
+    plain = run("evaluate", path, *PANES, "--series", "f1")
+    result = run("evaluate", path, *PANES, "--series", "f1", "--plot", picture)
+    assert (result.code, result.out) == (1, plain.out)
+    assert result.err == f"streameval: {picture}: cannot be written: No space left on device\n"
+
+
+def test_plots_without_their_extra(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("no record\n")  # it is not even read
+    code = (
+        "import sys; sys.modules['matplotlib'] = None; "
+        "from streameval.cli import main; sys.exit(main())"
+    )
+    picture = str(tmp_path / "a.png")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            code,
+            "evaluate",
+            str(path),
+            *PANES,
+            "--series",
+            "f1",
+            "--plot",
+            picture,
+        ],
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr == (
+        b"streameval: plotting needs the package 'matplotlib', which is not installed; "
+        b"run: pip install 'streameval[plots]'\n"
+    )
+
+
+def test_in_a_process_of_its_own(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", stream())
+    result = own_process("evaluate", "-", *PANES, *SLICES, stdin=path.read_bytes())
+    assert result == own_process("evaluate", path, *PANES, *SLICES)
+    assert result.code == 0
+
+
+def test_help_shows_the_forms(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    text = " ".join(run("evaluate", "--help").out.replace("│", " ").split())
+    for form in (
+        "last:10000",
+        "panes:1h/5m,lateness=10m,retain=7d",
+        "fading:1000",
+        "country+model",
+    ):
+        assert form in text
+
+
+def test_windows_and_slices_as_text() -> None:
+    assert parse_window(" panes: 1h / 5m , lateness = 10m ") == se.Panes("1h", "5m", "10m")
+    assert parse_window("fading:1.5h") == se.Fading("1.5h")
+    assert parse_slices("a + b, c", 10) == (("a", "b"), ("c",))
+    with pytest.raises(InputError, match="each once"):
+        parse_window("panes:1h,retain=2h,retain=3h")
+
+
+def test_a_series_shows_every_pane_of_the_file(run: Command, tmp_path: Path) -> None:
+    events = stream(300)
+    path = write_jsonl(tmp_path / "a.jsonl", events)
+    state = tmp_path / "state"
+    asked = (*TIME, "--window", "panes:10m", "--format", "json")
+    result = run("evaluate", path, *FIELDS, *asked, "--series", "accuracy", "--save", state)
+    assert result.err == ""
+    values = json.loads(result.out)
+    panes = values["series"]["panes"]
+    assert len(panes) > 10
+    counted = values["arrivals"]["on_time"] + values["arrivals"]["late_kept"]
+    assert sum(pane["support"] for pane in panes) == counted
+    expected = evaluated(events, window=se.Panes("10m", retain="365d")).series("accuracy")
+    assert [(p["start"], p["support"]) for p in panes] == [(r.start, r.support) for r in expected]
+    assert json.loads(run("report", state, *asked[-2:], "--series", "accuracy").out) == values
+
+
+@pytest.mark.parametrize("weight", [1, 3])
+@pytest.mark.parametrize("command", ["evaluate", "report", "merge"])
+def test_panes_that_a_series_lacks_are_told(
+    run: Command, tmp_path: Path, command: str, weight: int
+) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{**event, "n": weight} for event in stream(300)])
+    state = tmp_path / "state"
+    whole = run("evaluate", path, *FIELDS, *TIME, "--window", "panes:10m", "--series", "f1")
+    weighted = (*TIME, "--weight", "n", "--window")
+    assert run("evaluate", path, *FIELDS, *weighted, "panes:10m", "--series", "f1").err == whole.err
+    window = (*weighted, "panes:10m,retain=20m", "--save", state)
+    result = run("evaluate", path, *FIELDS, *window, *["--series", "f1"] * (command == "evaluate"))
+    if command != "evaluate":
+        assert result.err == ""
+        result = run(command, state, "--series", "f1")
+    since = se.load(state).retained["since"]
+    assert result.err == (
+        f"streameval: --series: panes before {since} are not kept; evaluate with a longer "
+        "retain= in --window to keep them\n"
+    )
+    assert result.code == 0

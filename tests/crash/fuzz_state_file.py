@@ -1,0 +1,193 @@
+"""Endless damaged and forged state files, read by streameval and by the second reader.
+
+    python -m tests.crash.fuzz_state_file --seconds 60 [--seed 0]
+
+Each case is given to streameval and to the independent reader. streameval may
+raise nothing but StateError; both accept or both refuse; what is accepted
+means the same to both and packs to the same bytes again.
+"""
+
+import argparse
+import hashlib
+import random
+import time
+from collections import Counter
+
+import numpy as np
+
+from streameval.errors import StateError
+from streameval.state_files.codec import pack, unpack
+from tests.support.read_state import read_state
+
+KIND = "example"
+MAGIC = b"\x89streameval\r\n\x1a\n\x00"
+
+STRUCTURES = [
+    {},
+    {"total": 3, "threshold": 0.5, "closed": None, "exact": True},
+    {"labels": ["a", "b,c", '"', "\\", "é", "$", "$int:5", "\ud800", ""], "wins": 2**64, "$x": -1},
+    {
+        "hits": np.array([True, False, True]),
+        "raw": np.arange(5, dtype=np.uint8),
+        "scores": np.array([-1.5, 0.0, 1e300]),
+        "weights": np.array([1, 2, -3]),
+        "zero": np.zeros(0),
+    },
+    {"slices": [{"state": {"counts": np.arange(3), "sums": [-(2**200), 1e-7, 1e22, -0.0]}}] * 2},
+]
+
+FRAGMENTS = [
+    b"[" * 70 + b"]" * 70, b'{"a":' * 70 + b"1" + b"}" * 70, b"[" * 2000,
+    b'"$int:10000000000000000"', b'"$int:-ff"', b'"$int:"', b'"$int:0x1"',
+    b'"$int:1_0000000000000000"', b'"$text:eda080"', b'"$text:61"', b'"$text:zz"',
+    b'"$text:ED A0 80"', b'"$array:int64:0:0"', b'"$array:int64:1:0"',
+    b'"$array:float64:999999999999999999:0"', b'"$array:bool:3:0"', b'"$array:uint8:5:8"',
+    b'"$array:int64:-1:0"', b'"$array:int64:01:0"', b'"$array:object:1:0"', b'"$array:int64:1:8"',
+    b'"$array:float64:2:0"', b'"$array"', b'"$what"', b'"$"', b'"$$"', b"NaN", b"Infinity",
+    b"-Infinity", b"1e999", b"1E5", b"1.50", b"-0", b"-0.0", b"01", b"1.", b".5", b"1e+16",
+    b"10000000000000000.0", b"9223372036854775807", b"9223372036854775808",
+    b"-9223372036854775808", b"9" * 5000, b'"\\ud800"', b'"\\u0041"', b'"\\u0000"',
+    b'"\xed\xa0\x80"', b'"\xff"', b'"\x00"', b"true", b"null", b" ", b"\n", b",", b":", b'"',
+    b"{", b"}", b"[", b"]", b"\\", b"$", b"{}", b"[]", b'""', b'"data":{},', b'"kind":"example"',
+    b'"kind":7', b'"a":1,', b'"$$a":1,', b'"$text:eda080":1,', b'"$array:int64:0:0":1,', b"\x89",
+    b"\xef\xbb\xbf", b"5e-324", b"0.1", b"1e-05", b"0.00001",
+]  # fmt: skip
+
+
+def forge(header, area=b"", *, version=1, header_length=None, total=None, padding=None):
+    """A file whose lengths and checksum are right unless told otherwise."""
+    if padding is None:
+        padding = bytes(-len(header) % 8)
+    body = header + padding + area
+    first = MAGIC + version.to_bytes(4, "little")
+    first += (len(header) if header_length is None else header_length).to_bytes(4, "little")
+    first += (32 + len(body) + 32 if total is None else total).to_bytes(8, "little")
+    return sealed(first + body)
+
+
+def sealed(body):
+    """Bytes with the checksum that belongs to them."""
+    return body + hashlib.sha256(body).digest()
+
+
+def parts(data):
+    """Header and array area of a sound file."""
+    length = int.from_bytes(data[20:24], "little")
+    return data[32 : 32 + length], data[32 + length + -length % 8 : -32]
+
+
+def mutated(rng, data):
+    """One to three small changes: a bit, a run cut, doubled, moved or replaced, a fragment."""
+    data = bytearray(data)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        at = rng.randrange(len(data) + 1)
+        to = min(len(data), at + rng.choice((1, 1, 2, 4, 8, 16, 40)))
+        way = rng.randrange(7)
+        if way == 0 and data:
+            data[at % len(data)] ^= 1 << rng.randrange(8)
+        elif way == 1:
+            del data[at:to]
+        elif way == 2:
+            data[at:at] = data[at:to]
+        elif way == 3:
+            data[at:to] = rng.randbytes(to - at)
+        elif way == 4:
+            data[at:at] = rng.choice(FRAGMENTS)
+        elif way == 5:
+            data[at:to] = rng.choice(FRAGMENTS)
+        else:  # a whole value replaced, so that the text stays JSON
+            begin = data.find(b":", at) + 1
+            ends = [end for end in (data.find(b",", begin), data.find(b"}", begin)) if end >= 0]
+            data[begin : min(ends, default=begin)] = rng.choice(FRAGMENTS)
+    return bytes(data)
+
+
+def case(rng):
+    """One damaged or forged file."""
+    data = rng.choice(SOUND)
+    header, area = parts(data)
+    way = rng.randrange(12)
+    if way == 0:
+        return rng.randbytes(rng.randrange(200))
+    if way == 1:
+        return MAGIC + rng.randbytes(rng.randrange(200))
+    if way == 2:
+        return mutated(rng, data)
+    if way == 3:
+        return sealed(mutated(rng, data[:-32]))
+    if way == 4:
+        numbers = (0, 1, 2, 7, 8, 1000, 2**31, 2**32 - 1, len(header) + 1, len(data), 2**63)
+        fields = {name: rng.choice(numbers) for name in ("version", "header_length")}
+        fields = {name: min(number, 2**32 - 1) for name, number in fields.items()}
+        fields["total"] = rng.choice((*numbers, 2**64 - 1))
+        name = rng.choice(list(fields))
+        return forge(header, area, **{name: fields[name]})
+    if way == 5:
+        return forge(header, mutated(rng, area))
+    if way == 6:
+        padding = rng.choice((rng.randbytes(-len(header) % 8), bytes(rng.randrange(17))))
+        return forge(header, area, padding=padding)
+    if way == 7:
+        return forge(header, rng.choice((b"", area + bytes(8), area[8:], area * 2, area[:-8])))
+    return forge(mutated(rng, header), area)
+
+
+def text_of(value):
+    """One text for equal structures only: 1, True, 1.0 and -0.0 differ; arrays as read_state's."""
+    if isinstance(value, np.ndarray):
+        value = value.dtype.name, value.tolist()
+    if isinstance(value, tuple):
+        return f"{value[0]}{value[1]!r}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(text_of, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key!r}:{text_of(value[key])}" for key in sorted(value)) + "}"
+    # Python refuses the repr of very large integers.
+    return hex(value) if type(value) is int else repr(value)
+
+
+def check(data):
+    """The refusal of a file, or None where it is sound; AssertionError where readers differ."""
+    try:
+        kind, expected = read_state(data)
+        refused = kind != KIND
+    except ValueError:
+        refused = True
+    try:
+        got = unpack(data, kind=KIND)
+        refusal = None
+    except StateError as error:
+        refusal = str(error)
+    assert refused == (refusal is not None), f"one reader refuses alone: {refusal}"
+    if refusal is None:
+        assert text_of(got) == text_of(expected)
+        assert pack(got, kind=KIND) == data
+    else:
+        assert len(refusal) < 600
+    return refusal
+
+
+SOUND = [pack(structure, kind=KIND) for structure in STRUCTURES]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    end = time.monotonic() + options.seconds
+    outcomes = Counter()
+    seed = options.seed
+    while time.monotonic() < end:
+        data = case(random.Random(seed))
+        try:
+            outcomes["refused" if check(data) else "sound"] += 1
+        except BaseException:
+            print(f"seed {seed}: {data!r}")
+            raise
+        seed += 1
+    print(f"seeds {options.seed} to {seed - 1}: {dict(outcomes)}")
+
+
+if __name__ == "__main__":
+    main()

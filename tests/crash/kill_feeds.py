@@ -1,0 +1,312 @@
+"""How a stream reaches a run, piece by piece: through files, posts or topics."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import random
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+
+from streameval.errors import StoreError
+from streameval.service.sources.file_marks import is_same, mark_at
+from streameval.service.sources.raw import Position
+from streameval.service.store.positions import read_positions
+from streameval.service.store.store import read_store
+from tests.crash.kill_stream import Kind, Line
+
+KINDS: tuple[Kind, ...] = ("predictions", "labels")
+_ROTATE_EVERY = 15
+"""Pieces between two rotations of a file."""
+
+_ROTATE_PATTERN_EVERY = 3
+_PLAIN = 3
+"""Rotated files of a kind that are not compressed."""
+
+ORDERED = ("numbers", "dates", "counters", "copytruncate")
+SCHEMES = (*ORDERED, "prefix", "elsewhere")
+"""What a rotation does; ``elsewhere`` is a name that the pattern does not match."""
+
+
+class Feed(Protocol):
+    """One stream on its way to one run."""
+
+    table: str
+    """Of the configuration: where the run finds it."""
+
+    def step(self, url: str | None) -> bool:
+        """Feed a piece to the run that serves at ``url``; False: not now."""
+
+    @property
+    def left(self) -> int:
+        """How many pieces are still to be fed."""
+
+    @property
+    def repeats(self) -> int:
+        """How many pieces may have been fed twice."""
+
+
+def pieces(lines: Sequence[Line], count: int, rng: random.Random) -> list[list[Line]]:
+    """The lines in so many pieces of different lengths."""
+    cuts = sorted(rng.sample(range(1, len(lines)), min(count, len(lines)) - 1))
+    return [
+        list(lines[start:end]) for start, end in zip([0, *cuts], [*cuts, len(lines)], strict=True)
+    ]
+
+
+class FilesFeed:
+    """Appends to two files, with torn lines, and rotates them.
+
+    Exact names: predictions are rotated as logrotate does (``.1`` is the youngest), labels
+    get a date. With a pattern each rotation takes the next of ``SCHEMES``, and files are
+    compressed some rotations later; labels, whose order decides, keep to names that begin with
+    their own. Nothing is rotated before the store knows both files.
+    """
+
+    repeats = 0
+
+    def __init__(
+        self,
+        directory: Path,
+        store: Path,
+        lines: list[Line],
+        count: int,
+        seed: int,
+        *,
+        pattern: bool = False,
+    ):
+        self._paths = {kind: directory / f"{kind}.jsonl" for kind in KINDS}
+        for path in self._paths.values():
+            path.touch()
+        self._store = store
+        self._rng = random.Random(seed)
+        self._pieces = pieces(lines, count, self._rng)
+        self._next = 0
+        self._torn = dict.fromkeys(KINDS, b"")
+        self._pattern = pattern
+        self._every = _ROTATE_PATTERN_EVERY if pattern else _ROTATE_EVERY
+        self.rotations: Counter[str] = Counter()
+        """By kind and scheme."""
+        self._known = False
+        names = {kind: str(path) + "*" * pattern for kind, path in self._paths.items()}
+        if pattern:
+            names["predictions"] = str(directory / "*predictions*")
+        self.table = "[files]\n" + "".join(
+            f"{kind} = [{json.dumps(name)}]\n" for kind, name in names.items()
+        )
+
+    @property
+    def left(self) -> int:
+        return len(self._pieces) - self._next
+
+    def step(self, url: str | None) -> bool:
+        if self._next and self._next % self._every == 0 and not self._rotate():
+            return False
+        piece = self._pieces[self._next]
+        self._next += 1
+        for kind, path in self._paths.items():
+            data = self._torn[kind] + b"".join(
+                line.body + b"\n" for line in piece if line.kind == kind
+            )
+            # The end of the last line comes later, unless the file is moved away before.
+            whole = not self.left or self._next % self._every == 0
+            cut = len(data) if whole else self._rng.randrange(len(data) + 1)
+            with path.open("ab") as file:
+                file.write(data[:cut])
+            self._torn[kind] = data[cut:]
+        return True
+
+    def _rotate(self) -> bool:
+        if not self._known:
+            self._known = len(_positions(self._store)) >= len(KINDS)
+            if not self._known:
+                return False
+        schemes = {"predictions": "numbers", "labels": "dates"}
+        if self._pattern:
+            n = self._next // self._every
+            schemes = {
+                "predictions": SCHEMES[n % len(SCHEMES)],
+                "labels": ORDERED[n % len(ORDERED)],
+            }
+        for kind, scheme in schemes.items():
+            path = self._paths[kind]
+            if self._pattern and path.stat().st_size:
+                self._compress(kind)
+            if path.stat().st_size or not self._pattern:
+                self._move(kind, path, scheme)
+        return True
+
+    def _move(self, kind: str, path: Path, scheme: str) -> None:
+        if scheme == "elsewhere" and not self._is_known(path):
+            scheme = "dates"
+        number = self.rotations.total() + 1
+        self.rotations[f"{kind} {scheme}"] += 1
+        if scheme == "numbers":
+            last = 1
+            while any(Path(f"{path}.{last}{end}").exists() for end in ("", ".gz")):
+                last += 1
+            for n, end in itertools.product(range(last - 1, 0, -1), ("", ".gz")):
+                if Path(f"{path}.{n}{end}").exists():
+                    os.rename(f"{path}.{n}{end}", f"{path}.{n + 1}{end}")
+            os.rename(path, f"{path}.1")
+        elif scheme == "copytruncate":
+            shutil.copy(path, f"{path}-copy{number:06}")
+            os.truncate(path, 0)
+        else:
+            name = {
+                "dates": f"{path.name}-{20260000 + number}",
+                "counters": f"{path.name}-20260101.{number}",
+                "prefix": f"old-{number}-{path.name}",
+                "elsewhere": f"moved-{number}",
+            }[scheme]
+            os.rename(path, path.with_name(name))
+
+    def _compress(self, kind: str) -> None:
+        """One rotated file, some rotations after it was moved."""
+        plain = [
+            path
+            for path in self._paths[kind].parent.glob(f"*{kind}*")
+            if path not in self._paths.values() and path.suffix != ".gz"
+        ]
+        if len(plain) > _PLAIN:
+            path = min(plain, key=lambda one: one.stat().st_mtime_ns)
+            stat = path.stat()
+            with gzip.open(f"{path}.gz", "wb") as file:
+                file.write(path.read_bytes())
+            os.utime(f"{path}.gz", ns=(stat.st_atime_ns, stat.st_mtime_ns))
+            path.unlink()
+            self.rotations[f"{kind} compressed"] += 1
+
+    def _is_known(self, path: Path) -> bool:
+        """Whether the store knows a file by its content, so that it may leave the pattern."""
+        for position in _positions(self._store).values():
+            if "head" in position:
+                with path.open("rb") as file:
+                    mark = mark_at(position)
+                    if mark.first and is_same(file, path.stat().st_size, mark):
+                        return True
+        return False
+
+
+def _positions(store: Path) -> dict[str, Position]:
+    """What a store says of how far each partition was read."""
+    with suppress(StoreError):
+        opened = read_store(str(store))
+        try:
+            with opened.reading() as connection:
+                found = read_positions(connection)
+                return {name: partition.position for name, partition in found.items()}
+        finally:
+            opened.close()
+    return {}
+
+
+class PostsFeed:
+    """Posts, each repeated until it is answered; ids make the repetition harmless.
+
+    No post holds two different labels of one id: repeated, it would correct
+    what its own second half had corrected.
+    """
+
+    table = "[http]\n"
+
+    def __init__(self, lines: list[Line], count: int, seed: int) -> None:
+        self._posts: list[tuple[str, bytes, int]] = []
+        for piece in pieces(lines, count, random.Random(seed)):
+            for kind in KINDS:
+                self._cut(kind, [line.body for line in piece if line.kind == kind])
+        self._next = 0
+        self.repeats = 0
+
+    def _cut(self, kind: Kind, bodies: list[bytes]) -> None:
+        taken: list[bytes] = []
+        ids: set[str] = set()
+        for body in bodies:
+            try:
+                body.decode()
+            except UnicodeDecodeError:
+                self._posts.append((kind, body, 400))
+                continue
+            key = _id(body)
+            if key in ids:
+                self._posts.append((kind, b"\n".join(taken), 202))
+                taken, ids = [], set()
+            taken.append(body)
+            if key is not None:
+                ids.add(key)
+        if taken:
+            self._posts.append((kind, b"\n".join(taken), 202))
+
+    @property
+    def left(self) -> int:
+        return len(self._posts) - self._next
+
+    def step(self, url: str | None) -> bool:
+        if url is None:
+            return False
+        kind, body, expected = self._posts[self._next]
+        try:
+            # A connection of its own: nobody is left to close one that a kill has cut.
+            with httpx.Client(timeout=20, verify=False) as client:
+                answer = client.post(
+                    f"{url}/v1/{kind}",
+                    content=body,
+                    headers={"content-type": "application/x-ndjson"},
+                )
+        except httpx.ConnectError:
+            return False  # it was never there
+        except httpx.HTTPError:
+            self.repeats += 1
+            return False
+        if answer.status_code == 503:
+            return False  # no room now
+        assert answer.status_code == expected, (answer.status_code, answer.text)
+        self._next += 1
+        return True
+
+
+def _id(body: bytes) -> str | None:
+    try:
+        record: Any = json.loads(body)
+        return str(record["id"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+class TopicsFeed:
+    """Produces to two topics of four partitions, by key."""
+
+    repeats = 0
+
+    def __init__(self, broker: Any, name: str, lines: list[Line], count: int, seed: int) -> None:
+        self._broker = broker
+        self._pieces = pieces(lines, count, random.Random(seed))
+        self._next = 0
+        self._topics = {kind: f"{name}-{kind}" for kind in KINDS}
+        for topic in self._topics.values():
+            broker.make_topic(topic, 4)
+        self.table = "[kafka]\n" + "".join(
+            f'{kind} = "{topic}"\n' for kind, topic in self._topics.items()
+        )
+        self.table += f'[kafka.properties]\n"bootstrap.servers" = "{broker.bootstrap}"\n'
+
+    @property
+    def left(self) -> int:
+        return len(self._pieces) - self._next
+
+    def step(self, url: str | None) -> bool:
+        piece = self._pieces[self._next]
+        self._next += 1
+        for kind, topic in self._topics.items():
+            messages = [(line.key.encode(), line.body, -1) for line in piece if line.kind == kind]
+            if messages:
+                self._broker.send(topic, messages)
+        return True

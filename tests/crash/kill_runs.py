@@ -1,0 +1,381 @@
+"""Kill ``streameval run`` again and again, and compare with an undisturbed run.
+
+    python -m tests.crash.kill_runs --source SOURCE --kills 200 --seed 0 [--events N]
+
+SOURCE is files, patterns, http or kafka.
+
+Every life of the run ends with SIGKILL: at a random moment, while it starts,
+or at a random call of one of the steps of ``tests.crash.killed_at``. The stream goes
+on coming in the meantime. In the end nothing may be missing or counted twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from streameval.errors import StoreError
+from streameval.service.sources.inbox import segment_path, segments
+from streameval.service.store.positions import read_positions
+from streameval.service.store.store import read_store
+from tests.crash.kill_feeds import KINDS, Feed, FilesFeed, PostsFeed, TopicsFeed
+from tests.crash.kill_outcome import differences, outcome, true_states
+from tests.crash.kill_stream import Line, stream
+
+SOURCES = ("files", "patterns", "http", "kafka")
+
+CONFIG = """
+store = {store}
+
+[evaluator]
+slices = ["country"]
+
+[[window]]
+name = "all"
+
+[[window]]
+name = "hour"
+length = "1h"
+pane = "10m"
+retain = "7d"
+
+[fields]
+id = "id"
+score = "score"
+time = "time"
+
+# Longer than the whole stream, so that nothing expires by what the clock calls idle.
+[join]
+wait = "48h"
+hot = 300
+
+[checkpoint]
+every = "20ms"
+events = 60
+
+[quarantine]
+keep = 100000
+
+[serve]
+enabled = {serve}
+listen = "127.0.0.1:0"
+
+{table}
+"""
+
+_STEPS = {
+    "opened": 2,
+    "decode": 10,
+    "join": 10,
+    "join written": 5,
+    "states written": 10,
+    "states merged": 2,
+    "positions written": 5,
+    "checkpoint": 10,
+}
+"""Step -> up to which of its calls is chosen; then those that only one source has."""
+
+_STEPS_OF = {
+    "files": {"rotation": 2},
+    "patterns": {"rotation": 2, "look": 3, "cut": 1},
+    "http": {"inbox": 10, "inbox segment": 1, "inbox dropped": 5},
+    "kafka": {},
+}
+_PATIENCE = 240
+"""Seconds that a life may take until it is ready, or until all is read, on a busy machine."""
+
+_PIECES = 8
+"""That come in one life, on average, unless another number is given."""
+
+
+class Life:
+    """One process of a run, and what it has said."""
+
+    def __init__(self, directory: Path, *command: str) -> None:
+        self._log = directory / "log"
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *command],
+                stderr=log,
+                stdout=subprocess.DEVNULL,
+                cwd=directory,
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+            )
+
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def url(self) -> str | None:
+        found = re.search(r"listening at (\S+?)/?\n", self.said())
+        return found and found[1]
+
+    @property
+    def ready(self) -> bool:
+        return "counted so far" in self.said()
+
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def expect(self, code: int) -> None:
+        """Wait for the end, and see that it is this one."""
+        got = self.process.wait(_PATIENCE)
+        assert got == code, f"a run ended with {got} instead of {code}:\n{self.said()}"
+
+
+@contextmanager
+def living(directory: Path, *command: str) -> Iterator[Life]:
+    """A life for as long as the block lasts."""
+    life = Life(directory, *command)
+    try:
+        yield life
+    finally:
+        if not life.ended():
+            life.process.kill()
+            life.process.wait()
+
+
+def wait_for(life: Life, condition: Callable[[], bool]) -> None:
+    """Wait until something has come to pass in a life that goes on."""
+    until = time.monotonic() + _PATIENCE
+    while not condition():
+        assert not life.ended(), f"a run has ended by itself, {life.process.poll()}:\n{life.said()}"
+        assert time.monotonic() < until, f"it did not come to pass in time:\n{life.said()}"
+        time.sleep(0.01)
+
+
+def kill_once(
+    directory: Path, feed: Feed, source: str, rng: random.Random, *, most: int = 2 * _PIECES
+) -> str:
+    """One life, fed and killed; how it was ended."""
+    steps = {**_STEPS, **_STEPS_OF[source]}
+    kind = rng.choice(["early", "time", "time", "step", "step", "step", "step"])
+    command = ["-m", "streameval.cli", "run", "run.toml"]
+    if kind == "step":
+        kind = rng.choice(list(steps))
+        number = str(rng.randrange(1, steps[kind] + 1))
+        command = ["-m", "tests.crash.killed_at", kind, number, "run", "run.toml"]
+    begun = time.monotonic()
+    with living(directory, *command) as life, ExitStack() as stack:
+        if kind == "early":
+            after = rng.uniform(0.0, 1.5)
+        else:
+            while not (life.ended() or (life.url() if source == "http" else life.ready)):
+                assert time.monotonic() - begun < _PATIENCE, life.said()
+                time.sleep(0.005)
+            # Where a step does not come so often, time ends it.
+            after = rng.uniform(0.0, 0.4) if kind == "time" else 1.5
+        # From another thread, because a post is waited for in this one.
+        out_of_time = threading.Event()
+        timer = threading.Timer(after, lambda: (out_of_time.set(), life.process.kill()))
+        timer.start()
+        stack.callback(timer.join)
+        stack.callback(timer.cancel)
+        url = life.url()
+        pieces = rng.randrange(most)
+        while not life.ended():
+            if pieces and feed.left and rng.random() < 0.5 and feed.step(url):
+                pieces -= 1
+            time.sleep(rng.uniform(0.0, 0.02))
+        if kind in steps and out_of_time.is_set():
+            kind = "time"
+        life.expect(-9)
+    # The stream does not wait for the next life.
+    if source != "http":
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            if feed.left:
+                feed.step(None)
+    return kind
+
+
+def finish(directory: Path, feed: Feed, source: str, records: int) -> None:
+    """One last life: feed what is left, read to the end, stop."""
+    if source == "kafka":
+        while feed.left:
+            feed.step(None)
+        with living(directory, "-m", "streameval.cli", "run", "run.toml", "--until-end") as life:
+            life.expect(0)
+        return
+    with living(directory, "-m", "streameval.cli", "run", "run.toml") as life:
+        if source == "http":
+            wait_for(life, lambda: life.url() is not None)
+        url = life.url()
+        while feed.left:
+            if not feed.step(url):
+                assert not life.ended(), life.said()
+                time.sleep(0.01)
+        if url is not None:
+            wait_for(life, lambda: _is_read(url, directory))
+        else:
+            wait_for(life, lambda: read_so_far(directory) == records)
+        # All may have been read by the lives before it: only from here on does it hear a signal.
+        wait_for(life, lambda: "events counted so far" in life.said())
+        life.process.terminate()
+        life.expect(0)
+
+
+def _is_read(url: str, directory: Path) -> bool:
+    """Whether all posts are read; lags alone may be those from before the last post."""
+    inbox = Path(os.path.realpath(directory / "run.db") + ".inbox")
+    with urllib.request.urlopen(f"{url}/api/partitions") as answer:
+        read = {row["partition"]: row["position"] for row in json.load(answer)["partitions"]}
+    for kind in KINDS:
+        newest = segments(inbox, kind)[-1]
+        end = {"segment": newest, "offset": segment_path(inbox, kind, newest).stat().st_size}
+        if read.get(f"http:{kind}") != end:
+            return False
+    return True
+
+
+def read_so_far(directory: Path) -> int:
+    """How many records have been counted or refused, for certain."""
+    try:
+        opened = read_store(str(directory / "run.db"))
+    except StoreError:
+        return 0
+    try:
+        with opened.reading() as connection:
+            return sum(partition.records for partition in read_positions(connection).values())
+    finally:
+        opened.close()
+
+
+def begin(directory: Path, table: str, source: str) -> None:
+    """Write the configuration."""
+    text = CONFIG.format(
+        store=json.dumps("run.db"), serve="true" if source == "http" else "false", table=table
+    )
+    (directory / "run.toml").write_text(text)
+
+
+def kill_runs(
+    source: str,
+    directory: Path,
+    *,
+    kills: int,
+    predictions: int,
+    seed: int,
+    pieces: int = _PIECES,
+    broker: Any = None,
+    topic: str = "killed",
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[str]:
+    """The whole comparison; a line for every difference.
+
+    Args:
+        source: One of ``SOURCES``.
+        directory: Empty; for both runs.
+        kills: How many lives.
+        predictions: How long the stream is.
+        seed: Decides the stream and the kills, but for what time decides.
+        pieces: How many parts of the stream come in one life, on average.
+        broker: For ``kafka``.
+        topic: How the names of its topics begin.
+        tell: Is told how it goes.
+    """
+    lines = stream(seed, predictions)
+    count = kills * pieces
+    rng = random.Random(seed)
+    killed, whole = directory / "killed", directory / "whole"
+    endings: Counter[str] = Counter()
+    feeds: list[Feed] = []
+    for place in (killed, whole):
+        place.mkdir()
+        if source in ("files", "patterns"):
+            pattern = source == "patterns"
+            feeds.append(FilesFeed(place, place / "run.db", lines, count, seed, pattern=pattern))
+        elif source == "http":
+            feeds.append(PostsFeed(lines, count, seed))
+        elif not feeds:
+            feeds.append(TopicsFeed(broker, topic, lines, count, seed))
+        else:
+            feeds.append(feeds[0])  # the same messages in the same topics, all there
+        begin(place, feeds[-1].table, source)
+    for number in range(1, kills + 1):
+        endings[kill_once(killed, feeds[0], source, rng, most=2 * pieces)] += 1
+        if number % 20 == 0:
+            tell(f"{source}: {number} kills, {feeds[0].left} of {count} pieces left")
+    for place, feed in zip((killed, whole), feeds, strict=True):
+        finish(place, feed, source, len(lines))
+    found, told = compare(whole, killed, lines, retried=source == "http")
+    tell(f"{source}: ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items())))
+    if isinstance(feeds[0], FilesFeed):
+        rotations = sorted(feeds[0].rotations.items())
+        tell(f"{source}: rotated " + ", ".join(f"{name} {n}" for name, n in rotations))
+    tell(f"{source}: {kills} kills, {feeds[0].repeats} posts repeated, {told}")
+    return found
+
+
+def compare(
+    whole: Path, broken: Path, lines: list[Line], *, retried: bool
+) -> tuple[list[str], str]:
+    """A line for each difference between two runs, and with the stream itself; and what it was.
+
+    Args:
+        whole: The directory of the run that nothing happened to.
+        broken: Of the other.
+        lines: What both have been fed.
+        retried: As :func:`outcome` takes it.
+    """
+    expected = outcome(whole, retried=retried)
+    found = differences(expected, outcome(broken, retried=retried))
+    for name, state in true_states(whole / "run.toml", lines).items():
+        if state != expected[f"state {name}"]:
+            found.append(f"state {name}: the run that was not broken differs from the stream")
+    told = f"{len(lines):,} records, {expected['events']:,} events counted, "
+    return found, told + f"{len(expected)} values compared"
+
+
+def verdict(found: list[str]) -> str:
+    """Print differences; in a few words how it went."""
+    for line in found[:50]:
+        print(line)
+    return f"NOT EQUAL: {len(found)} differences" if found else "equal: nothing lost or doubled"
+
+
+def main() -> int:
+    """The command; 1 when anything differs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", choices=SOURCES, required=True)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--events", type=int, default=None, help="predictions; 60 for each kill")
+    parser.add_argument("--pieces", type=int, default=_PIECES, help="of the stream for each kill")
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        broker = None
+        if given.source == "kafka":
+            from tests.support.brokers import running_broker
+
+            broker = stack.enter_context(running_broker())
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        found = kill_runs(
+            given.source,
+            directory,
+            kills=given.kills,
+            predictions=given.events or 60 * given.kills,
+            seed=given.seed,
+            pieces=given.pieces,
+            broker=broker,
+            topic=f"killed-{time.time_ns()}",
+            tell=lambda text: print(text, flush=True),
+        )
+    print(f"{given.source}, seed {given.seed}, {given.kills} kills: {verdict(found)}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,476 @@
+"""Any course of writes, rotations, stops and kills over files gives each line once.
+
+    python -m tests.crash.model_files --cases 5000 --seed 0
+
+A case is a directory with one or two logs, a pattern, and a course of random actions: append, a
+torn line, rotation under each naming scheme, copy and truncate, compression, another name for a
+rotated file, deletion, look, checkpoint, stop, start, and kill (what was read since the last
+checkpoint is forgotten). In the end each line that was written has been counted once. A
+line is missing only if its file was deleted before it was counted, or if a loss was told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bz2
+import gzip
+import logging
+import lzma
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from streameval.service.sources.file_marks import is_same, mark_at
+from streameval.service.sources.files import FilesSettings, FilesSource
+from streameval.service.sources.raw import Position
+
+PATTERNS = ("{log}", "{log}*", "*", "*p.jsonl*", "*.jsonl")
+SCHEMES = ("numbers", "dates", "counters", "prefix", "infix", "infix numbers")
+_COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+}
+ACTIONS = {
+    "append": 10,
+    "torn": 3,
+    "rotate": 6,
+    "copytruncate": 3,
+    "copy": 1,
+    "compress": 3,
+    "rename": 1,
+    "delete": 0.5,
+    "poll": 8,
+    "look": 4,
+    "checkpoint": 4,
+    "stop": 2,
+    "start": 4,
+    "kill": 3,
+}
+
+
+class Told(logging.Handler):
+    """Losses and refusals in the log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.copies = False
+        """Whether different files may hold the same."""
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        copy = record.getMessage().endswith("is not counted")
+        if record.levelno == logging.INFO and not (copy and self.copies):
+            return
+        self.lines.append(record.getMessage())
+
+
+class Model:
+    """One case."""
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.directory = directory
+        self.logs = [
+            directory / name for name in ("p.jsonl", "a-p.jsonl")[: self.rng.choice([1, 1, 2])]
+        ]
+        pattern = self.rng.choice(PATTERNS)
+        self.patterns = sorted({str(directory / pattern.format(log=log.name)) for log in self.logs})
+        self.exact = pattern == "{log}"
+        self.scheme = {log: self.rng.choice(SCHEMES) for log in self.logs}
+        self.header = self.rng.random() < 0.2
+        self.long = self.rng.random() < 0.3
+        self.handles = self.rng.choice([None, 1])
+        self.source: FilesSource | None = None
+        self.now = 0.0
+        self.stamp = 1_700_000_000_000_000_000
+        self.number = 0
+        self.written: Counter[bytes] = Counter()
+        self.torn: dict[Path, bytes] = {}
+        self.positions: dict[str, Position] = {}
+        self.counted: Counter[bytes] = Counter()
+        self.read: Counter[bytes] = Counter()
+        self.read_positions: dict[str, Position] = {}
+        self.deleted: Counter[bytes] = Counter()
+        self.rotated: dict[Path, Path] = {}
+        """Rotated file -> its log."""
+        self.seen: set[Path] = set()
+        self.fresh: set[Path] = set()
+        """Logs that have not been cut or moved since a checkpoint knew their content."""
+        self.lost: set[str] = set()
+        """What partitions said that they lost or refused."""
+        self.course: list[str] = []
+
+    def note(self, *what: object) -> None:
+        self.course.append(" ".join(map(str, what)))
+
+    # The programs that write
+
+    def touch(self, path: Path) -> None:
+        self.stamp += 1_000_000_000
+        os.utime(path, ns=(self.stamp, self.stamp))
+
+    def line(self) -> bytes:
+        self.number += 1
+        text = b'{"%d": 1}' % self.number
+        if self.long:
+            text += b" " * self.rng.choice([0, 50, 700, 2000])
+        return text
+
+    def write(self, path: Path, data: bytes) -> None:
+        self.note("write", path.name, data[:20])
+        with path.open("ab") as file:
+            file.write(data)
+        self.touch(path)
+
+    def append(self) -> None:
+        log = self.rng.choice(self.logs)
+        if self.header and not (log.exists() and log.stat().st_size):
+            self.written[b'{"header": 1}'] += 1
+            self.write(log, b'{"header": 1}\n')
+        self.whole(log)
+        for _ in range(self.rng.choice([1, 1, 2, 5])):
+            line = self.line()
+            self.written[line] += 1
+            self.write(log, line + b"\n")
+
+    def append_torn(self) -> None:
+        log = self.rng.choice(self.logs)
+        if log in self.torn or not log.exists():
+            return
+        line = self.line()
+        self.written[line] += 1
+        cut = self.rng.randrange(1, len(line) + 1)
+        self.torn[log] = line[cut:] + b"\n"
+        self.write(log, line[:cut])
+
+    def whole(self, log: Path) -> None:
+        if log in self.torn:
+            self.write(log, self.torn.pop(log))
+
+    def name(self, log: Path) -> Path:
+        """A free name for a rotated file; numbers go up."""
+        self.number += 1
+        n = self.number
+        scheme = self.scheme[log]
+        if scheme == "numbers":
+            self.shift(lambda k: [f"{log.name}.{k}{end}" for end in ("", *_COMPRESS)])
+            return log.with_name(f"{log.name}.1")
+        if scheme == "infix numbers":
+            stem = log.name.removesuffix(".jsonl")
+            self.shift(lambda k: [f"{stem}.{k}.jsonl{end}" for end in ("", *_COMPRESS)])
+            return log.with_name(f"{stem}.1.jsonl")
+        if scheme == "dates":
+            return log.with_name(f"{log.name}-{20260000 + n}")
+        if scheme == "counters":
+            return log.with_name(f"{log.name}-20260101.{n}")
+        if scheme == "prefix":
+            return log.with_name(f"old-{n}-{log.name}")
+        return log.with_name(f"{log.name.removesuffix('.jsonl')}.{20260000 + n}.jsonl")
+
+    def shift(self, names: Callable[[int], list[str]]) -> None:
+        last = 1
+        while any((self.directory / name).exists() for name in names(last)):
+            last += 1
+        for k in range(last, 1, -1):
+            for old, new in zip(names(k - 1), names(k), strict=True):
+                if (self.directory / old).exists():
+                    self.move(self.directory / old, self.directory / new)
+
+    def move(self, old: Path, new: Path) -> None:
+        self.note("rename", old.name, new.name)
+        os.rename(old, new)
+        if old in self.rotated:
+            self.rotated[new] = self.rotated.pop(old)
+
+    def is_matched(self, path: Path) -> bool:
+        return any(fnmatchcase(str(path), pattern) for pattern in self.patterns)
+
+    def is_sibling(self, path: Path, log: Path) -> bool:
+        rest = path.name.removeprefix(log.name)
+        return rest != path.name and rest[:1] in ".-_"
+
+    def may_leave(self, log: Path, name: Path, *, moved: bool) -> bool:
+        """Under a name that is not looked at, a file is found only if its content was known."""
+        if self.source is not None and self.rng.random() < 0.3:
+            self.settle()
+        if self.is_matched(name):
+            return True
+        self.settle()
+        # The file of a known log that was moved beside it is told by its name and age.
+        return log in self.fresh or (moved and log in self.seen and self.is_sibling(name, log))
+
+    def settle(self) -> None:
+        if self.source is not None:
+            self.look()
+            self.poll(50)
+            self.checkpoint()
+
+    def probe(self, log: Path) -> Path:
+        """A name as the log's scheme makes them."""
+        if self.scheme[log] == "prefix":
+            return log.with_name(f"old-1-{log.name}")
+        if self.scheme[log].startswith("infix"):
+            return log.with_name(f"{log.name.removesuffix('.jsonl')}.1.jsonl")
+        return log.with_name(f"{log.name}.1")
+
+    def rotate(self) -> None:
+        log = self.rng.choice(self.logs)
+        if not log.exists() or not log.stat().st_size:
+            return
+        self.whole(log)
+        if not self.may_leave(log, self.probe(log), moved=True):
+            return
+        name = self.name(log)
+        self.note("rotate", log.name, name.name)
+        self.fresh.discard(log)
+        os.rename(log, name)
+        self.rotated[name] = log
+        if self.rng.random() < 0.6:
+            log.touch()
+            self.touch(log)
+
+    def copytruncate(self) -> None:
+        log = self.rng.choice(self.logs)
+        if not log.exists() or not log.stat().st_size:
+            return
+        self.whole(log)
+        if not self.may_leave(log, self.probe(log), moved=False):
+            return
+        name = self.name(log)
+        self.note("copytruncate", log.name, name.name)
+        self.fresh.discard(log)
+        shutil.copy(log, name)
+        self.touch(name)
+        self.rotated[name] = log
+        two = log.read_bytes().count(b"\n") >= 2
+        if self.source is not None and two and self.rng.random() < 0.3:
+            self.look()
+        os.truncate(log, 0)
+        self.touch(log)
+        if self.rng.random() < 0.5:
+            for _ in range(self.rng.choice([1, 20])):
+                line = self.line()
+                self.written[line] += 1
+                self.write(log, line + b"\n")
+
+    def copy(self) -> None:
+        """A backup beside the log, which is not cut."""
+        log = self.rng.choice(self.logs)
+        # One line has no identity: two files may hold it.
+        if not log.exists() or log.read_bytes().count(b"\n") < 2:
+            return
+        name = log.with_name(f"{log.name}.backup{self.number}")
+        if name.exists():
+            return
+        self.whole(log)
+        self.note("copy", log.name, name.name)
+        shutil.copy(log, name)
+        self.touch(name)
+
+    def compress(self) -> None:
+        files = [path for path in self.rotated if path.suffix not in _COMPRESS]
+        if not files:
+            return
+        path = self.rng.choice(files)
+        end = self.rng.choice(list(_COMPRESS))
+        new = path.with_name(path.name + end)
+        data = _COMPRESS[end](path.read_bytes())
+        cut = len(data) // 2
+        self.note("compress", path.name, new.name)
+        new.write_bytes(data[:cut])
+        if self.rng.random() < 0.3 and self.source is not None:
+            self.look()
+        self.write(new, data[cut:])
+        stat = path.stat()
+        os.utime(new, ns=(stat.st_mtime_ns, stat.st_mtime_ns))
+        if self.rng.random() < 0.3 and self.source is not None:
+            self.look()
+        if self.is_matched(path) and not self.is_matched(new):
+            self.deleted.update(path.read_bytes().split(b"\n"))
+        path.unlink()
+        self.rotated[new] = self.rotated.pop(path)
+
+    def rename(self) -> None:
+        """Another name for a rotated file, which is still looked at if it was before."""
+        if not self.rotated:
+            return
+        path = self.rng.choice(list(self.rotated))
+        end = path.suffix if path.suffix in _COMPRESS else ""
+        log = self.rotated[path]
+        if self.is_matched(path) and not self.is_matched(log.with_name(f"{log.name}-again{end}")):
+            return
+        self.number += 1
+        new = log.with_name(f"{log.name}-again{self.number}{end}")
+        self.move(path, new)
+
+    def delete(self) -> None:
+        if not self.rotated:
+            return
+        path = self.rng.choice(list(self.rotated))
+        data = path.read_bytes()
+        if path.suffix in _COMPRESS:
+            data = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}[
+                path.suffix
+            ](data)
+        self.deleted.update(data.split(b"\n"))
+        self.note("delete", path.name)
+        path.unlink()
+        del self.rotated[path]
+
+    # The run
+
+    def start(self) -> None:
+        if self.source is not None:
+            return
+        self.read = Counter(self.counted)
+        self.read_positions = dict(self.positions)
+        self.source = FilesSource(
+            FilesSettings(records=self.patterns),
+            dict(self.positions),
+            clock=lambda: self.now,
+            sleep=lambda seconds: None,
+            handles=self.handles,
+        )
+        self.note("start")
+        # As a run does, which stores where its files begin at once.
+        self.poll(1)
+        self.checkpoint()
+
+    def poll(self, rounds: int | None = None) -> None:
+        if self.source is None:
+            return
+        rounds = rounds or self.rng.choice([1, 2, 50])
+        for _ in range(rounds):
+            batches = self.source.read(10_000, 0.0)
+            for batch in batches:
+                self.note(
+                    "read",
+                    batch.partition.rpartition("/")[2],
+                    [m[:12] for m in batch.messages],
+                    batch.next.get("offset"),
+                    batch.next.get("inode"),
+                )
+            for batch in batches:
+                self.read.update(batch.messages)
+                assert not batch.bad
+                self.read_positions[batch.partition] = batch.next
+            if not batches:
+                break
+
+    def look(self) -> None:
+        self.note("look")
+        self.now += 1.5
+        self.poll()
+
+    def checkpoint(self) -> None:
+        if self.source is None:
+            return
+        self.note("checkpoint")
+        self.counted = Counter(self.read)
+        self.positions = dict(self.read_positions)
+        marks = [mark_at(p) for p in self.positions.values() if "head" in p]
+        for log in self.logs:
+            with suppress(FileNotFoundError), log.open("rb") as file:
+                size = log.stat().st_size
+                if any(mark.length and is_same(file, size, mark) for mark in marks):
+                    self.fresh.add(log)
+                    self.seen.add(log)
+
+    def stop(self) -> None:
+        self.checkpoint()
+        self.kill()
+
+    def kill(self) -> None:
+        if self.source is not None:
+            self.lost |= {
+                text for one in self.source.status() for text in (one.problem, one.missed) if text
+            }
+            self.note("end")
+            self.source.close()
+            self.source = None
+
+    def act(self) -> None:
+        names, weights = list(ACTIONS), list(ACTIONS.values())
+        action = self.rng.choices(names, weights)[0]
+        {"torn": self.append_torn}.get(action, getattr(self, action, self.append))()
+
+    def end(self) -> None:
+        """Read to the end, twice."""
+        for log in self.logs:
+            self.whole(log)
+        for _ in range(2):
+            self.start()
+            for _ in range(4):
+                self.look()
+                self.poll(1000)
+            self.stop()
+
+
+def course(seed: int, directory: Path, steps: int) -> tuple[list[str], bool, Model]:
+    """What went wrong in a case, and whether a loss was told."""
+    told = Told()
+    log = logging.getLogger("streameval.stream.sources")
+    propagate, log.propagate = log.propagate, False
+    log.addHandler(told)
+    log.setLevel(logging.INFO)
+    model = Model(directory, seed)
+    told.copies = model.header
+    try:
+        model.append()
+        model.start()
+        for _ in range(steps):
+            model.act()
+        model.end()
+    finally:
+        model.kill()
+        log.removeHandler(told)
+        log.propagate = propagate
+        log.setLevel(logging.NOTSET)
+    wrong = []
+    more = model.counted - model.written
+    missing = model.written - model.counted
+    silent = missing - model.deleted
+    if more:
+        wrong.append(f"counted more than once: {sorted(more)[:5]}")
+    if silent and not (told.lines or model.lost):
+        wrong.append(f"missing, and no loss was told: {sorted(silent)[:5]}")
+    if wrong:
+        wrong += [
+            f"{model.patterns} {list(model.scheme.values())} handles={model.handles}",
+            *told.lines,
+        ]
+    return [line[:300] for line in wrong], bool(silent), model
+
+
+def main() -> int:
+    """The command; 1 when a case went wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=5000)
+    parser.add_argument("--steps", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--trace", action="store_true", help="print what happened in a wrong case")
+    given = parser.parse_args()
+    failed = told = 0
+    for seed in range(given.seed, given.seed + given.cases):
+        with tempfile.TemporaryDirectory() as directory:
+            wrong, lost, model = course(seed, Path(directory), given.steps)
+        told += lost
+        if wrong:
+            failed += 1
+            print(f"seed {seed}:", *wrong, sep="\n  ", flush=True)
+            if given.trace:
+                print(*model.course, sep="\n  ")
+    print(f"{given.cases} cases of {given.steps} actions: {failed} wrong, {told} with a told loss")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""A full disk and a busy store: a run ends with an error or waits, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.crash.kill_feeds import Feed, FilesFeed, PostsFeed
+from tests.crash.kill_outcome import differences, outcome
+from tests.crash.kill_runs import begin, finish, living, read_so_far, wait_for
+from tests.crash.kill_stream import stream
+
+_RUN = ("-m", "streameval.cli", "run", "run.toml")
+_LINES = stream(11, 1_500)
+
+
+@contextmanager
+def small_disk(path: Path) -> Iterator[Callable[[], None]]:
+    """A directory on a disk of 300 kB; what is yielded makes it larger."""
+    path.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o"]
+    subprocess.run([*mount, "size=300k", "tmpfs", str(path)], check=True)
+    try:
+        yield lambda: subprocess.run(
+            ["mount", "-o", "remount,size=64m", str(path)], check=True
+        ).check_returncode()
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+@contextmanager
+def small_files(path: Path) -> Iterator[Callable[[], None]]:
+    """A directory like any other, but this process's children cannot write large files."""
+    path.mkdir()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, before[1]))
+    try:
+        yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def _may_mount(directory: Path) -> bool:
+    if os.geteuid() or shutil.which("mount") is None:
+        return False
+    try:
+        with small_disk(directory / "try"):
+            return True
+    except subprocess.CalledProcessError:
+        return False
+
+
+@pytest.fixture
+def no_room(tmp_path: Path) -> Callable[[Path], object]:
+    """A full disk where this user may make one, else a limit for files."""
+    return small_disk if _may_mount(tmp_path) else small_files
+
+
+def _whole(directory: Path, feed: Feed, source: str) -> dict[str, object]:
+    begin(directory, feed.table, source)
+    finish(directory, feed, source, len(_LINES))
+    return outcome(directory, retried=source == "http")
+
+
+@pytest.mark.parametrize("limited", [False, True])
+def test_files_and_no_room_for_the_store(
+    tmp_path: Path, no_room: Callable[[Path], object], limited: bool
+) -> None:
+    (tmp_path / "whole").mkdir()
+    feed = FilesFeed(tmp_path / "whole", tmp_path / "whole/run.db", _LINES, 1, 0)
+    expected = _whole(tmp_path / "whole", feed, "files")
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    feed = FilesFeed(killed, killed / "run.db", _LINES, 1, 0)
+    feed.step(None)
+    begin(killed, feed.table, "files")
+    room = small_files if limited else no_room
+    with room(killed / "disk") as make_room:  # type: ignore[operator]
+        os.symlink("disk/run.db", killed / "run.db")
+        ends = []
+        for _ in range(3):
+            with living(killed, *_RUN, "--until-end") as life:
+                life.expect(1)
+                ends.append(life.said())
+        make_room()
+        finish(killed, feed, "files", len(_LINES))
+        found = outcome(killed, retried=False)
+    for said in ends:
+        last = said.splitlines()[-1]
+        assert "Traceback" not in said
+        assert re.search(r"run\.db: cannot be (written|opened): .*(full|disk)", last), said
+    assert differences(expected, found) == []
+
+
+def test_posts_and_no_room_for_them(tmp_path: Path, no_room: Callable[[Path], object]) -> None:
+    (tmp_path / "whole").mkdir()
+    expected = _whole(tmp_path / "whole", PostsFeed(_LINES, 60, 0), "http")
+    killed = tmp_path / "killed"
+    killed.mkdir()
+    feed = PostsFeed(_LINES, 60, 0)
+    begin(killed, feed.table, "http")
+    with no_room(killed / "disk") as make_room:  # type: ignore[attr-defined]
+        os.symlink("disk/run.db", killed / "run.db")
+        refused = 0
+        for _ in range(2):
+            with living(killed, *_RUN) as life:
+                while not life.ended() and refused < 20 and feed.left:
+                    url = life.url()
+                    refused += url is not None and not feed.step(url)
+                if not life.ended():
+                    life.process.terminate()
+                # It ends well if only the inbox had no room, else in words, after which a signal
+                # finds a process that handles none any more.
+                code = life.process.wait(60)
+                in_words = life.said().splitlines()[-1].startswith("streameval: ")
+                assert code == 0 or (in_words and code in (1, -signal.SIGTERM)), life.said()
+                assert "Traceback" not in life.said()
+                refused = 0
+        assert feed.left
+        make_room()
+        finish(killed, feed, "http", len(_LINES))
+        found = outcome(killed, retried=True)
+    assert differences(expected, found) == []
+
+
+# The store of a run waits for ten seconds; here for one.
+_IMPATIENT = (
+    "import sys; from functools import partial; import streameval.service.service as s; "
+    "s.open_store = partial(s.open_store, busy_seconds=1.0); "
+    "from streameval.cli import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_another_program_holds_the_store(tmp_path: Path, long: bool) -> None:
+    (tmp_path / "whole").mkdir()
+    feed = FilesFeed(tmp_path / "whole", tmp_path / "whole/run.db", _LINES, 20, 0)
+    expected = _whole(tmp_path / "whole", feed, "files")
+    held = tmp_path / "held"
+    held.mkdir()
+    feed = FilesFeed(held, held / "run.db", _LINES, 20, 0)
+    begin(held, feed.table, "files")
+    command = ("-c", _IMPATIENT, "run", "run.toml") if long else _RUN
+    with living(held, *command) as life:
+        feed.step(None)
+        wait_for(life, lambda: read_so_far(held) > 0)
+        with closing(sqlite3.connect(held / "run.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            before = read_so_far(held)
+            while feed.left > 5:
+                feed.step(None)
+            if long:
+                life.expect(1)
+                last = life.said().splitlines()[-1]
+                assert "cannot be written: database is locked; another program is writing" in last
+            else:
+                time.sleep(2.0)  # a hundred times what lies between two checkpoints
+                assert read_so_far(held) == before
+            other.execute("ROLLBACK")
+        if not long:
+            wait_for(life, lambda: read_so_far(held) > before)
+            life.process.terminate()
+            life.expect(0)
+    finish(held, feed, "files", len(_LINES))
+    assert differences(expected, outcome(held, retried=False)) == []

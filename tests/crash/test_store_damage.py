@@ -1,0 +1,123 @@
+"""What ``streameval store check`` finds: a sample of all damages to a small store.
+
+``python -m tests.crash.store_damage`` does them all.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from streameval.errors import StoreError
+from streameval.service.store.check import check_store
+from streameval.service.store.store import open_store, read_store
+from tests.crash.store_damage import answers, damaged, make_store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_store(tmp_path_factory.mktemp("store"))
+
+
+# About a hundred cases of each; of rows, all of those that are not checksums themselves.
+@pytest.mark.parametrize(
+    ("kind", "share", "at_least"),
+    [
+        ("values", 0.001, 80),
+        ("rows", 0.5, 50),
+        ("file", 0.0003, 100),
+        ("predictions", 0.04, 60),
+        ("labels", 0.06, 60),
+        ("wal", 0.0003, 50),
+    ],
+)
+def test_damage_is_found(
+    store: Path, tmp_path: Path, kind: str, share: float, at_least: int
+) -> None:
+    tally = damaged(store, tmp_path, kind, share, random.Random(kind))
+    assert tally.faults == []
+    assert tally.counts.total() >= at_least
+    if kind != "file":  # in a page of SQLite's there are bytes without a meaning
+        assert tally.total("found") == tally.counts.total()
+
+
+def test_a_run_refuses_a_damaged_row(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    for damage in (
+        "UPDATE states SET reverted = X'80'",
+        "UPDATE positions SET records = records + 1",
+        "DELETE FROM quarantine WHERE id = 1",
+        "INSERT INTO counters VALUES ('more', 1)",
+        "DROP TABLE alerts",
+    ):
+        path.write_bytes(store.read_bytes())
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(damage)
+        with pytest.raises(StoreError, match=r"the store is damaged: .*; restore a backup, or"):
+            open_store(str(path))
+        with pytest.raises(StoreError, match="the store is damaged"):
+            check_store(str(path))
+
+
+def test_an_update_of_a_damaged_row_leaves_it_damaged(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    path.write_bytes(store.read_bytes())
+    opened = open_store(str(path))
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("UPDATE quarantine SET raw = X'00' WHERE id = 1")
+    with opened.transaction() as connection:
+        connection.execute("UPDATE quarantine SET replay = 1")
+    opened.close()
+    with pytest.raises(StoreError, match="row 1 of table quarantine does not match its checksum"):
+        check_store(str(path))
+
+
+def test_a_store_of_schema_1_is_opened_and_gets_checksums(store: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    shutil.copytree(store.parent, tmp_path, dirs_exist_ok=True)
+    path.with_name("run.db.lock").unlink()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TABLE checksums")
+        connection.execute("UPDATE meta SET value = '1' WHERE key = 'schema'")
+        connection.execute("PRAGMA user_version = 0")
+    before = answers(path)
+    assert not check_store(str(path)).has_checksums
+    open_store(str(path)).close()
+    assert check_store(str(path)).has_checksums
+    read = read_store(str(path))
+    assert read.meta()["schema"] == "2"
+    read.close()
+    assert answers(path)[-3:] == before[-3:]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE meta SET value = '1' WHERE key = 'schema'")
+        connection.execute("DROP TABLE checksums")
+        connection.execute("UPDATE positions SET records = 'many'")
+    for opened in (check_store, open_store):
+        with pytest.raises(StoreError, match="has a records that is no integer"):
+            opened(str(path))
+
+
+def test_lost_commits_are_found(tmp_path: Path) -> None:
+    path = str(tmp_path / "run.db")
+    store = open_store(path, {})
+    for n in range(3):
+        with store.transaction():
+            store.set_counters({"events": n})
+        if n == 1:
+            kept = {name: Path(path + name).read_bytes() for name in ("", "-wal")}
+    store.close()
+    for name, data in kept.items():
+        Path(path + name).write_bytes(data)
+    for opened in (open_store, check_store):
+        with pytest.raises(StoreError, match=r"the last commits are missing: expected 3, got 2;"):
+            opened(path)
+    Path(path + ".lock").unlink()  # an older copy that was put there on purpose
+    open_store(path).close()
+    Path(path).unlink()  # a new store under the old name has no commits yet
+    open_store(path, {}).close()
+    open_store(path).close()

@@ -1,0 +1,310 @@
+"""Curves against scikit-learn, point by point, and against literal readings."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.metrics as sk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.errors import MetricError
+from streameval.metrics.binormal import BinormalModel, binormal_auc, binormal_model, binormal_roc
+from streameval.metrics.curves import CURVES, det_curve, precision_recall_curve, roc_curve
+from streameval.metrics.pr_gain import pr_gain_auc, pr_gain_curve
+from streameval.metrics.thresholds import threshold_table
+from streameval.states.moments import ScoreMoments
+from streameval.states.probability import ProbabilitySums
+from streameval.states.score_index import ScoreIndex
+
+Event = tuple[bool, float, int]
+
+TIED = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])
+ANY = st.floats(-1e6, 1e6)
+BOTH_CLASSES = st.one_of(
+    st.lists(st.tuples(st.booleans(), scores, st.integers(1, 3)), max_size=30)
+    for scores in (TIED, ANY)
+).filter(lambda events: len({positive for positive, *_ in events}) == 2)
+
+FOUR = [(False, 0.1, 1), (False, 0.4, 1), (True, 0.35, 1), (True, 0.8, 1)]
+
+
+def index_of(events: list[tuple[bool, float, Any]]) -> ScoreIndex:
+    index = ScoreIndex()
+    for positive, score, weight in events:
+        index.update(positive, score, weight)
+    return index
+
+
+def columns(events: list[tuple[bool, float, Any]]) -> tuple[Any, Any, Any]:
+    y_true, score, weight = (np.array(column) for column in zip(*events, strict=True))
+    return y_true, score, weight
+
+
+def assert_columns_equal(ours: Any, theirs: Any) -> None:
+    got = list(ours)
+    assert len(got) == len(theirs)
+    for column, expected in zip(got, theirs, strict=True):
+        np.testing.assert_allclose(column, expected, rtol=0, atol=1e-12)
+
+
+@settings(max_examples=80)
+@given(BOTH_CLASSES, st.booleans())
+def test_roc_curve_equals_scikit_learn(events: list[Event], drop: bool) -> None:
+    y_true, score, weight = columns(events)
+    expected = sk.roc_curve(y_true, score, sample_weight=weight, drop_intermediate=drop)
+    curve = roc_curve(index_of(events), drop_intermediate=drop)
+    assert_columns_equal(curve, expected)
+    assert curve.reason == ""
+
+
+@settings(max_examples=80)
+@given(BOTH_CLASSES, st.booleans())
+def test_precision_recall_curve_equals_scikit_learn(events: list[Event], drop: bool) -> None:
+    y_true, score, weight = columns(events)
+    expected = sk.precision_recall_curve(
+        y_true, score, sample_weight=weight, drop_intermediate=drop
+    )
+    assert_columns_equal(precision_recall_curve(index_of(events), drop_intermediate=drop), expected)
+
+
+@settings(max_examples=80)
+@given(BOTH_CLASSES, st.booleans())
+def test_det_curve_equals_scikit_learn(events: list[Event], drop: bool) -> None:
+    y_true, score, weight = columns(events)
+    expected = sk.det_curve(y_true, score, sample_weight=weight, drop_intermediate=drop)
+    assert_columns_equal(det_curve(index_of(events), drop_intermediate=drop), expected)
+
+
+@settings(max_examples=25)
+@given(BOTH_CLASSES)
+def test_curves_with_fractional_weights(events: list[Event]) -> None:
+    halves = [(positive, score, weight / 2 + 0.25) for positive, score, weight in events]
+    y_true, score, weight = columns(halves)
+    index = index_of(halves)
+    options = {"sample_weight": weight, "drop_intermediate": False}
+    assert_columns_equal(
+        roc_curve(index, drop_intermediate=False), sk.roc_curve(y_true, score, **options)
+    )
+    assert_columns_equal(
+        precision_recall_curve(index), sk.precision_recall_curve(y_true, score, **options)
+    )
+
+
+def test_dropped_points_lie_on_the_line() -> None:
+    events = [(n % 2 == 0, n / 10, 1) for n in range(4, 10)]
+    events += [(False, n / 100, 1) for n in range(9)]
+    index = index_of(events)
+    whole, short = roc_curve(index, drop_intermediate=False), roc_curve(index)
+    assert len(short.fpr) < len(whole.fpr)
+    assert short.fpr[0] == short.tpr[0] == 0
+    assert short.threshold[0] == math.inf
+    assert sk.auc(short.fpr, short.tpr) == pytest.approx(sk.auc(whole.fpr, whole.tpr))
+
+
+@pytest.mark.parametrize(
+    ("events", "reason", "missing"),
+    [
+        ([], "no event has been counted yet", ("fpr", "tpr")),
+        ([(True, 0.5, 1)], "no negative event has been seen", ("fpr",)),
+        ([(False, 0.5, 1)], "no positive event has been seen", ("tpr",)),
+    ],
+)
+def test_roc_of_one_class_says_why(
+    events: list[Event], reason: str, missing: tuple[str, ...]
+) -> None:
+    curve = roc_curve(index_of(events))
+    assert curve.reason == reason
+    for name, column in curve.columns().items():
+        assert np.isnan(column).all() == (name in missing)
+    assert det_curve(index_of(events)).reason == reason
+    assert len(det_curve(index_of(events)).fpr) == 1
+    assert pr_gain_curve(index_of(events)).reason == reason
+    assert threshold_table(index_of(events)).reason == reason
+
+
+def test_precision_recall_needs_a_positive() -> None:
+    curve = precision_recall_curve(index_of([(False, 0.5, 1), (False, 0.6, 1)]))
+    assert curve.reason == "no positive event has been seen"
+    assert np.isnan(curve.recall).all()
+    assert curve.precision.tolist() == [0, 0, 1]
+    assert precision_recall_curve(index_of([(True, 0.5, 1)])).reason == ""
+    empty = precision_recall_curve(ScoreIndex())
+    assert (len(empty.precision), len(empty.threshold)) == (1, 0)
+    assert empty.reason == "no event has been counted yet"
+
+
+@settings(max_examples=60)
+@given(BOTH_CLASSES, st.lists(st.one_of(TIED, ANY, st.just(math.inf), st.just(-math.inf))))
+def test_threshold_table_counts_literally(events: list[Event], thresholds: list[float]) -> None:
+    index = index_of(events)
+    for wanted, table in (
+        (thresholds, threshold_table(index, thresholds)),
+        (sorted({score for _, score, _ in events}), threshold_table(index)),
+    ):
+        assert table.threshold.tolist() == wanted
+        assert len(table) == len(wanted)
+        for row, threshold in enumerate(wanted):
+            counts = [
+                sum(
+                    w
+                    for positive, score, w in events
+                    if positive == truly and (score >= threshold) == called
+                )
+                for truly, called in ((True, True), (False, True), (True, False), (False, False))
+            ]
+            assert [column[row] for column in (table.tp, table.fp, table.fn, table.tn)] == counts
+            assert table.tpr[row] == counts[0] / (counts[0] + counts[2])
+            assert table.fpr[row] == counts[1] / (counts[1] + counts[3])
+
+
+@pytest.mark.parametrize("bad", [math.nan, "0.5", None])
+def test_threshold_table_refuses_what_is_no_threshold(bad: Any) -> None:
+    with pytest.raises(MetricError, match="thresholds: expected numbers, got"):
+        threshold_table(index_of(FOUR), [0.5, bad])
+
+
+def pr_gain_literally(events: list[Event]) -> tuple[list[tuple[Fraction, Fraction]], Fraction]:
+    """Points with recall gain ≥ 0 after adding the crossing, and the area under them."""
+    positives = sum(w for positive, _, w in events if positive)
+    negatives = sum(w for positive, _, w in events if not positive)
+    odds = Fraction(positives, negatives)
+    share = Fraction(positives, positives + negatives)
+    tp = fp = Fraction(0)
+    points: list[tuple[Fraction, Fraction]] = []
+
+    def gains(tp: Fraction, fp: Fraction) -> tuple[Fraction, Fraction]:
+        return 1 - odds * (positives - tp) / tp, 1 - odds * fp / tp
+
+    for threshold in sorted({score for _, score, _ in events}, reverse=True):
+        more_tp = sum(w for positive, score, w in events if positive and score == threshold)
+        more_fp = sum(w for positive, score, w in events if not positive and score == threshold)
+        target = share * positives
+        if tp < target < tp + more_tp:
+            part = (target - tp) / more_tp
+            points.append(gains(target, fp + part * more_fp))
+        tp, fp = tp + more_tp, fp + more_fp
+        if tp >= target:
+            points.append(gains(tp, fp))
+    area = sum(
+        ((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points)),
+        Fraction(0),
+    )
+    return points, area
+
+
+@settings(max_examples=80)
+@given(BOTH_CLASSES)
+def test_pr_gain_curve_and_area(events: list[Event]) -> None:
+    points, area = pr_gain_literally(events)
+    curve = pr_gain_curve(index_of(events))
+    assert_columns_equal(
+        (curve.recall_gain, curve.precision_gain),
+        ([float(r) for r, _ in points], [float(p) for _, p in points]),
+    )
+    assert curve.recall_gain[0] == 0
+    assert pr_gain_auc(index_of(events)) == pytest.approx(float(area), abs=1e-12)
+
+
+def test_pr_gain_of_the_authors_example() -> None:
+    # From the documentation of the authors' package: TP = 1.5, FP = 0.5 at the crossing.
+    events = [
+        (True, 4.0, 1),
+        (True, 3.0, 1),
+        (False, 3.0, 1),
+        (False, 2.0, 1),
+        (True, 1.0, 1),
+        (False, 0.0, 1),
+    ]
+    curve = pr_gain_curve(index_of(events))
+    assert curve.recall_gain.tolist() == [0, 0.5, 0.5, 1, 1]
+    np.testing.assert_allclose(curve.precision_gain, [2 / 3, 0.5, 0, 1 / 3, 0], atol=1e-15)
+    assert math.isnan(curve.threshold[0])
+    assert curve.threshold[1:].tolist() == [3, 2, 1, 0]
+
+
+def every_curve() -> list[Any]:
+    index = index_of(FOUR)
+    sums = ProbabilitySums()
+    moments = ScoreMoments()
+    for positive, score, _ in FOUR:
+        sums.update(positive, score)
+        moments.update(positive, score)
+    states = {"index": index, "probability": sums}
+    curves = [row.function(states[row.states["binary"]]) for row in CURVES.values()]
+    return [*curves, threshold_table(index, [0.5, math.inf]), binormal_roc(moments)]
+
+
+@pytest.mark.parametrize("curve", every_curve(), ids=lambda curve: type(curve).__name__)
+def test_a_curve_is_json_and_unpacks(curve: Any) -> None:
+    record = curve.to_dict()
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
+    assert record["reason"] is None
+    assert list(record)[2:] == list(curve.columns())
+    assert [len(column) for column in curve] == [len(v) for v in list(record.values())[2:]]
+    with pytest.raises(AttributeError):
+        curve.reason = "mine"
+
+
+def test_infinity_and_nan_are_null_in_json() -> None:
+    record = roc_curve(index_of([(True, 0.5, 1)])).to_dict()
+    assert record == {
+        "curve": "roc",
+        "reason": "no negative event has been seen",
+        "fpr": [None, None],
+        "tpr": [0.0, 1.0],
+        "threshold": [None, 0.5],
+    }
+
+
+def test_the_registry_names_each_curve_as_its_record_does() -> None:
+    assert set(CURVES) == {"roc", "precision_recall", "det", "pr_gain", "calibration"}
+    for curve in every_curve()[:-2]:
+        assert curve.to_dict()["curve"] in CURVES
+
+
+def moments_of(positives: list[float], negatives: list[float]) -> ScoreMoments:
+    moments = ScoreMoments()
+    for positive, scores in ((True, positives), (False, negatives)):
+        for score in scores:
+            moments.update(positive, score)
+    return moments
+
+
+def test_binormal_model_is_that_of_the_moments() -> None:
+    moments = moments_of([2.0, 9.0, 4.0], [-5.0, 3.0])
+    model = binormal_model(moments)
+    assert model == pytest.approx(BinormalModel(5, np.std([2, 9, 4]), -1, 4), abs=1e-12)
+    auc = binormal_auc(moments)
+    assert auc == model.auc()
+    curve = binormal_roc(moments)
+    assert sk.auc(curve.fpr, curve.tpr) == pytest.approx(auc, abs=1e-3)
+    assert (np.diff(curve.threshold) < 0).all()
+    assert (curve.fpr[0], curve.tpr[0], curve.fpr[-1], curve.tpr[-1]) == (0, 0, 1, 1)
+
+
+def test_binormal_without_spread_or_class_says_why() -> None:
+    flat = binormal_auc(moments_of([1.0, 1.0], [0.0]))
+    assert flat.reason.startswith("the scores of both classes are constant")
+    assert binormal_auc(moments_of([1.0, 1.0], [0.0]), undefined=0.5) == 0.5
+    assert binormal_auc(moments_of([1.0], [])).reason == "no negative event has been seen"
+    assert binormal_auc(moments_of([], [])).reason == "no event has been counted yet"
+    assert binormal_roc(moments_of([1.0], [])).reason == "no negative event has been seen"
+    assert len(binormal_roc(moments_of([1.0], [])).fpr) == 0
+    # One class without spread is a step.
+    step = binormal_roc(moments_of([1.0, 1.0], [0.0, 1.0]), [0.5, 1.0, 1.5])
+    assert step.tpr.tolist() == [1, 1, 0]
+    wide = moments_of([1e308, -1e308], [1e308, -1e308])
+    assert "beyond the largest float" in binormal_auc(wide).reason
+    assert "beyond the largest float" in binormal_roc(wide).reason
+
+
+def test_binormal_refuses_what_is_no_threshold() -> None:
+    with pytest.raises(MetricError, match="thresholds: expected numbers, got nan"):
+        binormal_roc(moments_of([1.0, 2.0], [0.0]), [math.nan])

@@ -1,0 +1,256 @@
+"""Cut-points against a search of every threshold by the definition."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+import sklearn.metrics as sk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.errors import MetricError
+from streameval.metrics.cut_points import (
+    CUT_POINTS,
+    CutPoint,
+    cost_cut,
+    f1_cut,
+    fbeta_cut,
+    fpr_cut,
+    mcc_cut,
+    precision_cut,
+    youden_cut,
+)
+from streameval.metrics.undefined import Undefined
+from streameval.states.score_index import ScoreIndex
+
+Event = tuple[bool, float, int]
+Counts = tuple[int, int, int, int]
+
+SCORES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0])
+BOTH_CLASSES = st.lists(st.tuples(st.booleans(), SCORES, st.integers(1, 3)), max_size=25).filter(
+    lambda events: len({positive for positive, *_ in events}) == 2
+)
+
+FOUR = [(False, 0.1, 1), (False, 0.4, 1), (True, 0.35, 1), (True, 0.8, 1)]
+
+
+def index_of(events: list[tuple[bool, float, Any]]) -> ScoreIndex:
+    index = ScoreIndex()
+    for positive, score, weight in events:
+        index.update(positive, score, weight)
+    return index
+
+
+def candidates(events: list[Event]) -> list[tuple[float, Counts]]:
+    thresholds = [math.inf, *sorted({score for _, score, _ in events}, reverse=True)]
+    rows = []
+    for threshold in thresholds:
+        counts = [0, 0, 0, 0]
+        for positive, score, weight in events:
+            called = score >= threshold
+            counts[(0 if called else 2) if positive else (1 if called else 3)] += weight
+        rows.append((threshold, tuple(counts)))
+    return rows
+
+
+def best(events: list[Event], merit: Callable[[Counts], Fraction | None]) -> tuple[Any, ...]:
+    """The first, so the highest, threshold of the largest merit; None has no part."""
+    found: tuple[Any, ...] | None = None
+    for threshold, counts in candidates(events):
+        value = merit(counts)
+        if value is not None and (found is None or value > found[-1]):
+            found = (threshold, *counts, value)
+    assert found is not None
+    return found
+
+
+def youden(counts: Counts) -> Fraction:
+    tp, fp, fn, tn = counts
+    return Fraction(tp, tp + fn) - Fraction(fp, fp + tn)
+
+
+@settings(max_examples=60)
+@given(BOTH_CLASSES)
+def test_youden(events: list[Event]) -> None:
+    *where, value = best(events, youden)
+    assert youden_cut(index_of(events)) == (*where, float(value))
+
+
+@settings(max_examples=60)
+@given(BOTH_CLASSES, st.sampled_from([1, 2, 0.5, 3]))
+def test_fbeta(events: list[Event], beta: float) -> None:
+    square = Fraction(beta) ** 2
+
+    def merit(counts: Counts) -> Fraction:
+        tp, fp, fn, _ = counts
+        return (1 + square) * tp / ((1 + square) * tp + square * fn + fp)
+
+    *where, value = best(events, merit)
+    assert fbeta_cut(index_of(events), beta) == (*where, float(value))
+    if beta == 1:
+        assert f1_cut(index_of(events)) == (*where, float(value))
+
+
+@settings(max_examples=60)
+@given(BOTH_CLASSES.filter(lambda events: len({score for _, score, _ in events}) > 1))
+def test_mcc(events: list[Event]) -> None:
+    def merit(counts: Counts) -> Fraction | None:
+        tp, fp, fn, tn = counts
+        below = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+        lead = tp * tn - fp * fn
+        # The sign of MCC and its square: an order without roots.
+        return Fraction(lead * abs(lead), below) if below else None
+
+    square = best(events, merit)[-1]
+    cut = mcc_cut(index_of(events))
+    assert cut.value == pytest.approx(math.copysign(math.sqrt(abs(square)), square), abs=1e-14)
+    near = [
+        threshold
+        for threshold, counts in candidates(events)
+        if (value := merit(counts)) is not None and value == square
+    ]
+    assert cut.threshold in near
+    y_true = [positive for positive, *_ in events]
+    called = [score >= cut.threshold for _, score, _ in events]
+    weight = [w for *_, w in events]
+    expected = sk.matthews_corrcoef(y_true, called, sample_weight=weight)
+    assert cut.value == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=60)
+@given(BOTH_CLASSES, st.integers(0, 5), st.integers(0, 5))
+def test_cost(events: list[Event], c_fp: int, c_fn: int) -> None:
+    total = sum(weight for *_, weight in events)
+    *where, merit = best(
+        events, lambda counts: -Fraction(c_fp * counts[1] + c_fn * counts[2], total)
+    )
+    assert cost_cut(index_of(events), c_fp=c_fp, c_fn=c_fn) == (*where, float(-merit))
+
+
+@settings(max_examples=60)
+@given(BOTH_CLASSES, st.sampled_from([0.0, 0.25, 0.5, 0.6, 0.75, 1.0]))
+def test_precision_at_least(events: list[Event], least: float) -> None:
+    def merit(counts: Counts) -> Fraction | None:
+        tp, fp, fn, _ = counts
+        return Fraction(tp, tp + fn) if tp + fp and tp / (tp + fp) >= least else None
+
+    cut = precision_cut(index_of(events), least)
+    if all(merit(counts) is None for _, counts in candidates(events)):
+        highest = max(tp / (tp + fp) for _, (tp, fp, *_) in candidates(events)[1:])
+        assert cut.reason == (
+            f"no threshold has a precision of {least} or more; the highest is {highest}"
+        )
+    else:
+        *where, value = best(events, merit)
+        assert cut == (*where, float(value))
+
+
+@settings(max_examples=60)
+@given(BOTH_CLASSES, st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.5, 1.0]))
+def test_fpr_at_most(events: list[Event], most: float) -> None:
+    def merit(counts: Counts) -> Fraction | None:
+        tp, fp, fn, tn = counts
+        return Fraction(tp, tp + fn) if fp / (fp + tn) <= most else None
+
+    *where, value = best(events, merit)
+    assert fpr_cut(index_of(events), most) == (*where, float(value))
+
+
+@settings(max_examples=25)
+@given(BOTH_CLASSES)
+def test_huge_weights_pass_int64_unharmed(events: list[Event]) -> None:
+    times = 2**51
+    index = index_of(events)
+    huge = index_of([(positive, score, weight * times) for positive, score, weight in events])
+    for name, rule in CUT_POINTS.items():
+        cut, same = rule(huge), rule(index)
+        if same.reason:
+            assert cut.reason == same.reason
+            continue
+        assert (cut.threshold, cut.value) == (same.threshold, same.value), name
+        assert cut[1:5] == tuple(count * times for count in same[1:5])
+
+
+@settings(max_examples=25)
+@given(BOTH_CLASSES)
+def test_huge_options_pass_int64_unharmed(events: list[Event]) -> None:
+    index = index_of([(positive, score, weight * 2**40) for positive, score, weight in events])
+    for c_fp, c_fn in ((10**12, 1), (1, 10**12), (10**12, 10**12)):
+        cut = cost_cut(index, c_fp=c_fp, c_fn=c_fn)
+        same = cost_cut(index_of(events), c_fp=c_fp, c_fn=c_fn)
+        assert (cut.threshold, cut.value) == (same.threshold, same.value)
+    assert fbeta_cut(index, 10**6).value == fbeta_cut(index_of(events), 10**6).value
+    assert fbeta_cut(index, 10**20).value == pytest.approx(1)
+
+
+@settings(max_examples=25)
+@given(BOTH_CLASSES)
+def test_fractional_weights_reach_the_same_merit(events: list[Event]) -> None:
+    index = index_of(events)
+    scaled = index_of([(positive, score, weight / 4) for positive, score, weight in events])
+    for rule in (youden_cut, f1_cut, mcc_cut, cost_cut):
+        assert rule(scaled).value == pytest.approx(rule(index).value, abs=1e-9, nan_ok=True)
+
+
+def test_nothing_is_called_positive_where_that_is_cheapest() -> None:
+    cut = cost_cut(index_of([(False, 0.9, 5), (True, 0.1, 1)]))
+    assert cut == (math.inf, 0, 0, 1, 5, 1 / 6)
+    assert cut.to_dict()["threshold"] is None
+    assert cut.to_dict()["reason"] is None
+
+
+@pytest.mark.parametrize("name", sorted(CUT_POINTS))
+def test_counts_are_plain_numbers(name: str) -> None:
+    cut = CUT_POINTS[name](index_of(FOUR))
+    assert isinstance(cut, CutPoint)
+    assert [type(value) for value in cut] == [float, int, int, int, int, float]
+    assert cut.tp + cut.fp + cut.fn + cut.tn == 4
+    assert cut.reason == ""
+
+
+@pytest.mark.parametrize("name", sorted(CUT_POINTS))
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ([], "no event has been counted yet"),
+        ([(True, 0.5, 1)], "no negative event has been seen"),
+        ([(False, 0.5, 1)], "no positive event has been seen"),
+    ],
+)
+def test_a_missing_class_is_a_reason(name: str, events: list[Event], reason: str) -> None:
+    cut = CUT_POINTS[name](index_of(events))
+    needs_negatives = name in {"youden", "mcc", "fpr_at_most"}
+    if not events or (name != "cost" and (needs_negatives or not events[0][0])):
+        assert cut.reason == reason
+        assert all(isinstance(value, Undefined) for value in cut)
+        record = cut.to_dict()
+        assert json.loads(json.dumps(record, allow_nan=False)) == record
+        assert set(record.values()) == {None, reason}
+    else:
+        assert cut.reason == ""
+
+
+def test_equal_scores_have_no_mcc() -> None:
+    cut = mcc_cut(index_of([(True, 0.5, 1), (False, 0.5, 1)]))
+    assert cut.reason == "all scores are equal, so no threshold separates any events"
+
+
+@pytest.mark.parametrize(
+    ("rule", "option", "expected"),
+    [
+        (fbeta_cut, {"beta": 0}, "beta: expected a number above 0 and at most 1e100, got 0"),
+        (fbeta_cut, {"beta": math.inf}, "beta: expected a number above 0"),
+        (cost_cut, {"c_fp": -1}, "c_fp: expected a number of at least 0, got -1"),
+        (cost_cut, {"c_fn": math.nan}, "c_fn: expected a number of at least 0, got nan"),
+        (precision_cut, {"precision": 1.5}, "precision: expected a number from 0 to 1, got 1.5"),
+        (fpr_cut, {"fpr": "low"}, "fpr: expected a number from 0 to 1, got 'low'"),
+    ],
+)
+def test_options_are_checked(rule: Any, option: dict[str, Any], expected: str) -> None:
+    with pytest.raises(MetricError, match=expected):
+        rule(index_of(FOUR), **option)

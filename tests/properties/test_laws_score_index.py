@@ -1,0 +1,71 @@
+"""The laws of every state, kept by the score index."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import strategies as st
+
+from streameval.states.ranking import ranked_weights, sorted_runs
+from streameval.states.ranking.portable_index import PortableScoreIndex
+from tests.support.laws import LAWS, StateSpec, check_law, columns
+
+HALF = 0.5
+# Few enough to tie often; neighbours in the last bit, subnormals and both ends.
+SCORES = [
+    0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 0.1, -7.25, 3.0,
+    HALF, math.nextafter(HALF, 1.0), math.nextafter(HALF, 0.0), math.nextafter(HALF, 0.0) / 2,
+]  # fmt: skip
+scores = st.one_of(
+    st.sampled_from(SCORES), st.floats(allow_nan=False, allow_infinity=False), st.floats(0, 1)
+)
+
+
+def spec(name: str, weights: st.SearchStrategy[float], **more: object) -> StateSpec:
+    return StateSpec(
+        name=name,
+        empty=PortableScoreIndex,
+        events=st.tuples(st.booleans(), scores, weights),
+        update=lambda state, event: state.update(*event),
+        update_many=lambda state, events: state.update_many(*columns(events, 3)),
+        revert=lambda state, event: state.revert(*event),
+        read=lambda state: [state.twice_wins, state.positives, state.negatives, state.distinct],
+        **more,
+    )
+
+
+SPECS = [
+    spec("unit weights", st.just(1)),
+    spec("whole weights", st.sampled_from([1, 2, 3, 5, 2**40, 2**53])),
+    # Weights that add without rounding, so that every order gives the same bits.
+    spec(
+        "fractions",
+        st.sampled_from([1, 0.5, 1.5, 2]),
+        excused={"revert": "float sums cannot be undone exactly"},
+    ),
+]
+
+
+@pytest.fixture
+def tight(monkeypatch):
+    """Every limit so low that ten events pass through all stages."""
+    monkeypatch.setattr(ranked_weights, "_DELTA_LEAST", 2)
+    monkeypatch.setattr(ranked_weights, "_QUEUE_LEAST", 3)
+    monkeypatch.setattr(ranked_weights, "_LOOSE_MOST", 2)
+    monkeypatch.setattr(ranked_weights, "_SMALL_ARRAY", 1)
+    monkeypatch.setattr(sorted_runs, "_BLOCK", 2)
+    monkeypatch.setattr(sorted_runs, "_SEARCH_FACTOR", 2)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_laws(spec, law):
+    check_law(spec, law, max_examples=20)
+
+
+@pytest.mark.parametrize("law", [law for law in LAWS if law != "hostile"])
+@pytest.mark.parametrize("spec", SPECS[:2], ids=lambda spec: spec.name)
+@pytest.mark.usefixtures("tight")
+def test_laws_with_every_limit_passed(spec, law):
+    check_law(spec, law, max_examples=15)

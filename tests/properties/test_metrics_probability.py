@@ -1,0 +1,200 @@
+"""Log loss, Brier score and calibration against scikit-learn and their definitions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.metrics as sk
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve as sk_calibration_curve
+
+from streameval.metrics.calibration import (
+    calibration_curve,
+    expected_calibration_error,
+    max_calibration_error,
+)
+from streameval.metrics.probability import brier_score, log_loss
+from streameval.metrics.undefined import Undefined
+from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.probability import ProbabilitySums
+
+PROBABILITIES = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0]))
+EVENTS = st.lists(
+    st.tuples(st.booleans(), PROBABILITIES, st.integers(1, 4)), min_size=1, max_size=30
+)
+LABELS = ["ant", "bee", "cow", "dog"]
+METRICS = [log_loss, brier_score, expected_calibration_error, max_calibration_error]
+
+
+@st.composite
+def class_events(draw: st.DrawFn) -> tuple[list[str], Any, list[int]]:
+    """(true labels, matrix whose rows add up to 1, weights) over four labels."""
+    y_true = draw(st.lists(st.sampled_from(LABELS), min_size=1, max_size=20))
+    # Sixteenths add up exactly, and tie often.
+    parts = st.tuples(*[st.integers(0, 8)] * 4).filter(any)
+    matrix = np.array([draw(parts) for _ in y_true], dtype=np.float64)
+    weight = draw(st.lists(st.integers(1, 4), min_size=len(y_true), max_size=len(y_true)))
+    return y_true, matrix / matrix.sum(axis=1, keepdims=True), weight
+
+
+def sums_of(events: list[tuple[bool, float, Any]], bins: int = 10) -> ProbabilitySums:
+    sums = ProbabilitySums(bins)
+    for positive, probability, weight in events:
+        sums.update(positive, probability, weight)
+    return sums
+
+
+def class_sums_of(y_true: list[str], matrix: Any, weight: list[Any]) -> ClassProbabilitySums:
+    sums = ClassProbabilitySums()
+    sums.update_many(y_true, matrix, LABELS, weight)
+    return sums
+
+
+@settings(max_examples=80)
+@given(EVENTS)
+def test_binary_losses_equal_scikit_learn(events: list[tuple[bool, float, int]]) -> None:
+    y_true, probability, weight = zip(*events, strict=True)
+    expected = sk.log_loss(y_true, probability, sample_weight=weight, labels=[False, True])
+    sums = sums_of(events)
+    assert log_loss(sums) == pytest.approx(expected, abs=1e-12)
+    squares = [w * (p - y) ** 2 for y, p, w in events]
+    assert brier_score(sums) == pytest.approx(math.fsum(squares) / sum(weight), abs=1e-12)
+    if len(set(y_true)) == 2:
+        expected = sk.brier_score_loss(y_true, probability, sample_weight=weight)
+        assert brier_score(sums) == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=80)
+@given(EVENTS, st.sampled_from([1, 5, 10, 15]))
+def test_calibration_curve_equals_scikit_learn(
+    events: list[tuple[bool, float, int]], bins: int
+) -> None:
+    repeated = [event[:2] for event in events for _ in range(event[2])]
+    y_true, probability = (np.array(column) for column in zip(*repeated, strict=True))
+    expected = sk_calibration_curve(y_true, probability, n_bins=bins, pos_label=True)
+    curve = calibration_curve(sums_of(events, bins))
+    np.testing.assert_allclose(curve.observed, expected[0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(curve.predicted, expected[1], rtol=0, atol=1e-12)
+    assert curve.weight.sum() == len(repeated)
+    assert ((curve.low <= curve.predicted + 1e-12) & (curve.predicted <= curve.high)).all()
+    assert np.allclose(curve.high - curve.low, 1 / bins)
+
+
+@settings(max_examples=60)
+@given(EVENTS, st.sampled_from([1, 5, 10]))
+def test_calibration_errors_by_their_definition(
+    events: list[tuple[bool, float, int]], bins: int
+) -> None:
+    edges = np.linspace(0, 1, bins + 1)
+    gaps, weights = [], []
+    for number in range(bins):
+        # A probability on an edge belongs below it; 0 to the first bin.
+        inside = [
+            (y, p, w)
+            for y, p, w in events
+            if edges[number] < p <= edges[number + 1] or (number == 0 and p == 0)
+        ]
+        if inside:
+            weight = sum(w for *_, w in inside)
+            observed = sum(w * y for y, _, w in inside) / weight
+            predicted = sum(w * p for _, p, w in inside) / weight
+            gaps.append(abs(observed - predicted))
+            weights.append(weight)
+    sums = sums_of(events, bins)
+    expected = np.average(gaps, weights=weights)
+    assert expected_calibration_error(sums) == pytest.approx(expected, abs=1e-12)
+    assert max_calibration_error(sums) == pytest.approx(max(gaps), abs=1e-12)
+
+
+@settings(max_examples=60)
+@given(class_events())
+def test_class_losses_equal_scikit_learn(events: tuple[list[str], Any, list[int]]) -> None:
+    y_true, matrix, weight = events
+    sums = class_sums_of(*events)
+    expected = sk.log_loss(y_true, matrix, sample_weight=weight, labels=LABELS)
+    assert log_loss(sums) == pytest.approx(expected, abs=1e-12)
+    expected = sk.brier_score_loss(y_true, matrix, sample_weight=weight, labels=LABELS)
+    assert brier_score(sums) == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=40)
+@given(class_events())
+def test_class_calibration_is_about_the_predicted_label(
+    events: tuple[list[str], Any, list[int]],
+) -> None:
+    y_true, matrix, weight = events
+    # Among equal probabilities the label that sorts first is predicted, as by np.argmax.
+    assert sorted(LABELS) == list(LABELS)
+    top = [int(np.argmax(row)) for row in matrix]
+    binary = [
+        (LABELS[place] == true, float(row[place]), w)
+        for place, true, row, w in zip(top, y_true, matrix, weight, strict=True)
+    ]
+    sums, same = class_sums_of(*events), sums_of(binary)
+    assert expected_calibration_error(sums) == expected_calibration_error(same)
+    assert max_calibration_error(sums) == max_calibration_error(same)
+    for ours, theirs in zip(calibration_curve(sums), calibration_curve(same), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@settings(max_examples=25)
+@given(EVENTS, st.randoms())
+def test_neither_order_nor_merging_changes_a_bit(
+    events: list[tuple[bool, float, int]], random: Any
+) -> None:
+    shuffled = random.sample(events, len(events))
+    merged = sums_of(shuffled[: len(events) // 2])
+    merged.merge(sums_of(shuffled[len(events) // 2 :]))
+    batched = ProbabilitySums()
+    batched.update_many(*(list(column) for column in zip(*shuffled, strict=True)))
+    for metric in METRICS:
+        assert metric(sums_of(events)) == metric(merged) == metric(batched)
+
+
+@settings(max_examples=25)
+@given(EVENTS)
+def test_fractional_and_huge_weights_only_scale(events: list[tuple[bool, float, int]]) -> None:
+    sums = sums_of(events)
+    fractional = sums_of([(y, p, w / 8) for y, p, w in events])
+    huge = sums_of([(y, p, w * 2**50) for y, p, w in events])
+    for metric in METRICS:
+        assert metric(fractional) == pytest.approx(metric(sums), rel=1e-9, abs=1e-12)
+        assert metric(huge) == metric(sums)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_scores_that_are_no_probabilities_are_a_reason(metric: Any) -> None:
+    sums = sums_of([(True, 0.5, 7), (True, 1.5, 2), (False, -0.1, 1)])
+    value = metric(sums)
+    assert isinstance(value, Undefined)
+    assert value.reason.startswith("3 of 10 scores lie outside [0, 1]; ")
+    assert value.reason.endswith(" needs probabilities")
+    assert metric(sums, undefined=2) == 2
+    assert calibration_curve(sums).reason.startswith("3 of 10 scores lie outside")
+    assert len(calibration_curve(sums).observed) == 0
+
+
+def test_the_reason_spells_weights_plainly() -> None:
+    assert log_loss(sums_of([(True, 1.5, 1)])).reason == (
+        "1 of 1 scores lies outside [0, 1]; log loss needs probabilities"
+    )
+    assert log_loss(sums_of([(True, 1.5, 0.5), (True, 0.5, 2.5)])).reason == (
+        "0.5 of 3 scores lie outside [0, 1]; log loss needs probabilities"
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("sums", [ProbabilitySums(), ClassProbabilitySums()])
+def test_without_events(metric: Any, sums: Any) -> None:
+    assert metric(sums).reason == "no event has been counted yet"
+    assert metric(sums, undefined=0.0) == 0
+    assert calibration_curve(sums).reason == "no event has been counted yet"
+
+
+def test_certain_mistakes_are_clipped() -> None:
+    assert log_loss(sums_of([(True, 0.0, 1)])) == pytest.approx(-math.log(2**-52), abs=1e-12)
+    assert log_loss(sums_of([(True, 1.0, 1)])) == pytest.approx(2**-52, rel=1e-2)

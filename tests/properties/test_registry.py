@@ -1,0 +1,231 @@
+"""Every metric of the registry: its range, its best value, and the laws it keeps."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.metrics.metric import BOTH, Metric
+from streameval.metrics.undefined import Undefined, reason_of
+from tests.support.metric_laws import (
+    LAWS,
+    TABLE,
+    applies,
+    cases,
+    line_of,
+    read,
+    states_after,
+    states_of,
+    to_the_bit,
+)
+
+TASKS = sorted(BOTH)
+CASES = cases()
+IDS = [f"{row.name}-{task}" for row, task in CASES]
+
+# Sixteenths: 1 − s is exact, ties are frequent, and three of them add to 1.
+_SIXTEENTHS = st.integers(0, 16)
+
+
+@st.composite
+def _probabilities(draw):
+    first = draw(_SIXTEENTHS)
+    second = draw(st.integers(0, 16 - first))
+    return {"a": first / 16, "b": second / 16, "c": (16 - first - second) / 16}
+
+
+_WEIGHTS = st.integers(1, 3)
+EVENTS = {
+    "binary": st.lists(
+        st.tuples(
+            st.integers(0, 1), st.integers(0, 1), _SIXTEENTHS.map(lambda n: n / 16), _WEIGHTS
+        ),
+        max_size=14,
+    ),
+    "multiclass": st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from("abc"), _probabilities(), _WEIGHTS),
+        max_size=14,
+    ),
+}
+
+
+def same(left: float, right: float, *, bits: bool) -> bool:
+    if math.isnan(left) or math.isnan(right):
+        return math.isnan(left) and math.isnan(right)
+    if bits:
+        return struct.pack("<d", left) == struct.pack("<d", right)
+    return math.isclose(left, right, rel_tol=1e-12, abs_tol=1e-12)
+
+
+def keeps(law, row, task, events, shuffled) -> bool:
+    """Whether a metric keeps a law on these events."""
+    before = read(row, task, states_of(task, events))
+    after = read(row, task, states_after(law, task, events, shuffled))
+    return same(before, after, bits=to_the_bit(law, row))
+
+
+def test_the_table_names_every_metric_and_no_other():
+    assert {line_of(row, task) for row, task in CASES} == set(TABLE)
+    assert set().union(*TABLE.values()) == set(LAWS)
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("task", TASKS)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_laws_that_hold(task, law, data):
+    events = data.draw(EVENTS[task])
+    shuffled = data.draw(st.permutations(events))
+    before = states_of(task, events)
+    rows = [row for row, of in CASES if of == task and law in TABLE[line_of(row, task)]]
+    rows = [row for row in rows if applies(law, row, task)]
+    if rows:
+        after = states_after(law, task, events, shuffled)
+    for row in rows:
+        left, right = read(row, task, before), read(row, task, after)
+        assert same(left, right, bits=to_the_bit(law, row)), row.name
+
+
+def _random_events(task, rng):
+    events = []
+    for _ in range(rng.randrange(4, 15)):
+        step = rng.choice((1, 8))  # the coarse ones bring ties
+        first = step * rng.randrange(16 // step + 1)
+        second = step * rng.randrange((16 - first) // step + 1)
+        proba = {"a": first / 16, "b": second / 16, "c": (16 - first - second) / 16}
+        labels = (0, 1) if task == "binary" else "abc"
+        score = first / 16 if task == "binary" else proba
+        events.append((rng.choice(labels), rng.choice(labels), score, rng.randrange(1, 4)))
+    return events
+
+
+UNCLAIMED = [
+    (row, task, law)
+    for row, task in CASES
+    for law in LAWS
+    if applies(law, row, task) and law not in TABLE[line_of(row, task)]
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "task", "law"),
+    UNCLAIMED,
+    ids=[f"{row.name}-{task}-{law}" for row, task, law in UNCLAIMED],
+)
+def test_laws_that_do_not_hold_have_a_counterexample(row, task, law):
+    rng = random.Random(7)
+    for _ in range(300):
+        events = _random_events(task, rng)
+        if not keeps(law, row, task, events, rng.sample(events, len(events))):
+            return
+    pytest.fail("the law held in 300 random cases: claim it in metric_laws.py")
+
+
+@pytest.mark.parametrize("task", TASKS)
+@settings(max_examples=150)
+@given(data=st.data())
+def test_range_and_reason(task, data):
+    states = states_of(task, data.draw(EVENTS[task]))
+    for row, of in CASES:
+        if of != task:
+            continue
+        value = read(row, task, states)
+        with_number = read(row, task, states, undefined=0.25)
+        if math.isnan(value):
+            assert isinstance(value, Undefined), row.name
+            assert value.reason, row.name
+            assert with_number == 0.25, row.name
+        else:
+            assert isinstance(value, float), row.name
+            assert row.low <= value <= row.high, row.name
+            assert not math.isnan(with_number), row.name
+
+
+@pytest.mark.parametrize(("row", "task"), CASES, ids=IDS)
+def test_before_the_first_event(row, task):
+    states = states_of(task, [])
+    value = read(row, task, states)
+    if row.name == "support":
+        assert value == 0.0
+    else:
+        assert reason_of(value) == "no event has been counted yet"
+        assert read(row, task, states, undefined=0.25) == 0.25
+
+
+# What a perfect prediction leaves without a value.
+WITHOUT_ERRORS = {
+    "positive_likelihood_ratio": "no event of another class was predicted 1",
+    "binormal_auc": "the scores of both classes are constant",
+}
+
+
+@pytest.mark.parametrize(("row", "task"), CASES, ids=IDS)
+def test_a_perfect_prediction_is_best(row, task):
+    if task == "binary":
+        events = [(1, 1, 1.0, 2), (0, 0, 0.0, 3), (1, 1, 1.0, 1), (1, 1, 1.0, 1)]
+    else:
+        events = [(k, k, {k: 1.0}, 1) for k in "aabbbca"]
+    value = read(row, task, states_of(task, events))
+    if row.name in WITHOUT_ERRORS:
+        assert reason_of(value).startswith(WITHOUT_ERRORS[row.name])
+    elif row.direction == "none":
+        assert row.name == "support"
+    else:
+        best = row.high if row.direction == "up" else row.low
+        assert value == pytest.approx(best, abs=1e-15)
+        if row.name != "log_loss":  # whose clip leaves 2⁻⁵²
+            assert value == best
+
+
+@pytest.mark.parametrize(("row", "task"), CASES, ids=IDS)
+def test_a_worse_prediction_is_not_better(row, task):
+    """Against the same events with one that was right made wrong."""
+    if row.direction == "none" or row.name in WITHOUT_ERRORS:
+        return
+    if "calibration" in row.name:
+        return  # what is wrong as often as it says is well calibrated
+    if task == "binary":
+        good = [(1, 1, 0.9, 2), (0, 0, 0.1, 3), (1, 1, 0.8, 1), (0, 1, 0.6, 1), (1, 0, 0.4, 1)]
+        bad = [*good[1:], (1, 0, 0.1, 2)]
+    else:
+        good = [(k, k, {k: 0.75, o: 0.25}, 1) for k, o in ("ab", "bc", "ca", "ba", "cb", "ac")]
+        bad = [*good[1:], ("a", "b", {"b": 0.75, "c": 0.25}, 1)]
+    before, after = (read(row, task, states_of(task, events)) for events in (good, bad))
+    assert (after <= before) if row.direction == "up" else (after >= before)
+
+
+def test_the_law_tests_can_fail():
+    """A metric that looks at the order, at names and at scale breaks each law."""
+
+    def first_label(counts, *, undefined=None):
+        labels, _, true, predicted = counts.per_class()
+        return float(2 * true[0] + predicted[0]) if labels else 0.0
+
+    row = Metric(
+        name="bad", function=first_label, state="confusion", definition="weight of a label"
+    )
+    rng = random.Random(3)
+    broken = set()
+    for _ in range(50):
+        for task in TASKS:
+            events = _random_events(task, rng)
+            broken |= {
+                law
+                for law in LAWS
+                if applies(law, row, task) and not keeps(law, row, task, events, events[::-1])
+            }
+    assert broken == {"scale", "swap", "rename", "transpose"}
+    late = Metric(
+        name="late",
+        function=lambda order, undefined=None: float(order.repeats),
+        state="succession",
+        definition="how often a label came twice in a row",
+    )
+    events = [(n % 2, 0, 0.5, 1) for n in (0, 0, 0, 1, 1, 0)]
+    assert not keeps("order", late, "binary", events, [events[n] for n in (0, 3, 1, 4, 2, 5)])
+    assert not keeps("merge", late, "binary", events[:4], events)

@@ -1,0 +1,116 @@
+"""When a checkpoint is due, and which one is skipped."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.service.checkpoint_policy import CheckpointPolicy
+
+
+def after_a_checkpoint(seconds: float, *, every: float = 1.0, events: int = 10) -> CheckpointPolicy:
+    """A policy whose last checkpoint ended at 0."""
+    policy = CheckpointPolicy(every, events, -seconds)
+    policy.wrote(-seconds, 0.0)
+    return policy
+
+
+def due(policy: CheckpointPolicy, now: float, *, changed: bool = True) -> float:
+    return policy.due_in(now, lambda: changed)
+
+
+def test_it_is_due_by_time_or_by_number() -> None:
+    policy = CheckpointPolicy(1.0, 100, 0.0)
+    policy.count(99)
+    assert due(policy, 0.25) == 0.75
+    assert due(policy, 1.0) == 0.0
+    policy.count(1)
+    assert due(policy, 0.0) == 0.0
+
+
+def test_a_dear_checkpoint_makes_the_next_one_wait() -> None:
+    policy = after_a_checkpoint(2.0)
+    policy.count(50)
+    assert due(policy, 7.9) > 0.0
+    assert due(policy, 8.1) == 0.0
+    policy.count(150)  # but never more than so many are held back
+    assert due(policy, 1.1) == 0.0
+
+
+def test_the_time_that_a_dear_checkpoint_holds_back_the_next() -> None:
+    policy = after_a_checkpoint(2.0)
+    policy.count(5)
+    assert [due(policy, now) for now in (0.5, 7.5, 8.1)] == [7.5, 0.5, 0.0]
+    # With nothing to write, what the last one took is no reason to wait.
+    quiet = after_a_checkpoint(2.0)
+    assert due(quiet, 1.0, changed=False) == 0.0
+    assert due(quiet, 1.0, changed=True) == 7.0
+
+
+def test_a_number_of_records_makes_it_due_earlier_than_a_long_period() -> None:
+    policy = after_a_checkpoint(0.5, every=60.0)
+    policy.count(10)
+    assert due(policy, 1.0) == 4.0
+    assert due(policy, 5.0) == 0.0
+
+
+def test_a_new_partition_makes_it_due_at_once() -> None:
+    policy = after_a_checkpoint(2.0)
+    policy.hurry()
+    assert due(policy, 0.0, changed=False) == 0.0
+    policy.wrote(0.0, 1.0)
+    assert due(policy, 1.0) > 0.0
+
+
+def test_a_skipped_one_begins_the_period_anew() -> None:
+    policy = after_a_checkpoint(2.0)
+    policy.skipped(1.0)
+    assert due(policy, 1.5, changed=False) == 0.5
+    assert policy.seconds == 2.0
+    # What it wrote last, and how long that took, still counts.
+    policy.count(1)
+    assert due(policy, 1.5) == 6.5
+
+
+def test_a_join_is_written_by_the_clock_after_a_quiet_time() -> None:
+    for seconds, quiet in ((0.1, 10.0), (5.0, 20.0)):
+        policy = after_a_checkpoint(seconds)
+        policy.skipped(quiet - 1)
+        assert policy.is_quiet(quiet - 0.1)
+        assert not policy.is_quiet(quiet)
+
+
+def test_changes_are_looked_for_only_where_they_decide() -> None:
+    def fail() -> bool:
+        raise AssertionError("not needed")
+
+    policy = after_a_checkpoint(2.0)
+    assert policy.due_in(0.5, fail) == 0.5
+    policy.count(1)
+    assert policy.due_in(2.0, fail) == 6.0
+    with pytest.raises(AssertionError, match="not needed"):
+        after_a_checkpoint(2.0).due_in(1.0, fail)
+
+
+@given(
+    st.floats(0, 100),
+    st.floats(0.1, 100),
+    st.integers(1, 1000),
+    st.lists(st.integers(0, 500), max_size=20),
+    st.floats(0, 1000),
+)
+def test_bounds(seconds: float, every: float, events: int, counts: list[int], now: float) -> None:
+    policy = after_a_checkpoint(seconds, every=every, events=events)
+    policy.count(1)
+    before = due(policy, now)
+    assert 0.0 <= before <= max(every, 4 * seconds)
+    # Waiting for as long as it says makes it due.
+    assert due(policy, now + before + 1e-6) == 0.0
+    for count in counts:
+        policy.count(count)
+    assert policy.records == 1 + sum(counts)
+    assert (due(policy, now) == 0.0) >= (policy.records >= 8 * events)
+    policy.wrote(now, now)
+    assert policy.records == 0
+    assert due(policy, now) == pytest.approx(every)

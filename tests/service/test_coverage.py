@@ -1,0 +1,276 @@
+"""Counts of a join, and the watermark that it passes on."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.service.join.coverage import Coverage, Delays, SavedCoverage
+from streameval.service.join.watermark import SavedWatermark, Watermark
+from tests.service.test_lateness import JOIN, START, Service, pairs
+from tests.service.test_runner_join import Partitions
+
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
+NOW = 20_000 * DAY
+
+
+@given(st.lists(st.integers(-5, 2**50), min_size=1, max_size=60), st.floats(0.01, 1))
+def test_a_quantile_is_within_its_bound(delays: list[int], share: float) -> None:
+    histogram = Delays()
+    for some in (delays[::2], delays[1::2]):
+        histogram.add(np.array(some, dtype=np.int64))
+    exact = sorted(max(delay, 0) for delay in delays)[max(int(np.ceil(share * len(delays))), 1) - 1]
+    told = histogram.quantile(share)
+    assert told is not None
+    assert exact / 1e6 <= told + 1e-9
+    assert told <= exact / 1e6 * (1 + histogram.relative_error) + 1e-9
+
+
+def test_no_delay_has_no_quantile() -> None:
+    assert Delays().quantile(0.5) is None
+
+
+def test_cohorts_ripen() -> None:
+    coverage = Coverage(HOUR, HOUR)
+    coverage.count("p", "predictions", 3)
+    coverage.predicted.add(np.array([0, 1, 2 * HOUR]))
+    coverage.count("l", "joined")
+    coverage.count("l", "labels")
+    coverage.labelled.add(np.array([1]))
+    coverage.early.add(np.array([5, 3 * HOUR]))
+    young = coverage.to_dict(2 * HOUR - 1)
+    assert (young["waiting"], young["expired"], young["orphans"]) == (2, 0, 0)
+    assert [cohort["immature"] for cohort in young["cohorts"]] == [True, True]
+    ripe = coverage.to_dict(2 * HOUR)
+    assert (ripe["waiting"], ripe["expired"], ripe["orphans"], ripe["labels"]) == (1, 1, 1, 3)
+    first = ripe["cohorts"][0]
+    assert first == {
+        "start": "1970-01-01T00:00:00Z",
+        "end": "1970-01-01T01:00:00Z",
+        "predictions": 2,
+        "labelled": 1,
+        "expired": 1,
+        "coverage": 0.5,
+        "immature": False,
+    }
+
+
+def test_coverage_is_of_mature_predictions_alone() -> None:
+    coverage = Coverage(2 * HOUR, HOUR)
+    none = coverage.to_dict(None)
+    assert (none["coverage"], none["coverage_reason"]) == (None, "no prediction is mature yet")
+    coverage.predicted.add(np.arange(0, 10 * HOUR, HOUR // 10))
+    coverage.labelled.add(np.arange(0, 4 * HOUR, HOUR // 5))
+    young = coverage.to_dict(2 * HOUR)
+    assert young["coverage"] is None
+    assert young["coverage_reason"] == (
+        "no mature prediction from 1969-12-31T23:00:00Z to 1970-01-01T00:00:00Z"
+    )
+    # Half of them have a label; then the labels fail. Over the whole life it would be 0.2.
+    found = {hour: coverage.to_dict(hour * HOUR)["coverage"] for hour in range(3, 13)}
+    assert found == {**dict.fromkeys(range(3, 7), 0.5), **dict.fromkeys(range(7, 13), 0.0)}
+    assert coverage.to_dict(20 * HOUR)["coverage"] is None
+    assert coverage.to_dict(5 * HOUR)["mature"] == {
+        "start": "1970-01-01T02:00:00Z",
+        "end": "1970-01-01T03:00:00Z",
+        "predictions": 10,
+        "labelled": 5,
+    }
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8 * HOUR), st.booleans()), max_size=60),
+    st.integers(1, 3 * HOUR),
+    st.sampled_from([HOUR // 60, HOUR // 4, HOUR, 24 * HOUR]),
+    st.lists(st.integers(0, 12 * HOUR), min_size=1, max_size=6),
+    st.sampled_from([0, HOUR]),
+)
+def test_coverage_is_as_counted_by_hand(
+    rows: list[tuple[int, bool]], wait: int, cohort: int, watermarks: list[int], keep: int
+) -> None:
+    coverage = Coverage(wait, cohort)
+    coverage.predicted.add(np.array([time for time, _ in rows], dtype=np.int64))
+    coverage.labelled.add(np.array([time for time, has in rows if has], dtype=np.int64))
+    for watermark in sorted(watermarks):
+        coverage.sum_up(watermark, keep)
+        end = (watermark - wait) // cohort * cohort
+        span = -(-min(wait, HOUR) // cohort) * cohort
+        mature = [has for time, has in rows if end - span <= time < end]
+        told = coverage.to_dict(watermark)
+        assert told["mature"]["predictions"] == len(mature)
+        assert told["coverage"] == (sum(mature) / len(mature) if mature else None)
+        assert bool(told["coverage_reason"]) == (not mature)
+
+
+def test_an_alert_on_coverage_fires_in_an_outage_of_labels(tmp_path: Path) -> None:
+    alert = """
+    [[alert]]
+    name = "labels-missing"
+    metric = "label_coverage"
+    below = 0.5
+    min_support = 50
+    """
+    service = Service(tmp_path, JOIN.format(ahead="") + alert)
+    lists: Partitions = {"p": ("predictions", []), "q": ("labels", [])}
+    states = []
+    for hour in range(8):
+        service.clocks.passed = hour * HOUR
+        predictions, labels = pairs(60, lambda n, hour=hour: START + hour * HOUR + n, 60 * hour)
+        lists["p"][1].extend(predictions)
+        if hour not in (3, 4):
+            lists["q"][1].extend(labels)
+        data = service.run(lists)
+        (state,) = data["alerts"]
+        states.append((state["state"], state["value"]))
+        assert (state["metric"], state["window"]) == ("label_coverage", "")
+    ok, firing, undefined = ("ok", 1.0), ("firing", 0.0), ("undefined", None)
+    assert states == [undefined, undefined, ok, ok, ok, firing, firing, ok]
+    # Over the store's life, the bound was never crossed.
+    assert data["join"]["joined"] / data["join"]["predictions"] == 0.75
+
+
+@given(st.integers(0, 2**32))
+def test_summing_up_changes_no_total(seed: int) -> None:
+    rng = random.Random(seed)
+    summed, plain = Coverage(HOUR, HOUR), Coverage(HOUR, HOUR)
+    watermark = 0
+    for _ in range(40):
+        watermark += rng.randrange(HOUR)
+        times = np.array([watermark - rng.randrange(12 * HOUR) for _ in range(4)])
+        for coverage in (summed, plain):
+            coverage.count("p", "predictions", 4)
+            coverage.predicted.add(times)
+            coverage.count("l", "joined", 2)
+            coverage.labelled.add(times[:2])
+            coverage.early.add(times)
+            coverage.early.add(times[:1], -1)
+        summed.sum_up(watermark, rng.randrange(5) * HOUR)
+        if rng.random() < 0.2:
+            written = msgspec.json.encode(summed.saved())
+            summed = Coverage(HOUR, HOUR)
+            summed.restore(msgspec.json.decode(written, type=SavedCoverage))
+    told, expected = summed.to_dict(watermark), plain.to_dict(watermark)
+    shown = told.pop("cohorts")
+    # Those that are over are not shown any more, the others are as they were.
+    assert shown == expected.pop("cohorts")[-len(shown) :][: len(shown)]
+    assert told == expected
+
+
+@given(st.lists(st.integers(-(10**6), 10**15), max_size=20), st.integers(1, 10**7))
+def test_one_by_one_is_as_by_columns(moments: list[int], cohort: int) -> None:
+    columns, singles = Coverage(1000, cohort), Coverage(1000, cohort)
+    for coverage in (columns, singles):
+        coverage.predicted.add(np.array([5 * cohort]))
+        coverage.sum_up(10 * cohort, 0)
+    column = np.array(moments, dtype=np.int64)
+    columns.delays.add(column)
+    columns.predicted.add(column)
+    columns.labelled.add(column)
+    columns.early.add(column)
+    columns.early.add(column[:3], -1)
+    for place, moment in enumerate(moments):
+        singles.delays.add_one(moment)
+        singles.predicted.add_one(moment)
+        singles.labelled.add_one(moment)
+        singles.early.add_one(moment)
+        if place < 3:
+            singles.early.add_one(moment, -1)
+    assert singles.to_dict(None) == columns.to_dict(None)
+    assert +singles.delays.counts == columns.delays.counts
+
+
+def test_times_all_over_the_calendar_stay_bounded() -> None:
+    coverage = Coverage(HOUR, HOUR)
+    for start in range(0, 300_000, 50_000):
+        times = np.arange(start, start + 50_000) * HOUR
+        coverage.predicted.add(times)
+        coverage.count("p", "predictions", len(times))
+        coverage.sum_up(None, 0)
+    assert len(coverage.saved().predicted) <= 100_000
+    assert len(coverage.to_dict(None)["cohorts"]) == 200
+    assert coverage.to_dict(None)["predictions"] == 300_000
+
+
+class Time:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_slowest_partition_tells_the_time_and_it_never_goes_back() -> None:
+    clock = Time()
+    watermark = Watermark(clock, lambda: NOW)
+    assert watermark.value is None
+    watermark.expect(["a", "b"])
+    watermark.note("a", np.array([HOUR]))
+    assert watermark.value is None
+    watermark.note("b", np.array([5, 3]))
+    assert watermark.value == 5
+    clock.now = 61.0
+    watermark.note("a", np.array([2 * HOUR]))
+    assert watermark.value == 2 * HOUR
+    watermark.note("b", np.array([6]))
+    assert watermark.value == 2 * HOUR
+    clock.now = 200.0
+    assert watermark.value == 2 * HOUR
+
+
+def test_a_restart_goes_on_where_it_was() -> None:
+    watermark = Watermark(Time(), lambda: NOW)
+    watermark.note("a", np.array([HOUR]))
+    assert watermark.value == HOUR
+    written = msgspec.json.encode(watermark.saved())
+    again = Watermark(Time(), lambda: NOW)
+    again.restore(msgspec.json.decode(written, type=SavedWatermark))
+    again.expect(["b"])
+    assert again.value == HOUR
+    again.note("b", np.array([2 * HOUR]))
+    assert again.value == HOUR
+    again.note("a", np.array([3 * HOUR]))
+    assert again.value == 2 * HOUR
+
+
+def test_a_leap_is_believed_once_it_prevails() -> None:
+    watermark = Watermark(Time(), lambda: NOW, leap_us=HOUR)
+    watermark.note("a", np.array([0, 400 * DAY, HOUR]))
+    assert watermark.value == HOUR
+    for n in range(100):
+        # Of three records one is wrong.
+        watermark.note("a", np.array([n * HOUR, 500 * DAY, n * HOUR]))
+    assert watermark.value == 99 * HOUR
+    watermark.note("a", np.full(15, 100 * DAY))
+    assert watermark.value == 99 * HOUR
+    watermark.note("a", np.full(1, 101 * DAY))
+    assert watermark.value == 100 * DAY
+
+
+@given(st.integers(0, 2**32))
+def test_batches_may_be_cut_anywhere(seed: int) -> None:
+    rng = random.Random(seed)
+    moment, times = 0, []
+    for _ in range(300):
+        moment += rng.choice([0, HOUR, 3 * DAY if rng.random() < 0.02 else 1])
+        times.append(moment + rng.choice([0] * 9 + [rng.randrange(10) * DAY]))
+    written = []
+    for longest in (1, 7, 300):
+        watermark = Watermark(Time(), lambda: NOW, leap_us=HOUR)
+        left = times
+        while left:
+            size = rng.randrange(1, longest + 1)
+            watermark.note("a", np.array(left[:size]))
+            left = left[size:]
+        written.append((watermark.value, watermark.saved()))
+    assert written[0] == written[1] == written[2]
+
+
+def test_a_written_watermark_is_checked() -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(b'{"partitions": {"a": [1, 2]}, "value": 1}', type=SavedWatermark)

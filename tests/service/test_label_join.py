@@ -1,0 +1,425 @@
+"""The label join against its rules, for any interleaving, any checkpoints and any restarts."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import groupby, pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.errors import StoreError
+from streameval.records.event_columns import EventColumns
+from streameval.service.join.coverage import COUNTS
+from streameval.service.join.label_join import LabelJoin
+from streameval.service.sources.raw import Decoded
+from tests.support.join_model import Label, Prediction, joined
+
+MINUTE = 60_000_000
+NOW = 1_800_000_000_000_000
+LAYOUT = ("score", "slice:country")
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def connection() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as opened:
+        LabelJoin.create(opened)
+        yield opened
+
+
+def opened(connection: sqlite3.Connection, **options: Any) -> LabelJoin:
+    chosen = {
+        "layout": LAYOUT,
+        "wait_us": 10 * MINUTE,
+        "remember_us": 5 * MINUTE,
+        "hot": 100,
+        "cohort_us": MINUTE,
+        "clock": Time(),
+        "now": lambda: NOW,
+    }
+    return LabelJoin(connection, **{**chosen, **options})
+
+
+def predictions(*rows: Prediction, labels: list[int] | None = None) -> Decoded:
+    columns: dict[str, Any] = {
+        "id": [row.id for row in rows],
+        "time": np.array([row.time for row in rows], dtype=np.int64),
+        "score": np.array([row.score for row in rows]),
+        "slice:country": ["PT"] * len(rows),
+    }
+    places = np.arange(len(rows))
+    if labels is not None:
+        complete = EventColumns({**columns, "y_true": labels}, places)
+        return Decoded(rows[0].partition, complete=complete)
+    return Decoded(rows[0].partition, predictions=EventColumns(columns, places))
+
+
+def labels(*rows: Label) -> Decoded:
+    columns: dict[str, Any] = {
+        "id": [row.id for row in rows],
+        "time": np.array([row.time for row in rows], dtype=np.int64),
+        "y_true": [row.y_true for row in rows],
+    }
+    return Decoded(rows[0].partition, labels=EventColumns(columns, np.arange(len(rows))))
+
+
+def write(join: LabelJoin, connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN")
+    join.write(connection)
+    connection.execute("COMMIT")
+
+
+def absorbed(join: LabelJoin, events: Counter[Any]) -> None:
+    """Count what the join gives out, and take back what it takes back."""
+    outcome = join.take()
+    for partition, columns in outcome.counted.items():
+        assert columns["slice:country"] == ["PT"] * len(columns["y_true"])
+        for label, time, score in zip(
+            columns["y_true"], columns["time"], columns["score"], strict=True
+        ):
+            events[partition, label, int(time), float(score)] += 1
+    for partition, event in outcome.reverted:
+        assert event["slice:country"] == "PT"
+        events[partition, event["y_true"], event["time"], event["score"]] -= 1
+    assert all(count >= 0 for count in events.values())
+
+
+def test_either_side_may_come_first(connection: sqlite3.Connection) -> None:
+    join = opened(connection)
+    join.add(predictions(Prediction("p", "a", MINUTE, 0.5)))
+    join.add(labels(Label("l", "b", 2 * MINUTE, 1)))
+    assert join.take().counted == {}
+    join.add(labels(Label("l", "a", 3 * MINUTE, 0)))
+    join.add(predictions(Prediction("p", "b", 2 * MINUTE, 0.25)))
+    columns = join.take().counted["p"]
+    assert columns["y_true"] == [0, 1]
+    assert columns["score"].tolist() == [0.5, 0.25]
+    told = join.coverage()
+    assert (told["predictions"], told["labels"], told["joined"]) == (2, 2, 2)
+    assert (told["waiting"], told["labels_waiting"], told["coverage"]) == (0, 0, None)
+    assert told["delay"]["p50"] == 0.0
+    assert 120 <= told["delay"]["p99"] <= 120 * (1 + told["delay"]["relative_error"])
+
+
+def test_a_correction_takes_back_what_was_counted(connection: sqlite3.Connection) -> None:
+    join = opened(connection)
+    join.add(predictions(Prediction("p", "a", 0, 0.5)))
+    join.add(labels(Label("l", "a", 1, 0)))
+    join.take()
+    write(join, connection)
+    join = opened(connection, hot=0)
+    join.add(labels(Label("l", "a", 2, 1)))
+    outcome = join.take()
+    assert outcome.counted["p"]["y_true"] == [1]
+    assert outcome.reverted == [
+        ("p", {"y_true": 0, "time": 0, "score": 0.5, "slice:country": "PT"})
+    ]
+    assert join.coverage()["corrected"] == 1
+
+
+def test_complete_records_are_remembered(connection: sqlite3.Connection) -> None:
+    join = opened(connection)
+    event = Prediction("p", "a", 0, 0.5)
+    join.add(predictions(event, Prediction("p", "b", 0, 0.25), labels=[1, 0]))
+    assert join.take().counted["p"]["y_true"] == [1, 0]
+    join.add(predictions(event, labels=[1]))
+    join.add(labels(Label("l", "b", 5, 1)))
+    outcome = join.take()
+    assert outcome.counted["p"]["y_true"] == [1]
+    assert [event["score"] for _, event in outcome.reverted] == [0.25]
+    told = join.coverage()
+    assert (told["duplicate_predictions"], told["duplicate_labels"], told["corrected"]) == (1, 1, 1)
+    assert told["delay"]["p50"] is None
+
+
+def test_what_waits_too_long_expires(connection: sqlite3.Connection) -> None:
+    time = Time()
+    join = opened(connection, clock=time)
+    join.expect(["p", "l"])
+    join.add(predictions(Prediction("p", "a", 0, 0.5), Prediction("p", "c", 30 * MINUTE, 0.5)))
+    # The labels' partition has brought nothing yet and may bring what is old.
+    assert join.coverage()["expired"] == 0
+    join.add(labels(Label("l", "b", 0, 1), Label("l", "x", 30 * MINUTE, 1)))
+    told = join.coverage()
+    assert (told["expired"], told["waiting"]) == (1, 1)
+    assert (told["orphans"], told["labels_waiting"]) == (1, 1)
+    assert [cohort["immature"] for cohort in told["cohorts"]] == [False, True]
+    assert told["cohorts"][0]["expired"] == 1
+
+
+def test_an_idle_partition_does_not_hold_time_back_for_ever(
+    connection: sqlite3.Connection,
+) -> None:
+    time = Time()
+    join = opened(connection, clock=time)
+    join.expect(["p", "l"])
+    join.add(predictions(Prediction("p", "a", 0, 0.5), Prediction("p", "c", 30 * MINUTE, 0.5)))
+    time.now = 59.0
+    join.add(predictions(Prediction("p", "d", 31 * MINUTE, 0.5)))
+    assert join.coverage()["expired"] == 0
+    time.now = 61.0
+    assert join.coverage()["expired"] == 1
+
+
+def test_memory_is_given_back(connection: sqlite3.Connection) -> None:
+    join = opened(connection, hot=10)
+    for minute in range(60):
+        time = minute * MINUTE
+        join.add(predictions(*(Prediction("p", f"{minute}/{n}", time, 0.5) for n in range(50))))
+        join.add(labels(*(Label("l", f"{minute}/{n}", time, 1) for n in range(25))))
+        join.take()
+        write(join, connection)
+    (segments,) = connection.execute("SELECT count(*) FROM join_segments").fetchone()
+    assert segments <= 16
+    told = join.coverage()
+    assert told["joined"] == 60 * 25
+    assert told["waiting"] + told["expired"] == 60 * 25
+    assert told["expired"] >= 48 * 25
+
+
+class Run:
+    """A join that is cut, killed and fed in any order of its partitions."""
+
+    def __init__(self, connection: sqlite3.Connection, names: list[str], hot: int) -> None:
+        self.connection = connection
+        self.names = names
+        self.hot = hot
+        self.events: Counter[Any] = Counter()
+        self.restart()
+
+    def checkpoint(self) -> None:
+        absorbed(self.join, self.events)
+        write(self.join, self.connection)
+
+    def restart(self) -> None:
+        """All of the memory is lost; the last checkpoint holds."""
+        self.join = opened(self.connection, hot=self.hot)
+        self.join.expect(self.names)
+
+
+WAIT, REMEMBER = 10 * MINUTE, 5 * MINUTE
+
+
+def stream(rng: random.Random, count: int) -> dict[str, list[Any]]:
+    """Partitions of a stream that goes on for long beyond what is remembered.
+
+    Each record is late in its partition by at most what the join allows for.
+    """
+    placed: list[tuple[int, Any]] = []
+    for n in range(count):
+        begun = rng.randrange(120) * MINUTE
+        # All records of an id and a sort are in one partition, as those with a key are.
+        own, other = f"p{n % 2}", f"l{n % 3}"
+        complete = rng.random() < 0.3
+        late = rng.randrange(REMEMBER // 2)
+        for _ in range(rng.choice([0, 1, 1, 1, 2, 3])):
+            inside = rng.randrange(2) if complete else None
+            made = Prediction(own, f"id{n}", begun, rng.random(), inside)
+            placed.append((begun + rng.randrange(late + 1), made))
+        for _ in range(rng.choice([0, 1, 1, 2, 4])):
+            gap = rng.choice([0, 1, 9, 10, 11, 12, 15, 16, 30]) * MINUTE
+            slack = WAIT + REMEMBER - gap
+            if 0 <= slack < late:
+                gap, slack = WAIT, REMEMBER
+            time = begun + rng.choice([-1, 1, 1, 1]) * gap
+            shift = rng.randrange(min(slack, REMEMBER) + 1) if slack > 0 else 0
+            placed.append((time + shift, Label(other, f"id{n}", time, rng.randrange(2))))
+    placed.sort(key=lambda pair: pair[0])
+    queues: dict[str, list[Any]] = {}
+    for _, record in placed:
+        queues.setdefault(record.partition, []).append(record)
+    return queues
+
+
+def batches(rows: list[Any]) -> Iterator[Decoded]:
+    """Records of one partition: those of one kind that follow each other at once."""
+    for (complete, _), some in groupby(
+        rows, key=lambda row: (getattr(row, "inside", None) is not None, type(row))
+    ):
+        part = list(some)
+        if isinstance(part[0], Label):
+            yield labels(*part)
+        else:
+            yield predictions(*part, labels=[row.inside for row in part] if complete else None)
+
+
+def played(
+    rng: random.Random, queues: dict[str, list[Any]], hot: int
+) -> tuple[Counter[Any], dict[str, Any]]:
+    """Events and counts after reading all, in some order with some kills."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        LabelJoin.create(connection)
+        run = Run(connection, list(queues), hot)
+        committed = dict.fromkeys(queues, 0)
+        read = dict(committed)
+        favourite = rng.choice([0.0, 0.9])
+        while True:
+            action = rng.random()
+            if action < 0.2:
+                run.checkpoint()
+                committed = dict(read)
+            elif action < 0.25:
+                run.restart()
+                read = dict(committed)
+            else:
+                left = [name for name, queue in queues.items() if read[name] < len(queue)]
+                if not left:
+                    break
+                # Sometimes one partition runs far ahead of the others.
+                name = left[0] if rng.random() < favourite else rng.choice(left)
+                rows = queues[name][read[name] : read[name] + rng.randrange(1, 9)]
+                read[name] += len(rows)
+                for decoded in batches(rows):
+                    run.join.add(decoded)
+        run.checkpoint()
+        run.restart()
+        return +run.events, run.join.coverage()
+
+
+@settings(max_examples=120)
+@given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([0, 3, 100]))
+def test_any_interleaving_gives_the_rules(seed: int, count: int, hot: int) -> None:
+    rng = random.Random(seed)
+    queues = stream(rng, count)
+    records = [record for queue in queues.values() for record in queue]
+    expected, counts = joined(
+        [record for record in records if isinstance(record, Prediction)],
+        [record for record in records if isinstance(record, Label)],
+        WAIT,
+        REMEMBER,
+    )
+    events, told = played(rng, queues, hot)
+    assert events == expected
+    counts["orphans"] -= told["labels_waiting"]
+    names = ("predictions", "labels", "joined", "orphans", *COUNTS)
+    assert {name: told[name] for name in names} == {name: counts[name] for name in names}
+    assert told["predictions"] == told["joined"] + told["waiting"] + told["expired"]
+    # All that is told, cohorts, delays and watermark too, is that of another order.
+    assert (events, told) == played(rng, queues, hot)
+
+
+def test_the_stream_of_the_test_has_everything_in_it() -> None:
+    queues = stream(random.Random(1), 400)
+    records = [record for queue in queues.values() for record in queue]
+    made = [record for record in records if isinstance(record, Prediction)]
+    _, counts = joined(made, [r for r in records if isinstance(r, Label)], WAIT, REMEMBER)
+    assert min(counts[name] for name in (*COUNTS, "orphans")) > 20
+    assert any(
+        later.time < earlier.time for queue in queues.values() for earlier, later in pairwise(queue)
+    )
+
+
+def test_a_duplicate_after_everything_else_was_dropped_counts_nothing(
+    connection: sqlite3.Connection,
+) -> None:
+    # The prediction waits in a segment with a younger one, and is labelled in another segment
+    # that is old sooner: its first version must not come back.
+    join = opened(connection, hot=0, remember_us=0)
+    join.add(predictions(Prediction("p", "a", 0, 0.5), Prediction("p", "z", 9 * MINUTE, 0.5)))
+    write(join, connection)
+    join.add(labels(Label("l", "a", MINUTE, 1)))
+    join.take()
+    write(join, connection)
+    join.add(predictions(Prediction("p", "r", 12 * MINUTE, 0.5)))
+    join.add(labels(Label("l", "q", 12 * MINUTE, 1)))
+    write(join, connection)
+    assert connection.execute("SELECT segment FROM join_segments").fetchall() == [(1,), (3,)]
+    join.add(labels(Label("l", "a", MINUTE, 1)))
+    assert join.take().counted == {}
+    assert join.coverage()["joined"] == 1
+
+
+def test_labels_that_met_a_prediction_do_not_wait_again(connection: sqlite3.Connection) -> None:
+    # The label is younger than its prediction, and so is the version in which it waits alone.
+    join = opened(connection, hot=0)
+    join.add(labels(Label("l", "a", 12 * MINUTE, 1)))
+    write(join, connection)
+    join.add(predictions(Prediction("p", "a", 0, 0.5)))
+    assert join.coverage()["too_late"] == 1
+    write(join, connection)
+    join.add(predictions(Prediction("p", "b", 20 * MINUTE, 0.5)))
+    join.add(labels(Label("l", "c", 20 * MINUTE, 1)))
+    write(join, connection)
+    join.add(predictions(Prediction("p", "a", 0, 0.5)))
+    told = join.coverage()
+    assert (told["duplicate_predictions"], told["labels_waiting"], told["too_late"]) == (1, 1, 1)
+
+
+def test_a_correction_stands_whether_its_record_was_read_before_it_or_not(
+    connection: sqlite3.Connection,
+) -> None:
+    join = opened(connection)
+    join.add(labels(Label("l", "a", MINUTE, 1)))
+    join.add(predictions(Prediction("p", "a", 0, 0.5), labels=[0]))
+    join.add(predictions(Prediction("p", "a", 0, 0.5), labels=[0]))
+    events: Counter[Any] = Counter()
+    absorbed(join, events)
+    assert +events == {("p", 1, 0, 0.5): 1}
+    told = join.coverage()
+    assert (told["joined"], told["corrected"], told["duplicate_labels"]) == (1, 1, 1)
+
+
+def test_one_record_of_the_year_9000_makes_no_other_old(connection: sqlite3.Connection) -> None:
+    far = 221_845_392_000_000_000
+    join = opened(connection, hot=0)
+    for partition, make in (("p", predictions), ("l", labels)):
+        kind: Any = Prediction if make is predictions else Label
+        join.add(make(kind(partition, "a", 0, 1)))
+        join.add(make(kind(partition, "bad", far, 1)))
+        join.take()
+        write(join, connection)
+    join.add(predictions(Prediction("p", "b", MINUTE, 0.5)))
+    write(join, connection)
+    join.add(labels(Label("l", "b", MINUTE, 1)))
+    assert len(join.take().counted["p"]["y_true"]) == 1
+    assert join.watermark == MINUTE
+    # It has a segment to itself, so that it keeps no other from being dropped.
+    rows = connection.execute("SELECT entries FROM join_segments WHERE newest = ?", (far,))
+    assert rows.fetchall() == [(1,), (1,)]
+
+
+def test_very_many_labels_of_one_id_stay_bounded(connection: sqlite3.Connection) -> None:
+    join = opened(connection)
+    join.add(labels(*(Label("l", "a", n, n % 2) for n in range(200))))
+    write(join, connection)
+    assert connection.execute("SELECT length(data) < 2000 FROM join_segments").fetchone() == (1,)
+    join.add(predictions(Prediction("p", "a", 0, 0.5)))
+    told = join.coverage()
+    assert (told["labels"], told["joined"], told["corrected"]) == (200, 1, 63)
+
+
+def test_damaged_counts_are_told(connection: sqlite3.Connection) -> None:
+    join = opened(connection)
+    join.add(predictions(Prediction("p", "a", 0, 0.5)))
+    join.add(labels(Label("l", "a", 1, 1)))
+    write(join, connection)
+    crc, data = connection.execute("SELECT crc, data FROM join_counts").fetchone()
+    rng = random.Random(3)
+    for _ in range(200):
+        noisy = bytearray(data)
+        noisy[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        connection.execute("UPDATE join_counts SET data = ?", (bytes(noisy),))
+        with pytest.raises(StoreError, match="the join's counts are damaged"):
+            opened(connection)
+    for other in (b"{}", b'{"coverage": 1}', b"\xff"):
+        row = (zlib.crc32(other), other)
+        connection.execute("UPDATE join_counts SET crc = ?, data = ?", row)
+        with pytest.raises(StoreError, match="the join's counts are damaged"):
+            opened(connection)
+    assert crc == zlib.crc32(data)

@@ -1,0 +1,322 @@
+"""A clock that is ahead of time: neither the join nor a window loses later records."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.events.time import iso_time
+from streameval.service.config.evaluators import fingerprint
+from streameval.service.config.load import settings_from_text
+from streameval.service.config.settings import ServeSettings
+from streameval.service.decode.decoder import RecordDecoder
+from streameval.service.http.health import Readiness
+from streameval.service.join.counts import SavedJoin
+from streameval.service.join.label_join import open_join
+from streameval.service.join.watermark import Watermark
+from streameval.service.lateness import LateLog, LateShare
+from streameval.service.loop import Runner
+from streameval.service.snapshot import Publisher, Snapshot
+from streameval.service.store.store import open_store
+from tests.service.test_runner_join import Lists, Partitions
+from tests.support.command_runs import Command, in_process
+
+MINUTE = 60_000_000
+HOUR = 60 * MINUTE
+START = 1_790_000_000_000_000 // HOUR * HOUR
+
+
+class Clocks:
+    """Both clocks of a run, moved by the test."""
+
+    def __init__(self) -> None:
+        self.passed = 0
+
+    def now(self) -> int:
+        return START + self.passed
+
+    def seconds(self) -> float:
+        return self.passed / 1e6
+
+
+class Service:
+    """Runs over one store, each reading lists to their ends, all on the test's clocks."""
+
+    def __init__(self, directory: Path, config: str) -> None:
+        self.settings = settings_from_text(
+            f'store = "{directory}/run.db"\n{config}\n[checkpoint]\nevents = 50\n'
+        )
+        self.clocks = Clocks()
+
+    def run(self, lists: Partitions) -> Mapping[str, Any]:
+        settings, clocks = self.settings, self.clocks
+        store = open_store(settings.store, fingerprint(settings))
+        with closing(store):
+            decoder = RecordDecoder(
+                settings.fields,
+                settings.evaluator,
+                settings.join is not None,
+                clock=lambda: clocks.now() / 1e6,
+            )
+            publisher = Publisher()
+            runner = Runner(
+                settings,
+                store,
+                decoder,
+                publisher,
+                join=open_join(settings, store, clocks.seconds, clocks.now),
+                now=clocks.now,
+                clock=clocks.seconds,
+            )
+            runner.run([Lists(lists, runner.positions, InTurn(), 0)])  # type: ignore[arg-type]
+        current = publisher.current()
+        assert current is not None
+        data: dict[str, Any] = msgspec.to_builtins(current)
+        return data
+
+    def reasons(self, data: Mapping[str, Any]) -> list[str]:
+        snapshot = msgspec.convert(data, Snapshot)
+        found = Readiness(ServeSettings()).reasons(snapshot, self.clocks.now() / 1e6)
+        return [reason.text for reason in found]
+
+
+class InTurn:
+    """In the place of random.Random: one after another, ten records at a time."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+
+    def choice(self, names: list[str]) -> str:
+        self.turn += 1
+        return names[self.turn % len(names)]
+
+    def randrange(self, low: int, high: int) -> int:
+        return 10
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps({k: iso_time(v) if k == "time" else v for k, v in fields.items()}).encode()
+
+
+def pairs(
+    count: int, time: Callable[[int], int], first: int = 0
+) -> tuple[list[bytes], list[bytes]]:
+    """Predictions, and a label for each a minute later."""
+    numbers = range(first, first + count)
+    return (
+        [line(id=n, score=0.9, time=time(n - first)) for n in numbers],
+        [line(id=n, y_true=True, time=time(n - first) + MINUTE) for n in numbers],
+    )
+
+
+JOIN = """
+[fields]
+id = "id"
+score = "score"
+time = "time"
+{ahead}
+[join]
+wait = "1h"
+[files]
+records = ["unused"]
+"""
+
+
+@pytest.mark.parametrize(("ahead", "by"), [("", 20 * HOUR), ('ahead = "30m"', 29 * MINUTE)])
+def test_one_clock_ahead_costs_no_label(tmp_path: Path, ahead: str, by: int) -> None:
+    service = Service(tmp_path, JOIN.format(ahead=ahead))
+    early = [line(id=f"early {n}", score=0.5, time=START + by) for n in range(20)]
+    later, labels = pairs(300, lambda n: START - 2 * MINUTE + n)
+    predictions = early + later
+    lists: Partitions = {"p": ("predictions", predictions), "q": ("labels", labels)}
+    data = service.run(lists)
+    join = data["join"]
+    assert (join["joined"], join["expired"], join["orphans"]) == (300, 0, 0)
+    assert join["watermark"] <= iso_time(service.clocks.now())
+    assert service.reasons(data) == []
+    # Too far ahead is refused, and named; what is allowed waits for its label.
+    refused = data["quarantine"]["reasons"].get("time", 0)
+    assert (refused, join["waiting"]) == ((20, 0) if by > HOUR else (0, 20))
+
+
+def test_a_store_whose_watermark_is_ahead_goes_on_at_the_clock(tmp_path: Path) -> None:
+    service = Service(tmp_path, JOIN.format(ahead=""))
+    predictions, labels = pairs(1, lambda n: START - 10 * MINUTE)
+    lists: Partitions = {"p": ("predictions", predictions), "q": ("labels", labels)}
+    service.run(lists)
+    with closing(open_store(service.settings.store)) as store, store.transaction() as connection:
+        saved = SavedJoin.of(*connection.execute("SELECT crc, data FROM join_counts").fetchone())
+        far = START + 20 * HOUR
+        saved.watermark.partitions = dict.fromkeys(saved.watermark.partitions, (far, 0, 0))
+        saved.watermark.value = far
+        connection.execute("UPDATE join_counts SET crc = ?, data = ?", saved.row())
+    more, theirs = pairs(100, lambda n: START + n, first=1)
+    service.clocks.passed = 5 * MINUTE
+    lists = {"p": ("predictions", predictions + more), "q": ("labels", labels + theirs)}
+    join = service.run(lists)["join"]
+    assert (join["joined"], join["expired"]) == (101, 0)
+
+
+ALERT = '\n[[alert]]\nname = "low"\nmetric = "accuracy"\nbelow = 0.1\n'
+
+
+def test_most_records_behind_the_watermark_are_told_and_a_reset_mends_it(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    command: Command = in_process(capfd)
+    caplog.set_level("INFO", "streameval")
+    service = Service(tmp_path, JOIN.format(ahead="") + ALERT)
+    # Of the past, so that no clock refuses them: 20 records, 20 hours ahead of the others.
+    past = START - 40 * HOUR
+    early = [line(id=f"early {n}", score=0.5, time=past + 20 * HOUR) for n in range(20)]
+    theirs = [line(id=f"early {n}", y_true=True, time=past + 20 * HOUR) for n in range(20)]
+    predictions, labels = pairs(300, lambda n: past + n)
+    lists: Partitions = {
+        "p": ("predictions", early + predictions),
+        "q": ("labels", theirs + labels),
+    }
+    data = service.run(lists)
+    (reason,) = service.reasons(data)
+    assert reason.startswith("the join: ")
+    assert "of the recent records are behind the watermark" in reason
+    (alert,) = data["alerts"]
+    assert (alert["state"], "too late" in alert["reason"]) == ("undefined", True)
+    told = [record for record in caplog.records if "too late" in record.getMessage()]
+    assert [record.levelname for record in told] == ["WARNING"]
+
+    store = service.settings.store
+    shown = command("store", "watermark", store)
+    assert (shown.code, iso_time(past + 20 * HOUR) in shown.out) == (0, True)
+    assert command("store", "watermark", store, "--reset").code == 0
+    assert "20" not in command("store", "watermark", store).out
+    more, others = pairs(300, lambda n: past + HOUR + n, first=300)
+    lists = {"p": ("predictions", early + predictions + more), "q": ("labels", theirs + labels)}
+    lists["q"][1].extend(others)
+    before = data["join"]["joined"]
+    data = service.run(lists)
+    assert service.reasons(data) == []
+    assert data["join"]["joined"] == before + 300
+    assert data["alerts"][0]["state"] == "ok"
+    assert command("store", "check", store).code == 0
+
+
+def test_a_watermark_is_of_a_join(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    service = Service(tmp_path, PANES.format(ahead=""))
+    service.run({})
+    for more in ((), ("--reset",)):
+        result = in_process(capfd)("store", "watermark", service.settings.store, *more)
+        assert (result.code, "holds no label join" in result.err) == (1, True)
+
+
+PANES = """
+[fields]
+score = "score"
+time = "time"
+{ahead}
+[[window]]
+name = "hour"
+length = "1h"
+pane = "5m"
+[files]
+records = ["unused"]
+"""
+
+
+def complete(count: int, time: int) -> list[bytes]:
+    return [line(score=0.9, y_true=True, time=time + n) for n in range(count)]
+
+
+def test_one_clock_ahead_empties_no_window(tmp_path: Path) -> None:
+    service = Service(tmp_path, PANES.format(ahead=""))
+    lists: Partitions = {"p": ("records", complete(20, START + HOUR) + complete(300, START))}
+    data = service.run(lists)
+    assert data["reports"]["hour"]["metrics"]["accuracy"]["support"] == 300
+    assert data["quarantine"]["reasons"] == {"time": 20}
+    assert service.reasons(data) == []
+
+
+def test_a_window_that_drops_most_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    service = Service(tmp_path, PANES.format(ahead="") + ALERT)
+    past = START - 40 * HOUR
+    records = complete(20, past + 20 * HOUR) + complete(300, past)
+    data = service.run({"p": ("records", records)})
+    (reason,) = service.reasons(data)
+    assert reason.startswith("window hour: ")
+    assert data["alerts"][0]["state"] == "undefined"
+    assert sum("window hour" in record.getMessage() for record in caplog.records) == 1
+    # As many in time as are remembered, and it is over.
+    data = service.run({"p": ("records", records + complete(1000, past + 21 * HOUR))})
+    assert service.reasons(data) == []
+    assert data["alerts"][0]["state"] == "ok"
+
+
+def test_joined_events_that_a_window_drops_are_told(tmp_path: Path) -> None:
+    window = '\n[[window]]\nname = "all"\n[[window]]\nname = "hour"\nlength = "1h"\n'
+    service = Service(tmp_path, JOIN.format(ahead="") + window)
+    # The watermark stands where the slowest partition is, the window where the newest event is.
+    past = START - 40 * HOUR
+    first = [line(id=f"a{n}", score=0.5, y_true=True, time=past + 20 * HOUR) for n in range(20)]
+    second = [line(id=f"b{n}", score=0.5, y_true=True, time=past + n) for n in range(300)]
+    data = service.run({"a": ("records", first), "b": ("records", second)})
+    reasons = service.reasons(data)
+    assert [reason.partition(":")[0] for reason in reasons] == ["window hour"]
+
+
+CLOCK = st.lists(
+    st.tuples(st.integers(-HOUR, HOUR), st.lists(st.integers(-30 * HOUR, 30 * HOUR), max_size=30)),
+    max_size=20,
+)
+
+
+@given(CLOCK)
+def test_a_watermark_is_never_ahead_of_the_newest_clock(steps: list[tuple[int, list[int]]]) -> None:
+    clocks = Clocks()
+    newest = START
+    watermark = Watermark(clocks.seconds, clocks.now, leap_us=HOUR)
+    for step, times in steps:
+        clocks.passed += step
+        now = clocks.now()
+        newest = max(newest, now)
+        watermark.note("a", np.array([now + time for time in times], dtype=np.int64))
+        value = watermark.value
+        assert value is None or value <= newest
+        again = Watermark(clocks.seconds, clocks.now)
+        again.restore(watermark.saved())
+        assert again.value is None or again.value <= now
+
+
+@given(st.lists(st.tuples(st.integers(0, 5000), st.floats(0, 1)), max_size=30))
+def test_a_share_is_of_the_recent_records(steps: list[tuple[int, float]]) -> None:
+    share = LateShare()
+    for records, late in steps:
+        share.add(records, int(records * late))
+        assert 0 <= share.value <= 1
+    share.add(20_000, 20_000)
+    assert share.is_most
+    share.add(20_000, 0)
+    assert not share.is_most
+
+
+def test_each_change_of_lateness_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    shares = {"the join": LateShare(), "window all": LateShare()}
+    log = LateLog()
+    seen = []
+    for records, late in ((100, 60), (100, 90), (1000, 0), (100, 0)):
+        shares["the join"].add(records, late)
+        caplog.clear()
+        log.log(shares)
+        seen.append([record.getMessage().split(":")[0] for record in caplog.records])
+    assert seen == [["the join"], [], ["the join"], []]

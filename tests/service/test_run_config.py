@@ -1,0 +1,726 @@
+"""A configuration file: what is accepted, the errors of the rest, and what is hidden."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import inspect
+
+from streameval.cli.run import check_text
+from streameval.errors import ConfigError, InputError
+from streameval.service.config.address import parse_address
+from streameval.service.config.evaluators import evaluator_of, main_metrics, window_spec_of
+from streameval.service.config.load import load_settings, resolved, settings_from_text
+from streameval.service.config.secrets import resolved_secrets, secret
+from streameval.service.config.settings import JoinSettings, RunSettings, WindowSettings
+from streameval.service.sources.inbox import HttpSettings
+from streameval.windows import Fading, Panes
+from streameval.windows.cumulative import Cumulative
+
+pytestmark = pytest.mark.backend_independent
+
+PAGE = Path(__file__).parents[2] / "docs" / "run.md"
+SCORE = '[fields]\nscore = "s"\n'
+JOINED = '[fields]\nscore = "s"\nid = "id"\n[join]\n'
+
+
+def read(text: str, *overrides: str) -> RunSettings:
+    return settings_from_text(text, "run.toml", overrides)
+
+
+def refusal(text: str, *overrides: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read(text, *overrides)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_the_least_configuration_listens_for_records() -> None:
+    assert read(SCORE).http == HttpSettings()
+    assert read(SCORE).window == [WindowSettings(name="all")]
+    assert read(SCORE + '[files]\nrecords = ["a.jsonl"]').http is None
+
+
+REFUSED = [
+    # What types say.
+    ("store = 5", "run.toml: store: expected text, got 5"),
+    (
+        "[join]\nwiat = '1h'",
+        "join.wiat: expected a key of join (wait, remember, hot), got the unkn",
+    ),
+    ("[join]\nwiat = '1h'", "'wiat'; did you mean 'wait'?"),
+    ("[sorce]", "sorce: expected a table or key of a run (store, evaluator, "),
+    ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
+    ("[[window]]\nlast = 5", "window[0].last: expected a key of window[0] (name, length, "),
+    ("[[window]]\nlength = '1h'", "window[0].name: expected text, got nothing"),
+    ("window = 'all'", "window: expected a list, got 'all'"),
+    ("[evaluator]\ntask = 'multi'", "evaluator.task: expected one of binary, multiclass, got 'mul"),
+    (
+        "[evaluator]\npositive = 1.5",
+        "evaluator.positive: expected text or a whole number or true or",
+    ),
+    ("[evaluator]\nslices = [['a', 1]]", "evaluator.slices[0][1]: expected text, got 1"),
+    (
+        "[evaluator]\nlabels = [true]",
+        "evaluator.labels[0]: expected text or a whole number, got true",
+    ),
+    ("[kafka.properties]\na = [1]", "kafka.properties.a: expected text or a whole number or"),
+    ("[join]\nwait = 12:00:00", "join.wait: expected text, got a date or time"),
+    ("[fields.label]\nscore = 'a'", "fields.label.score: expected a key of fields.label (id, y_t"),
+    ("[fields]\ntime_unit = 'min'", "fields.time_unit: expected one of ms, ns, s, us, got 'min'"),
+    ("x = ", "run.toml: expected TOML, got a fault: Invalid value (at"),
+    ("x = " + "[" * 5000, "run.toml: expected TOML"),
+    # Fields.
+    ("", "fields: expected score, y_pred or proba: where a record has its prediction, got none"),
+    ("[fields]\nscore = 's'\nproba = 'p'", "fields.proba conflicts with fields.score; give one of"),
+    (SCORE + "[evaluator]\ntask = 'multiclass'", "fields.score: expected y_pred or proba in a mu"),
+    (SCORE + "weight = 'a..b'", "fields.weight: expected names joined by dots, got 'a..b'"),
+    (SCORE + "weight = 's'", "fields: expected a field of its own at 's', got one that is also"),
+    (SCORE + "weight = 's.w'", "fields: expected a field of its own at 's', got one that is also"),
+    (JOINED + "[fields.label]\nid = 's'", "fields: expected a field of its own at 's'"),
+    (SCORE + "time_unit = 's'", "fields.time_unit requires fields.time"),
+    (SCORE + "[fields.label]\nid = 'i'", "fields.label.id requires [join]"),
+    (
+        SCORE + "ahead = 'soon'",
+        "fields.ahead: expected a duration such as 90s, 5m, 1h or 7d, got 's",
+    ),
+    (
+        "[fields]\nscore = 's'\nid = 'id'\nahead = '31m'\n[join]\nwait = '1h'",
+        "fields.ahead conflicts with join.wait = '1h', which allows at most 30m, got 31m: a "
+        'record further ahead would make all others late; set ahead = "30m" or less, or leave',
+    ),
+    (
+        SCORE + "ahead = '1h'\n[[window]]\nname = 'w'\nlength = '1h'\npane = '5m'",
+        "fields.ahead conflicts with window[0].pane = '5m', which allows at most 5m, got 1h",
+    ),
+    (
+        SCORE + "ahead = '1h'\n[[window]]\nname = 'w'\nhalf_life = '10m'",
+        "fields.ahead conflicts with window[0].half_life = '10m', which allows at most 10m",
+    ),
+    (
+        SCORE + "[fields.slices]\nland = 'l'",
+        "fields.slices.land: expected a key that evaluator.sli",
+    ),
+    # The evaluator.
+    (
+        SCORE + "[evaluator]\nslices = [['a', 'b'], ['b', 'a']]",
+        "evaluator.slices: expected each combination once, in whichever order, got ('b', 'a')",
+    ),
+    (SCORE + "[evaluator]\npositive = 'spam'", "evaluator.labels: expected both labels, as the po"),
+    (SCORE + "[evaluator]\nlabels = ['a', 'b']", "evaluator.labels: expected two labels, one of t"),
+    (
+        SCORE + "[evaluator]\nbins = 0",
+        "evaluator.bins: expected a number of bins from 1 to 10000, go",
+    ),
+    (
+        SCORE + "[evaluator]\nthreshold = nan",
+        "evaluator.threshold: expected a finite number, got n",
+    ),
+    (
+        SCORE + "[evaluator]\nmetrics = ['mcc']",
+        "evaluator.metrics[0]: expected a metric of a binary",
+    ),
+    (SCORE + "[evaluator]\nmetrics = ['mcc']", "did you mean matthews_corrcoef?"),
+    (SCORE + "[evaluator]\nmetrics = ['kappa_temporal']", "it is about the order of events"),
+    (
+        SCORE + "[evaluator]\nmetrics = []",
+        "evaluator.metrics: expected names of metrics, got an em",
+    ),
+    (
+        SCORE + "[evaluator]\nslices = ['a', 'a']",
+        "evaluator.slices: expected each name once, got 'a",
+    ),
+    (SCORE + "[evaluator]\nmax_slices = 0", "evaluator.max_slices: expected a number from 1 to"),
+    (
+        "[fields]\ny_pred = 'p'\n[evaluator]\nmetrics = ['roc_auc']",
+        "evaluator.metrics[0] requires fields.score or fields.proba; 'roc_auc' is",
+    ),
+    # Windows.
+    ("window = []\n" + SCORE, "window: expected at least one [[window]], got none"),
+    (SCORE + "[[window]]\nname = 'a b'", "window[0].name: expected 1 to 64 letters, digits, - _ o"),
+    (SCORE + "[[window]]\nname = 'a'\n" * 2, "window[1].name: expected a name for each window, go"),
+    (
+        SCORE + "[[window]]\nname = 'a'\nlength = '1h'\nhalf_life = '1h'",
+        "window[0].half_life conflicts with window[0].length; give one of them",
+    ),
+    (SCORE + "[[window]]\nname = 'a'\npane = '1h'", "window[0].pane requires window[0].length"),
+    (
+        SCORE + "[[window]]\nname = 'a'\nlength = '1h'\npane = '7m'",
+        "window[0].length: expected a multiple of the pane, 7m, got 1h",
+    ),
+    (
+        SCORE + "[[window]]\nname = 'a'\nlength = '1w'\npane = '1ms'",
+        "window[0].pane: expected panes so long that at most 100000 are retained",
+    ),
+    (
+        JOINED + "[[window]]\nname = 'a'\nlength = '1h'\nretain = '2h'",
+        "window[0].retain: expected at least length + lateness, 25h, got 2h; or set the window's "
+        "lateness; unless given, it is join.wait",
+    ),
+    (
+        SCORE + "[[window]]\nname = 'a'\nhalf_life = '1000'",
+        "window[0].half_life: expected a duration such as 90s, 5m, 1h or 7d, got '1000'",
+    ),
+    (
+        SCORE + "[[window]]\nname = 'a'\nhalf_life = '8000w'",
+        "window[0].half_life: expected at most 142 years",
+    ),
+    # Sources and the join.
+    (
+        "[fields]\nscore = 's'\n[join]",
+        "fields.id: expected the field of the id by which records are",
+    ),
+    (JOINED + "wait = '0s'", "join.wait: expected a duration such as 90s, 5m, 1h or 7d, got '0s'"),
+    (JOINED + "hot = 0", "join.hot: expected a whole number of at least 1, got 0"),
+    (SCORE + "[files]", "files: expected records, or predictions and labels, got none of them"),
+    (
+        JOINED + "[files]\nrecords = ['a']\nlabels = ['b']",
+        "files.labels conflicts with files.records; give one of them",
+    ),
+    (
+        SCORE + "[files]\npredictions = ['a']\nlabels = ['b']",
+        "files.predictions requires [join]; add [join] with wait",
+    ),
+    (
+        JOINED + "[files]\npredictions = ['a']",
+        "files.predictions requires labels, from this source or another",
+    ),
+    (SCORE + "[kafka]\nrecords = 'a'", 'kafka.properties: expected "bootstrap.servers", the brok'),
+    (
+        SCORE + "[kafka]\nrecords = 'a'\npartitions = [1, 1]",
+        "kafka.partitions: expected numbers of partitions, each once, got [1, 1]",
+    ),
+    (SCORE + "[http]\nmax_body_bytes = 5", "http.max_body_bytes: expected a whole number of at le"),
+    # Alerts.
+    (SCORE + "[[alert]]\nname = 'a'", "alert[0].metric: expected text, got nothing"),
+    (SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'", "alert[0]: expected below or above, got neit"),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nabove = 0.6",
+        "alert[0]: expected below or above, got both",
+    ),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = inf",
+        "alert[0].below: expected a finite number, got inf",
+    ),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1_macr'\nbelow = 1",
+        "alert[0].metric: expected a metric of a binary task, got 'f1_macr'; no metric is called",
+    ),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5",
+        "alert[0].metric requires [join]; without it every record holds its label",
+    ),
+    (
+        JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nwindow = 'all'",
+        "alert[0].window conflicts with alert[0].metric = 'label_coverage', which is of all",
+    ),
+    (
+        JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nslice = {a = 1}",
+        "alert[0].slice conflicts with alert[0].metric = 'label_coverage', which is of all",
+    ),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nwindow = 'al'",
+        "alert[0].window: expected one of all, got 'al'; did you mean 'all'?",
+    ),
+    (
+        SCORE + "[evaluator]\nslices = ['a', ['a', 'b']]\n"
+        "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nslice = {b = 1}",
+        "alert[0].slice: expected a value for each key of one of evaluator.slices (a, a+b), got '",
+    ),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nfor = '-1s'",
+        "alert[0].for: expected a duration",
+    ),
+    # Serving.
+    (
+        SCORE + "[serve]\nlisten = '8642'",
+        "serve.listen: expected HOST:PORT, as 127.0.0.1:8642 or [",
+    ),
+    (SCORE + "[serve]\nlisten = 'a:99999'", "serve.listen: expected HOST:PORT"),
+    (
+        SCORE + "[serve]\nlisten = '0.0.0.0:80'",
+        "serve.token: expected a token, as 0.0.0.0 can be re",
+    ),
+    (SCORE + "[serve]\ntoken = ''", "serve.token: expected a token, got an empty text"),
+    (
+        SCORE + "[serve]\nenabled = false",
+        "http requires serve.enabled = true",
+    ),
+    (
+        SCORE + "[webhook]\nurl = 'ftp://a'",
+        "webhook.url: expected an address http://… or https://…",
+    ),
+    (SCORE + "[webhook]\nurl = 'http://ä/'", "webhook.url: expected an address http://… or http"),
+    (SCORE + "[webhook]\nurl = 'http://a/ b'", "webhook.url: expected an address http://… or http"),
+    (SCORE + "[checkpoint]\nevery = 'often'", "checkpoint.every: expected a duration such as 90s"),
+    ("store = ''\n" + SCORE, "store: expected the path of a file, got an empty text"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_what_is_refused_and_how(text: str, message: str) -> None:
+    refused = refusal(text)
+    assert message in refused
+    assert refused.startswith("run.toml: ")
+
+
+TAKEN = [
+    JOINED + "[files]\npredictions = ['a']\n[http]",
+    JOINED + "[files]\npredictions = ['a']\n[kafka]\nlabels = 'b'\nproperties = "
+    "{'bootstrap.servers' = 'b:9092'}",
+    SCORE + "[evaluator]\npositive = 'spam'\nlabels = ['ham', 'spam']",
+    "[fields]\ny_pred = 'p'\n[evaluator]\ntask = 'multiclass'\nmetrics = ['f1_macro']",
+    SCORE + "[serve]\nlisten = '[::1]:0'",
+    SCORE + "[serve]\nlisten = '0.0.0.0:80'\ntoken = 'env:TOKEN'",
+    SCORE + "[webhook]\nurl = 'env:HOOK'",
+    "\ufeff" * 0 + SCORE.replace("\n", "\r\n"),
+    JOINED + "[fields.label]\nid = 'event.id'\ny_true = 'truth'",
+    SCORE + "[evaluator]\nslices = [['a', 'b']]\n"
+    "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nslice = {b = 1, a = 'x'}",
+]
+
+
+@pytest.mark.parametrize("text", TAKEN, ids=range(len(TAKEN)))
+def test_what_is_taken(text: str) -> None:
+    settings = read(text)
+    for window in settings.window:
+        evaluator_of(settings, window)
+    # Shown, it is a configuration again; only what is hidden differs.
+    shown = tomllib.loads(resolved(settings))
+    if "***" not in resolved(settings):
+        assert msgspec.convert(shown, RunSettings) == settings
+
+
+def test_overrides_are_written_as_toml_or_bare() -> None:
+    text = JOINED + "[[window]]\nname = 'a'\n[[window]]\nname = 'b'\nlength = '1h'"
+    settings = read(
+        text,
+        "join.wait=6h",
+        "join.hot = 10",
+        "window.1.pane=5m",
+        "fields.weight=5",
+        'store="a b.db"',
+        "evaluator.slices=['x', ['x', 'y']]",
+        "evaluator.positive=true",
+        "kafka.properties.bootstrap.servers=localhost:9092",
+        'kafka."properties"."client.id"=a=b',
+        "kafka.records=clicks",
+        "serve.listen=127.0.0.1:0",
+        "serve.token=12345",
+    )
+    assert settings.join == JoinSettings(wait="6h", hot=10)
+    assert settings.window[1].pane == "5m"
+    assert settings.fields.weight == "5"
+    assert settings.store == "a b.db"
+    assert settings.evaluator.slices == ["x", ["x", "y"]]
+    assert settings.evaluator.positive is True
+    assert settings.kafka is not None
+    assert settings.kafka.properties == {"bootstrap.servers": "localhost:9092", "client.id": "a=b"}
+    assert settings.serve.listen == "127.0.0.1:0"
+    assert settings.serve.token == "12345"
+
+
+def test_a_list_of_tables_can_be_set_as_a_whole() -> None:
+    (alert,) = read(SCORE, "alert=[{name = 'a', metric = 'f1', below = 0.5}]").alert
+    assert (alert.name, alert.metric, alert.below) == ("a", "f1", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("join.wait", "--set: expected KEY=VALUE, as join.wait=6h, got no key with a value"),
+        ("=5", "--set: expected KEY=VALUE"),
+        ("a b=5", "--set: expected KEY=VALUE"),
+        (
+            "join.wat=5",
+            "--set: join.wat: expected a key of join (wait, remember, hot), got the unk",
+        ),
+        ("join.hot=many", "--set: join.hot: expected a whole number, got 'many'"),
+        ("join.wait=soon", "--set: join.wait: expected a duration such as 90s"),
+        ("window.3.name=a", "--set: window: expected a number below 1, one for each there is, got"),
+        (
+            "alert.0.metric=f1",
+            "--set: alert: expected a list to set a part of, got none; write each [[alert]] in the "
+            "file, or set all of them: 'alert=[{KEY = VALUE, …}, …]'",
+        ),
+        (
+            "kafka.partitions.0=1",
+            "--set: kafka.partitions: expected a list to set a part of, got n",
+        ),
+        ("evaluator.labels.0=a", "got none; set all of it: 'evaluator.labels=[…]'"),
+        ("files.records.0=a", "got an empty one; set all of it: 'files.records=[…]'"),
+        ("window.all.name=a", "--set: window: expected a number below 1"),
+        ("join.wait.x=1", "--set: join.wait: expected no key inside it, got 'x'"),
+        (
+            "evaluator.slices=['a'",
+            "--set: evaluator.slices: expected a value as in TOML, got one t",
+        ),
+        ("window.0.length=0s", "--set: window[0].length: expected a duration"),
+        ("serve.token.x=hunter2", "--set: serve.token: expected no key inside it, got 'x'"),
+    ],
+)
+def test_a_bad_override_is_told_as_one(override: str, message: str) -> None:
+    text = (
+        JOINED + "wait = '1h'\n[files]\nrecords = []\n[serve]\ntoken = 't'\n[[window]]\nname = 'a'"
+    )
+    assert message in refusal(text, override)
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    with pytest.raises(ConfigError, match="got No such file or directory; streameval init writes"):
+        load_settings(path)
+    with pytest.raises(ConfigError, match="got Is a directory"):
+        load_settings(tmp_path)
+    path.write_bytes(b"a = 1\nb = '\xff'")
+    with pytest.raises(ConfigError, match="expected UTF-8 text, got other bytes in line 2"):
+        load_settings(path)
+    path.write_bytes(b"#" * (2 << 20))
+    with pytest.raises(ConfigError, match="at most 1,048,576 bytes"):
+        load_settings(path)
+    path.write_text("\ufeff" + SCORE, encoding="utf-8")
+    assert load_settings(path) == read(SCORE)
+
+
+SECRETS = """
+[fields]
+score = "s"
+[serve]
+token = "hunter2-serve-0123"
+[kafka]
+records = "a"
+[kafka.properties]
+"bootstrap.servers" = "broker:9092"
+"sasl.username" = "me"
+"sasl.password" = "hunter2-sasl"
+"ssl.key.pem" = "hunter2-key"
+"sasl.jaas.config" = "hunter2-jaas"
+"client.rack" = "env:hunter2-named"
+[webhook]
+url = "https://me:hunter2-user@hooks.example/hunter2-path?key=hunter2-query"
+token = "hunter2-webhook"
+"""
+
+
+def test_secrets_are_not_shown() -> None:
+    for text in (resolved(read(SECRETS)), check_text(read(SECRETS), {"hunter2-named": "hunter2"})):
+        assert "hunter2" not in text
+        assert text.count("***") >= 7
+        assert "https://***@hooks.example/***" in text
+        assert "broker:9092" in text
+        assert tomllib.loads(text)["kafka"]["properties"]["sasl.username"] == "me"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('token = "hunter2-serve-0123"', "token = 77777"),
+        ('"sasl.password" = "hunter2-sasl"', '"sasl.password" = ["hunter2"]'),
+        ("https://me", "hunter2://me"),
+        ("hooks.example", "hooks.example:hunter2"),
+    ],
+)
+def test_no_error_tells_a_secret(old: str, new: str) -> None:
+    assert old in SECRETS
+    message = refusal(SECRETS.replace(old, new))
+    assert "hunter2" not in message
+    assert "77777" not in message
+
+
+def test_where_secrets_come_from(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("hunter2\n")
+    assert secret(f"file:{path}", "serve.token") == "hunter2"
+    assert secret("env:A", "serve.token", {"A": "hunter2"}) == "hunter2"
+    assert secret("a:b", "serve.token") == "a:b"
+    for value, message in (
+        ("env:A", "serve.token: expected the variable A in the environment, got none"),
+        ("env:B", "serve.token: expected the variable B in the environment, got an empty one"),
+        (f"file:{path}x", "got No such file or directory"),
+        ("file:\0", "got no path"),
+        (f"file:{tmp_path}", "got Is a directory"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            secret(value, "serve.token", {"B": ""})
+        assert message in str(caught.value)
+    for data, message in ((b"\xff", "UTF-8"), (b"\n", "empty"), (b"x" * 70_000, "65536 bytes")):
+        path.write_bytes(data)
+        with pytest.raises(ConfigError, match=message):
+            secret(f"file:{path}", "serve.token")
+
+
+def test_windows_take_events_for_as_long_as_labels_are_waited_for() -> None:
+    join = JoinSettings(wait="6h")
+    hour = WindowSettings(name="w", length="1h", pane="5m")
+    assert window_spec_of(hour, join) == Panes("1h", "5m", "6h")
+    assert window_spec_of(hour, None) == Panes("1h", "5m", "1h")
+    exact = WindowSettings(name="w", length="1h", lateness="0s", retain="1d")
+    assert window_spec_of(exact, join) == Panes("1h", None, "0s", "1d")
+    assert window_spec_of(WindowSettings(name="w", half_life="6h"), join) == Fading("6h")
+    assert window_spec_of(WindowSettings(name="w"), join) == Cumulative()
+
+
+@pytest.mark.parametrize(
+    ("text", "ahead"),
+    [
+        (SCORE, "1d"),
+        (JOINED + "wait = '7d'", "1d"),
+        (JOINED + "wait = '24h'", "12h"),
+        (JOINED + "wait = '1h'", "30m"),
+        (JOINED + "wait = '1h'\n[[window]]\nname = 'w'\nlength = '1h'\npane = '5m'", "5m"),
+        (SCORE + "[[window]]\nname = 'w'\nlength = '2h'", "2h"),
+        (SCORE + "[[window]]\nname = 'w'\nhalf_life = '90s'", "90s"),
+        ("[fields]\nscore = 's'\nid = 'i'\nahead = '5s'\n[join]\nwait = '1h'", "5s"),
+        ("[fields]\nscore = 's'\nid = 'i'\nahead = '0s'\n[join]\nwait = '1us'", "0s"),
+    ],
+)
+def test_how_far_ahead_a_record_may_be_follows_from_the_rest(text: str, ahead: str) -> None:
+    assert read(text).fields.ahead == ahead
+
+
+def test_an_evaluator_keeps_what_is_published_and_what_alerts_watch() -> None:
+    alert = "[[alert]]\nname = 'a'\nmetric = 'roc_auc'\nbelow = 0.5\nslice = {c = 'x'}\n"
+    settings = read(SCORE + "[evaluator]\nmetrics = ['f1']\nslices = ['c']\n" + alert)
+    evaluator = evaluator_of(settings, settings.window[0])
+    columns: dict[str, Any] = {
+        "score": [0.9, 0.1],
+        "event_time": [1, 2],
+        "slices": {"c": ["x", "y"]},
+    }
+    evaluator.update_many([1, 0], **columns)
+    assert (evaluator["f1"], evaluator["roc_auc"]) == (1.0, 1.0)
+    assert main_metrics(settings) == ["f1", "roc_auc"]
+
+
+def test_the_check_says_what_follows() -> None:
+    settings = read(JOINED + "[[window]]\nname = 'h'\nlength = '1h'\n[serve]\ntoken = 'env:T'")
+    text = check_text(settings, {"T": "hunter2-hunter2-hunter2"})
+    assert "hunter2" not in text
+    assert "# window h: the last 1h in panes of 1h, each taking events until 1d after" in text
+    assert tomllib.loads(text)["join"] == {"wait": "24h", "hot": 500_000}
+
+
+HOOK = "[webhook]\nurl = 'env:URL'\ntoken = 'env:T'\n"
+GOOD = {"T": "hunter2-hunter2-hunter2", "URL": "http://hooks.example/hunter2"}
+BROKER = "[kafka]\nrecords = 'r'\n[kafka.properties]\n'bootstrap.servers' = 'b:1'\n"
+LOGIN = BROKER + "'sasl.password' = 'env:NONE'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "message"),
+    [
+        ("[serve]\ntoken = 'env:T'", {}, "serve.token: expected the variable T in the environment"),
+        ("[serve]\ntoken = 'env:T'", {}, "got none; set it, or name another"),
+        ("[serve]\ntoken = 'env:T'", {"T": "hunter2"}, "serve.token: expected at least 16 charact"),
+        ("[serve]\ntoken = 'hunter2'", {}, "serve.token: expected at least 16 characters, got 7; "),
+        (
+            "[serve]\ntoken = 'file:/no/t'",
+            {},
+            "serve.token: expected a readable file /no/t, got",
+        ),
+        ("[serve]\ntoken = 'file:/no/t'", {}, "directory; put the value there, or name another"),
+        (
+            HOOK,
+            GOOD | {"URL": ""},
+            "webhook.url: expected the variable URL in the environment",
+        ),
+        (HOOK, GOOD | {"URL": "hunter2"}, "webhook.url: expected an address http://"),
+        (HOOK, GOOD | {"T": "hunter2-\u00e9"}, "webhook.token: expected printable ASCII text"),
+        (LOGIN, {}, "kafka.properties.sasl.password: expected the variable NONE in the envi"),
+        (
+            "store = '/no such/run.db'\n",
+            {},
+            "store: expected a file in a directory that is there",
+        ),
+        ("store = '/no such/run.db'\n", {}, "got /no such/run.db; make /no such first, or name"),
+        ("store = '/'\n", {}, "store: expected the path of a file, got the directory /"),
+    ],
+)
+def test_the_check_looks_for_what_is_named(
+    text: str, environment: dict[str, str], message: str
+) -> None:
+    settings = read(text + SCORE if text.startswith("store") else SCORE + text)
+    with pytest.raises(ConfigError) as caught:
+        check_text(settings, environment)
+    assert message in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_check_is_content_with_what_is_there() -> None:
+    text = check_text(read(SCORE + HOOK + "[serve]\ntoken = 'env:T'"), GOOD)
+    assert text.startswith("# This can be run.")
+    assert "hunter2" not in text
+    # Nobody is asked for the token of a server that there is not.
+    check_text(read(SCORE + "[files]\nrecords = ['a']\n[serve]\nenabled = false\ntoken = 'short'"))
+
+
+def test_a_secret_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text(GOOD["T"])
+    resolve = resolved_secrets(read(SCORE + f"[serve]\ntoken = 'file:{path}'"))
+    path.unlink()  # as from a pipe
+    assert resolve(f"file:{path}", "serve.token") == GOOD["T"]
+
+
+# Any text at all, and any values under the keys there are.
+KEYS = ["store", "evaluator", "window", "fields", "join", "name", "wait", "score", "id", "alert"]
+TABLES = st.recursive(
+    st.one_of(st.text(max_size=3), st.integers(), st.floats(), st.booleans()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=2), st.dictionaries(st.sampled_from(KEYS), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+def as_toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{k} = {as_toml(v)}' for k, v in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(as_toml, value))}]"
+    return msgspec.json.encode(value).decode() if value == value else "nan"
+
+
+@settings(max_examples=200)
+@given(st.one_of(st.text(), st.dictionaries(st.sampled_from(KEYS), TABLES)), st.text(max_size=9))
+def test_nothing_but_config_errors(data: str | dict[str, Any], override: str) -> None:
+    text = (
+        data
+        if isinstance(data, str)
+        else "\n".join(f"{key} = {as_toml(value)}" for key, value in data.items())
+    )
+    for overrides in ((), (override,), (f"join.{override}",), (f"store={override}",)):
+        try:
+            resolved(read(text, *overrides))
+        except ConfigError as error:
+            message = str(error)
+        else:
+            message = ""
+        assert "\n" not in message
+
+
+def keys(kind: Any, key: str = "") -> Iterator[tuple[str, inspect.Field]]:
+    """Every key that a file may have, with its field; tables in lists without a number."""
+    for field in kind.fields:
+        path = f"{key}.{field.encode_name}" if key else field.encode_name
+        inner = [
+            one.item_type if isinstance(one, inspect.ListType) else one
+            for one in getattr(field.type, "types", [field.type])
+        ]
+        tables = [one for one in inner if isinstance(one, inspect.StructType)]
+        if tables:
+            yield from keys(tables[0], path)
+        else:
+            yield path, field
+
+
+def default_text(field: inspect.Field) -> str:
+    if field.required:
+        return "needed"
+    value = field.default
+    if value is inspect.NODEFAULT:
+        assert field.default_factory is not inspect.NODEFAULT
+        value = field.default_factory()
+    if value is None:
+        return "not set"
+    return f"`{msgspec.json.encode(value).decode()}`"
+
+
+def test_the_page_lists_every_key_with_its_default() -> None:
+    rows = re.findall(r"^\| `([a-z_.]+)` \| (.+?) \| .+ \|$", PAGE.read_text("utf-8"), re.MULTILINE)
+    wanted = [(key, default_text(field)) for key, field in keys(inspect.type_info(RunSettings))]
+    assert rows == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "loopback"),
+    [
+        ("127.0.0.1:8642", ("127.0.0.1", 8642), True),
+        ("127.1.2.3:1", ("127.1.2.3", 1), True),
+        ("[::1]:0", ("::1", 0), True),
+        ("localhost:0", ("localhost", 0), True),
+        ("LOCALHOST:1", ("LOCALHOST", 1), True),
+        ("localhost.:1", ("localhost.", 1), True),
+        ("localhost.evil.com:1", ("localhost.evil.com", 1), False),
+        ("0.0.0.0:65535", ("0.0.0.0", 65535), False),
+        ("[::]:80", ("::", 80), False),
+        ("host:00080", ("host", 80), False),
+        (":8642", None, False),
+        ("", None, False),
+        ("8642", None, False),
+        ("localhost", None, False),
+        ("localhost:", None, False),
+        ("::1:80", None, False),
+        ("[]:80", None, False),
+        ("a b:1", None, False),
+        (" :1", None, False),
+        ("a:65536", None, False),
+        ("a:000001", None, False),
+        ("a:-1", None, False),
+        ("a:\u0661", None, False),
+        ("a:1 ", None, False),
+    ],
+)
+def test_addresses_to_listen_on(text: str, address: tuple[str, int] | None, loopback: bool) -> None:
+    if address is None:
+        with pytest.raises(InputError, match=r"serve\.listen: expected HOST:PORT"):
+            parse_address(text)
+        assert "serve.listen: expected HOST:PORT" in refusal(SCORE, f'serve.listen="{text}"')
+        return
+    found = parse_address(text)
+    assert (found, found.loopback) == (address, loopback)
+    # The configuration and the server have one rule.
+    token = 'serve.token="a token of more than 16"'
+    assert read(SCORE, f'serve.listen="{text}"', token).serve.listen == text
+    assert parse_address(str(found)) == found
+
+
+def test_a_key_that_looks_like_a_path_of_msgspec() -> None:
+    assert refusal("'x` - at `$.join' = 1").startswith("run.toml: ")
+    assert refusal("[join]\n'x` - at `$.a[...].b' = 1").startswith("run.toml: ")
+
+
+def test_the_key_of_a_free_table_is_named() -> None:
+    assert "fields.slices.b: expected text, got 5" in refusal("[fields.slices]\na = 'x'\nb = 5")
+    assert "alert[0].slice.k: expected text or a whole number, got a list" in refusal(
+        "[[alert]]\nname = 'a'\nmetric = 'f1'\nslice = {j = 1, k = []}"
+    )
+    assert "join.hot: expected a whole number of at least 1, got -99999999999999999999" in refusal(
+        "[join]\nhot = -99999999999999999999"
+    )
+
+
+WINDOW = "[[window]]\nname = 'w'\n"
+DURATIONS = {
+    "checkpoint.every": (SCORE + "[checkpoint]\nevery = '{}'", False),
+    "serve.ready_checkpoint_age": (SCORE + "[serve]\nready_checkpoint_age = '{}'", False),
+    "fields.ahead": (SCORE + "ahead = '{}'", True),
+    "join.wait": (JOINED + "wait = '{}'", False),
+    "join.remember": (JOINED + "remember = '{}'", True),
+    "webhook.timeout": (SCORE + "[webhook]\nurl = 'http://a'\ntimeout = '{}'", False),
+    "window[0].length": (SCORE + WINDOW + "length = '{}'", False),
+    "window[0].pane": (SCORE + WINDOW + "length = '1h'\npane = '{}'", False),
+    "window[0].lateness": (SCORE + WINDOW + "length = '1h'\nlateness = '{}'", True),
+    "window[0].retain": (SCORE + WINDOW + "length = '1h'\nretain = '{}'", False),
+    "window[0].half_life": (SCORE + WINDOW + "half_life = '{}'", False),
+    "alert[0].for": (SCORE + "[[alert]]\nname='a'\nmetric='f1'\nbelow=1\nfor='{}'", True),
+}
+
+
+@pytest.mark.parametrize("key", DURATIONS)
+def test_every_duration_is_checked(key: str) -> None:
+    text, zero = DURATIONS[key]
+    for wrong in ("soon", "", "5", "99999999999w", *(() if zero else ("0s",))):
+        refused = refusal(text.format(wrong))
+        assert f"{key}: expected a duration such as 90s, 5m, 1h or 7d, got" in refused
+    read(text.format("0s" if zero else "1h" if key != "window[0].retain" else "1d"))

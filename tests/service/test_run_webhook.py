@@ -1,0 +1,285 @@
+"""Alerts are posted to a real server: repeated, authorised, without blocking the caller."""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from streameval.errors import ConfigError
+from streameval.service.alerts.rules import AlertBook, Observed, Transition
+from streameval.service.alerts.webhook import Webhook
+from streameval.service.config.settings import AlertSettings, WebhookSettings
+
+pytestmark = pytest.mark.backend_independent
+
+LONG = 30.0
+"""Seconds after which a test that hangs gives up."""
+
+
+class Receiver:
+    """A server that gives the answers it was told, then 204; what came is in a queue."""
+
+    def __init__(self, *answers: int | str) -> None:
+        self.came: queue.Queue[tuple[str, dict[str, str], Any]] = queue.Queue()
+        self.answers = list(answers)
+        self.hold = threading.Event()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                receiver.came.put((self.path, dict(self.headers), json.loads(body)))
+                answer = receiver.answers.pop(0) if receiver.answers else 204
+                if answer == "hold":
+                    receiver.hold.wait(LONG)
+                elif answer == "nonsense":
+                    self.wfile.write(b"hunter2 \x00\n" * 3)
+                elif answer == "hang up":
+                    pass
+                else:
+                    assert isinstance(answer, int)
+                    self.send_response(answer)
+                    if 300 <= answer < 400:
+                        self.send_header("Location", "/elsewhere")
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                self.close_connection = True
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_address[1]}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def next(self) -> tuple[str, dict[str, str], Any]:
+        return self.came.get(timeout=LONG)
+
+    def close(self) -> None:
+        self.hold.set()
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def receivers() -> Iterator[list[Receiver]]:
+    opened: list[Receiver] = []
+    yield opened
+    for receiver in opened:
+        receiver.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+
+def transitions(count: int) -> list[Transition]:
+    book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
+    for n in range(count):
+        book.judge({"low": Observed(0.9 if n % 2 else 0.7, 5)}, n)
+    return book.unsent
+
+
+def settled(hook: Webhook, count: int) -> list[int]:
+    """What was settled, once the thread has gone through all that was posted."""
+    found: list[int] = []
+    waited = threading.Event()
+    for _ in range(int(LONG / 0.005)):
+        found += hook.settled()
+        if len(found) >= count:
+            break
+        waited.wait(0.005)
+    hook.close(LONG)
+    return found
+
+
+def test_it_is_repeated_until_it_arrives(receivers: list[Receiver]) -> None:
+    receiver = Receiver(503, "hang up", "nonsense", 429)
+    receivers.append(receiver)
+    url = f"http://{receiver.address}/hook?key=1"
+    hook = Webhook(WebhookSettings(url=url, token="hunter2"), first_delay=0.001)
+    first, second = transitions(2)
+    assert hook.post(first)
+    assert hook.post(second)
+    for _ in range(5):
+        path, headers, body = receiver.next()
+        assert path == "/hook?key=1"
+        assert headers["Authorization"] == "Bearer hunter2"
+        assert headers["Content-Type"] == "application/json"
+        assert body["number"] == 1
+    assert body == {
+        "number": 1,
+        "event": "firing",
+        "name": "low",
+        "metric": "f1",
+        "window": "all",
+        "slice": {},
+        "value": 0.7,
+        "bound": "below 0.8",
+        "support": 5,
+        "at": "1970-01-01T00:00:00Z",
+        "text": "firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 5",
+    }
+    assert receiver.next()[2]["event"] == "resolved"
+    assert settled(hook, 2) == [1, 2]
+    assert (hook.sent, hook.failed, hook.problem) == (2, 0, "")
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 301, 307])
+def test_what_will_not_change_is_given_up_at_once(
+    receivers: list[Receiver], status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver = Receiver(status)
+    receivers.append(receiver)
+    url = f"http://me:hunter2@{receiver.address}/hunter2?key=hunter2"
+    with caplog.at_level(logging.DEBUG):
+        hook = Webhook(WebhookSettings(url=url, token="hunter2"), first_delay=LONG)
+        hook.post(transitions(1)[0])
+        assert settled(hook, 1) == [1]
+    assert (hook.sent, hook.failed) == (0, 1)
+    assert hook.problem == f"answered with status {status}"
+    assert receiver.came.qsize() == 1
+    assert f"alert low not posted to http://***@{receiver.address}/***: answered" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize("answer", [500, "nonsense", "hang up"])
+def test_it_is_given_up_after_so_many_times(
+    receivers: list[Receiver], answer: int | str, caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver = Receiver(*[answer] * 10)
+    receivers.append(receiver)
+    settings = WebhookSettings(url=f"http://{receiver.address}/hunter2", token="hunter2", retries=2)
+    hook = Webhook(settings, first_delay=0.001)
+    hook.post(transitions(1)[0])
+    assert settled(hook, 1) == [1]
+    assert receiver.came.qsize() == 3
+    assert hook.failed == 1
+    assert hook.problem
+    assert "hunter2" not in caplog.text + hook.problem
+
+
+def test_each_attempt_that_failed_is_logged(
+    receivers: list[Receiver], caplog: pytest.LogCaptureFixture
+) -> None:
+    receiver = Receiver(500, "hang up", 503, 204, 500)
+    receivers.append(receiver)
+    settings = WebhookSettings(
+        url=f"http://me:hunter2@{receiver.address}/hunter2", token="hunter2", retries=4
+    )
+    with caplog.at_level(logging.INFO):
+        hook = Webhook(settings, first_delay=0.001)
+        for transition in transitions(2):
+            hook.post(transition)
+        assert settled(hook, 2) == [1, 2]
+    where = f"alert low not posted to http://***@{receiver.address}/***"
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [level for level, _ in told] == ["WARNING", "INFO", "INFO", "WARNING"]
+    assert told[0][1] == f"{where}, attempt 1 of 5: answered with status 500; again in 0.001 s"
+    assert told[1][1].startswith(f"{where}, attempt 2 of 5: ")
+    assert told[2][1] == f"{where}, attempt 3 of 5: answered with status 503; again in 0.004 s"
+    assert told[3][1] == told[0][1]
+    assert "hunter2" not in caplog.text
+
+
+def test_nobody_there(caplog: pytest.LogCaptureFixture) -> None:
+    receiver = Receiver()
+    receiver.close()
+    url = f"http://{receiver.address}/hunter2"
+    hook = Webhook(WebhookSettings(url=url, retries=1), first_delay=0.001)
+    hook.post(transitions(1)[0])
+    assert settled(hook, 1) == [1]
+    assert hook.problem == "cannot be reached: ConnectionRefusedError (Connection refused)"
+    assert "hunter2" not in caplog.text
+
+
+def test_an_answer_is_waited_for_so_long(receivers: list[Receiver]) -> None:
+    receiver = Receiver("hold")
+    receivers.append(receiver)
+    settings = WebhookSettings(url=f"http://{receiver.address}/", timeout="50ms", retries=1)
+    hook = Webhook(settings, first_delay=0.001)
+    hook.post(transitions(1)[0])
+    assert settled(hook, 1) == [1]
+    assert (hook.sent, receiver.came.qsize()) == (1, 2)
+
+
+def test_a_full_queue_keeps_nobody_waiting(receivers: list[Receiver]) -> None:
+    receiver = Receiver("hold")
+    receivers.append(receiver)
+    hook = Webhook(WebhookSettings(url=f"http://{receiver.address}/"), first_delay=LONG)
+    first = transitions(1)[0]
+    hook.post(first)
+    receiver.next()  # it is being posted now, and the server does not answer
+    posted = [hook.post(first) for _ in range(1002)]
+    assert posted == [True] * 1000 + [False] * 2
+    assert hook.settled() == [1, 1]
+    assert hook.problem == "1,000 posts wait already"
+    receiver.hold.set()
+    hook.close(LONG)
+    assert hook.sent == 1001 - hook.failed + 2
+
+
+def test_a_stop_cuts_repetitions_short_and_settles_nothing(receivers: list[Receiver]) -> None:
+    receiver = Receiver(500, 500)
+    receivers.append(receiver)
+    hook = Webhook(WebhookSettings(url=f"http://{receiver.address}/"), first_delay=LONG)
+    first, second, third = transitions(3)
+    hook.post(first)
+    receiver.next()
+    hook.post(second)
+    hook.post(third)
+    hook.close(LONG)
+    # The first two were refused and not tried again: a restart will. The third arrived.
+    assert (hook.sent, hook.failed) == (1, 2)
+    assert hook.settled() == [3]
+
+
+def test_a_login_in_the_address(receivers: list[Receiver]) -> None:
+    receiver = Receiver()
+    receivers.append(receiver)
+    hook = Webhook(WebhookSettings(url=f"http://me:pa%40ss@{receiver.address}/x"))
+    hook.post(transitions(1)[0])
+    path, headers, _ = receiver.next()
+    assert (path, headers["Authorization"]) == ("/x", "Basic bWU6cGFAc3M=")
+    assert settled(hook, 1) == [1]
+
+
+def test_secrets_come_from_elsewhere(receivers: list[Receiver]) -> None:
+    receiver = Receiver()
+    receivers.append(receiver)
+    known = {"env:URL": f"http://{receiver.address}/y", "env:TOKEN": "hunter2"}
+    settings = WebhookSettings(url="env:URL", token="env:TOKEN")
+    hook = Webhook(settings, resolve=lambda value, key: known[value])
+    hook.post(transitions(1)[0])
+    path, headers, _ = receiver.next()
+    assert (path, headers["Authorization"]) == ("/y", "Bearer hunter2")
+    hook.close(LONG)
+
+
+@pytest.mark.parametrize(
+    ("url", "token"),
+    [
+        ("ftp://hunter2/", None),
+        ("http://", None),
+        ("http://a/hunter2\r\nX: y", None),
+        ("http://a:hunter2/", None),
+        ("http://a/é-hunter2", None),
+        ("http://a/", "hunter2\r\nX: y"),
+        ("http://a/", "hunter2-é"),
+        ("env:HUNTER", None),
+    ],
+)
+def test_what_is_refused_at_the_start(url: str, token: str | None) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Webhook(WebhookSettings(url=url, token=token))
+    assert "hunter2" not in str(caught.value)

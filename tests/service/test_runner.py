@@ -1,0 +1,539 @@
+"""The loop of a run over real files, with the clock as an argument."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+import streameval as se
+from streameval.errors import SourceError, StoreError
+from streameval.events.time import iso_time
+from streameval.service.config.evaluators import fingerprint
+from streameval.service.config.settings import (
+    CheckpointSettings,
+    EvaluatorSettings,
+    FieldSettings,
+    RunSettings,
+    ServeSettings,
+    WindowSettings,
+)
+from streameval.service.decode.decoder import RecordDecoder
+from streameval.service.http.api import ENDPOINTS
+from streameval.service.http.health import Readiness, Reason
+from streameval.service.loop import Runner
+from streameval.service.snapshot import Checkpoint, Publisher, Snapshot
+from streameval.service.sources.files import FilesSettings, FilesSource
+from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
+from streameval.service.store.quarantine import listed, mark_for_replay
+from streameval.service.store.store import Store, open_store
+from tests.support.write_schema import OPENAPI
+
+
+class Clock:
+    """Seconds that pass when the test says so, and a little with each look."""
+
+    def __init__(self, step: float = 0.0) -> None:
+        self.now = 1000.0
+        self.step = step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+class Bench:
+    """A run over a file, that may be ended and begun again."""
+
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.file = directory / "events.jsonl"
+        self.file.touch()
+        given: dict[str, Any] = {
+            "store": str(directory / "run.db"),
+            "evaluator": EvaluatorSettings(slices=["country"]),
+            "window": [
+                WindowSettings(name="all"),
+                WindowSettings(name="recent", length="10m", pane="5m", lateness="1h"),
+            ],
+            "fields": FieldSettings(score="score", time="time"),
+            "files": FilesSettings(records=[str(self.file)]),
+        }
+        self.settings = RunSettings(**{**given, **settings})
+        self.clock = Clock()
+        self.publisher = Publisher()
+        self.store: Store | None = None
+        self.start()
+
+    def start(self) -> None:
+        self.end()
+        self.store = open_store(self.settings.store, fingerprint(self.settings))
+        settings = self.settings
+        decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
+        self.runner = Runner(settings, self.store, decoder, self.publisher, clock=self.clock)
+
+    def run(self, *sources: Any) -> None:
+        assert self.settings.files is not None
+        files = FilesSource(self.settings.files, self.runner.positions)
+        try:
+            self.runner.run(sources or [files], until_end=True)
+        finally:
+            files.close()
+
+    def end(self) -> None:
+        if self.store is not None:
+            self.store.close()
+            self.store = None
+
+    def append(self, *lines: str | Mapping[str, Any]) -> None:
+        with self.file.open("a") as file:
+            file.writelines(
+                (line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines
+            )
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        current = self.publisher.current()
+        assert current is not None
+        data: Mapping[str, Any] = msgspec.to_builtins(current)
+        return data
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        assert self.store is not None
+        return listed(self.store.connection)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Any:
+    made: list[Bench] = []
+
+    def make(**settings: Any) -> Bench:
+        made.append(Bench(tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.end()
+
+
+Make = Callable[..., Bench]
+
+
+def event(number: int, rng: random.Random) -> dict[str, Any]:
+    truth = rng.random() < 0.4
+    return {
+        "y_true": truth,
+        "score": round(min(1.0, max(0.0, rng.gauss(0.6 if truth else 0.4, 0.2))), 2),
+        "time": f"2026-01-01T{number // 60 % 24:02}:{number % 60:02}:00Z",
+        "country": rng.choice(["PT", "DE"]),
+    }
+
+
+def events(count: int, seed: int = 0) -> list[dict[str, Any]]:
+    rng = random.Random(seed)
+    return [event(number, rng) for number in range(count)]
+
+
+def test_a_run_in_many_parts_reports_as_one(bench: Make) -> None:
+    run = bench()
+    rows = events(300)
+    for start in range(0, 300, 50):
+        run.append(*rows[start : start + 50])
+        run.run()
+        run.start()
+    run.run()
+    whole = se.Evaluator(slices=("country",))
+    whole.update_many(
+        [row["y_true"] for row in rows],
+        score=[row["score"] for row in rows],
+        slices={"country": [row["country"] for row in rows]},
+    )
+    data = run.data
+    assert data["reports"]["all"] == whole.report().to_dict()
+    assert data["checkpoint"]["events"] == 300
+    (partition,) = data["partitions"]
+    assert partition["partition"] == f"files:{run.file}"
+    assert partition["position"]["offset"] == run.file.stat().st_size
+    assert (partition["records"], partition["lag"], partition["problem"]) == (300, 0, "")
+    assert partition["newest"] == "2026-01-01T04:59:00Z"
+    for row in data["slices"]["all"]:
+        view = whole.slices()[tuple(row["slice"].items())]
+        assert row["metrics"]["roc_auc"] == view["roc_auc"]
+        assert row["support"] == view.report()["accuracy"] * 0 + view.confusion.total
+
+
+def test_what_is_published(bench: Make) -> None:
+    run = bench()
+    run.append(*events(300))
+    run.run()
+    data = run.data
+    assert (data["task"], data["positive"], data["labels"]) == ("binary", 1, [0, 1])
+    about = {"immature": False, "as_of": data["at"], "late": 0.0}
+    assert data["windows"] == [
+        {"name": "all", "kind": "cumulative", "spec": "all events", **about},
+        {"name": "recent", "kind": "panes", "spec": "10m in panes of 5m", **about},
+    ]
+    names = [(source["kind"], source["holds"]) for source in data["sources"]]
+    assert names == [("files", "records")]
+    assert set(data["series"]) == {"recent"}
+    series = data["series"]["recent"]
+    assert series["start"][-1] == "2026-01-01T04:55:00Z"
+    assert series["support"] == [5] * len(series["start"])
+    assert series["immature"] == [False] * (len(series["start"]) - 1) + [True]
+    assert len(series["metrics"]["accuracy"]) == len(series["start"])
+    # Whatever has a tile can be drawn over time.
+    assert set(series["metrics"]) == set(data["reports"]["recent"]["metrics"])
+    assert sum(map(sum, data["confusion"]["all"]["matrix"])) == 300
+    assert set(data["curves"]["all"]) == {"roc", "precision_recall", "calibration"}
+    assert data["join"] is None
+    assert msgspec.convert(data, Snapshot) == run.publisher.current()
+
+
+def test_the_answers_of_a_run_are_as_described(bench: Make) -> None:
+    run = bench()
+    run.append(*events(30), "not json")
+    run.run()
+    snapshot = run.publisher.current()
+    assert snapshot is not None
+    components = {"components": json.loads(OPENAPI.read_text())["components"]}
+    for path, endpoint in ENDPOINTS.items():
+        own = {"{name}": ["roc"], "{metric}": ["f1"]}.get(path.rpartition("/")[2], [])
+        answer = msgspec.json.encode(endpoint.answer(snapshot, [], *own))
+        schema = {"$ref": f"#/components/schemas/{endpoint.shape.__name__}", **components}
+        Draft202012Validator(schema).validate(json.loads(answer))
+    assert len(snapshot.quarantine.recent) == 1
+
+
+def test_curves_and_classes_are_bounded(bench: Make) -> None:
+    run = bench(
+        evaluator=EvaluatorSettings(task="multiclass"),
+        fields=FieldSettings(y_pred="y_pred"),
+        window=[WindowSettings(name="all")],
+    )
+    run.append(*({"y_true": f"c{n % 150}", "y_pred": f"c{n % 149}"} for n in range(30_000)))
+    run.run()
+    confusion = run.data["confusion"]["all"]
+    assert (len(confusion["labels"]), confusion["left_out"]) == (100, 50)
+    assert run.data["curves"] == {"all": {}}
+
+
+def test_many_scores_make_a_thin_curve(bench: Make) -> None:
+    run = bench(evaluator=EvaluatorSettings(), window=[WindowSettings(name="all")])
+    rng = random.Random(5)
+    run.append(*({**event(0, rng), "score": rng.random()} for _ in range(3000)))
+    run.run()
+    roc = run.data["curves"]["all"]["roc"]["columns"]
+    assert 400 < len(roc["fpr"]) == len(roc["tpr"]) == len(roc["threshold"]) <= 500
+    assert (roc["fpr"][0], roc["tpr"][-1]) == (0.0, 1.0)
+
+
+def test_bad_records_are_kept_and_replayed_after_a_fix(bench: Make, tmp_path: Path) -> None:
+    fields = FieldSettings(score="score", time="when")
+    run = bench(fields=fields)
+    run.append(*events(20), "not json", '{"y_true": 1}')
+    run.run()
+    assert run.data["checkpoint"]["events"] == 0
+    assert run.data["quarantine"]["reasons"] == {"time": 20, "record": 1, "score": 1}
+    assert [row["place"] for row in run.rows][:1] == [run.file.stat().st_size - 14]
+    assert run.data["quarantine"]["recent"][1]["raw"] == "not json"
+    # The field's name was wrong; with the right one they can be read.
+    run.settings = msgspec.structs.replace(
+        run.settings, fields=FieldSettings(score="score", time="time")
+    )
+    run.start()
+    assert run.store is not None
+    with run.store.transaction() as connection:
+        assert mark_for_replay(connection, None) == (22, 0)
+    run.start()
+    run.run()
+    data = run.data
+    assert data["checkpoint"]["events"] == 20
+    assert sorted(row["reason"] for row in run.rows) == ["record", "score"]
+    assert run.store is not None
+    assert run.store.counters()["replayed"] == 22
+    before = data["reports"]
+    run.start()
+    run.run()
+    assert run.data["reports"] == before
+
+
+def test_a_checkpoint_comes_by_time_and_by_number(bench: Make) -> None:
+    run = bench(checkpoint=CheckpointSettings(every="1s", events=100))
+    numbers: list[int] = []
+
+    class Source:
+        """Gives ten records at each read, and sees how far checkpoints have come."""
+
+        finished = False
+        lag_unit: LagUnit = "bytes"
+
+        def __init__(self) -> None:
+            self.reads = 0
+
+        def read(self, most: int, timeout: float) -> list[RawBatch]:
+            self.reads += 1
+            numbers.append(run.runner.events)
+            run.clock.now += 0.2 if self.reads <= 20 else 0.0
+            if self.reads > 60:
+                self.finished = True
+                return []
+            lines = [json.dumps(row).encode() for row in events(10)]
+            places = range(10 * self.reads, 10 * self.reads + 10)
+            return [RawBatch("a", "records", lines, places, {"offset": self.reads})]
+
+        def checkpointed(self, positions: Mapping[str, Position]) -> None:
+            assert set(positions) == {"a"}
+
+        def status(self) -> list[PartitionStatus]:
+            return [PartitionStatus("a", {"offset": self.reads}, 0)]
+
+        def close(self) -> None: ...
+
+    run.run(Source())
+    # Every fifth read a second has passed; from the 20th on it is each hundred records.
+    assert numbers[:21] == [0] * 5 + [50] * 5 + [100] * 5 + [150] * 5 + [200]
+    assert numbers[21:42] == [200] * 9 + [300] * 10 + [400] * 2
+    assert run.runner.events == 600
+
+
+class Quiet:
+    """Ten records, and then nothing: each read waits for as long as it may.
+
+    Args:
+        clock: Moved by what is waited for, and by a first checkpoint that takes long.
+        seconds: How long after the first checkpoint it ends.
+        seen: Called at each read.
+    """
+
+    lag_unit: LagUnit = "bytes"
+
+    def __init__(self, clock: Clock, seconds: float, seen: Callable[[], None]) -> None:
+        self.clock = clock
+        self.seconds = seconds
+        self.seen = seen
+        self.idle: float | None = None
+        self.reads = 0
+
+    @property
+    def finished(self) -> bool:
+        return self.idle is not None and self.clock.now > self.idle + self.seconds
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        if self.idle is None:
+            self.clock.now += 1.0
+            lines = [json.dumps(row).encode() for row in events(10)]
+            return [RawBatch("a", "records", lines, range(10), {"offset": 10})]
+        self.reads += 1
+        self.clock.now += max(timeout, 0.001)
+        self.seen()
+        return []
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        if self.idle is None:
+            self.clock.now += 12.0
+            self.idle = self.clock.now
+
+    def status(self) -> list[PartitionStatus]:
+        return [PartitionStatus("a", {"offset": 10}, 0)]
+
+    def close(self) -> None: ...
+
+
+def test_an_idle_run_waits_and_stays_ready_after_a_dear_checkpoint(bench: Make) -> None:
+    run = bench()
+    assert run.store is not None
+    settings, clock = run.settings, run.clock
+    decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
+    runner = Runner(
+        settings,
+        run.store,
+        decoder,
+        run.publisher,
+        now=lambda: int(clock.now * 1e6),
+        clock=clock,
+    )
+    readiness = Readiness(ServeSettings())
+    reasons: list[list[Reason]] = []
+    source = Quiet(
+        clock, 300, lambda: reasons.append(readiness.reasons(run.publisher.current(), clock.now))
+    )
+    runner.run([source])
+    assert run.data["checkpoint"]["sequence"] == 1
+    assert run.data["checkpoint"]["seconds"] == 12.0
+    assert [reason for reason in reasons if reason] == []
+    # Each waits for as long as a stop may have to, or until something is due.
+    assert source.reads < 1.2 * 300 / 0.1
+
+
+class Failing:
+    """A source with two records, then trouble."""
+
+    finished = False
+    lag_unit: LagUnit = "bytes"
+
+    def __init__(self, problem: str = "") -> None:
+        self.reads = 0
+        self.problem = problem
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        self.reads += 1
+        if self.reads > 1:
+            raise SourceError("the topic has gone")
+        lines = [json.dumps(row).encode() for row in events(2)]
+        return [RawBatch("kafka:a/0", "records", lines, [0, 1], {"offset": 2})]
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None: ...
+
+    def status(self) -> list[PartitionStatus]:
+        return [PartitionStatus("kafka:a/0", {"offset": 2}, None, self.problem)]
+
+    def close(self) -> None: ...
+
+
+def test_what_was_read_before_a_source_failed_is_counted(bench: Make) -> None:
+    run = bench()
+    with pytest.raises(SourceError, match="the topic has gone"):
+        run.run(Failing())
+    run.start()
+    assert run.runner.positions == {"kafka:a/0": {"offset": 2}}
+    assert run.runner.events == 2
+
+
+def test_problems_are_told_once(bench: Make, caplog: pytest.LogCaptureFixture) -> None:
+    run = bench()
+    caplog.set_level(logging.INFO, "streameval")
+    source = Failing("the broker\nis away")
+    run.runner._sources = [source]
+    for _ in range(3):
+        run.runner._publish()
+    source.problem = ""
+    run.runner._publish()
+    assert run.data["partitions"][0]["problem"] == ""
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "kafka:a/0: the broker\nis away"),
+        ("INFO", "kafka:a/0: is being read again"),
+    ]
+
+
+def test_a_failed_write_ends_the_run_and_loses_nothing(bench: Make) -> None:
+    run = bench()
+    run.append(*events(50))
+    run.run()
+    before = run.data["reports"]
+    rng = random.Random(9)
+    run.append(*({**event(n, rng), "score": rng.random()} for n in range(5000)))
+    run.start()
+    assert run.store is not None
+    (pages,) = run.store.connection.execute("PRAGMA page_count").fetchone()
+    run.store.connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StoreError, match="the disk is full"):
+        run.run()
+    run.start()
+    run.runner._publish(force=True)
+    assert run.data["reports"] == before
+    run.run()
+    assert run.data["checkpoint"]["events"] == 5050
+
+
+def test_a_stop_is_heard(bench: Make) -> None:
+    run = bench()
+    run.append(*events(50))
+    assert run.settings.files is not None
+
+    class Stopping(FilesSource):
+        """Says stop, as a signal would, while it is read."""
+
+    source = Stopping(run.settings.files, {})
+    original = source.read
+
+    def read(most: int, timeout: float) -> list[RawBatch]:
+        batches = original(most, timeout)
+        run.runner.stop()
+        return batches
+
+    source.read = read  # type: ignore[method-assign]
+    run.runner.run([source])
+    assert run.data["checkpoint"]["events"] == 50
+    source.close()
+
+
+def build(run: Bench, *, now: int = 0, force: bool = False) -> Snapshot:
+    """The next snapshot, without what is not of the evaluators."""
+    return run.runner._snapshots.build(
+        sequence=1,
+        now=now,
+        settled=None,
+        late=run.runner._counting.late,
+        join=None,
+        partitions=[],
+        quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
+        checkpoint=Checkpoint(1, iso_time(0), 0, 0.0),
+        force=force,
+    )
+
+
+def test_dear_parts_of_a_snapshot_are_made_less_often(bench: Make) -> None:
+    run = bench()
+    run.append(*events(10))
+    run.run()
+    snapshots = run.runner._snapshots
+    made = []
+
+    def dear() -> Any:
+        run.clock.now += 3.0
+        made.append(run.clock.now)
+        return []
+
+    part = snapshots._slices["all"]
+    part._make = dear
+    share = {id(one): each for one, each in snapshots._shares}[id(part)]
+    assert sum(each for _, each in snapshots._shares) == pytest.approx(0.2)
+    for _ in range(600):
+        run.clock.now += 1.0
+        snapshots.changed()
+        build(run)
+    # Three seconds each, out of its share of the time.
+    assert len(made) in (1 + int(600 * share / 3), 2 + int(600 * share / 3))
+    snapshots.changed()
+    assert snapshots.stale
+    build(run, force=True)
+    assert not snapshots.stale
+
+
+def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> None:
+    run = bench()
+    run.append(*events(10))
+    run.run()
+    snapshots = run.runner._snapshots
+    evaluator = run.runner._counting.evaluators["all"]
+    part = snapshots._totals["all"]
+    made = part._make
+
+    def dear() -> Any:
+        run.clock.now += 3.0
+        return made()
+
+    part._make = dear
+    supports = set()
+    for number in range(200):
+        evaluator.update(number % 2, score=0.25, slices={"country": "PT"})
+        run.clock.now += 1.0
+        snapshots.changed()
+        data = build(run, now=number)
+        support = int(data.reports["all"].metrics["accuracy"].support)
+        assert sum(map(sum, data.confusion["all"].matrix)) == support
+        assert (
+            sum(weight or 0 for weight in data.curves["all"]["calibration"].columns["weight"])
+            == support
+        )
+        # Its time is that of the numbers, not that of the snapshot.
+        assert data.windows[0].as_of == iso_time(support - 11) or number == 0
+        supports.add(support)
+    assert 2 < len(supports) < 100

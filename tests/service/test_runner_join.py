@@ -1,0 +1,267 @@
+"""A run with late, doubled, corrected and bad records, stopped anywhere: one result."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from streameval.events.time import wall_time
+from streameval.service.config.evaluators import fingerprint
+from streameval.service.config.load import settings_from_text
+from streameval.service.config.settings import (
+    AlertSettings,
+    CheckpointSettings,
+    EvaluatorSettings,
+    FieldSettings,
+    JoinSettings,
+    RunSettings,
+    WindowSettings,
+)
+from streameval.service.decode.decoder import RecordDecoder
+from streameval.service.join.label_join import open_join
+from streameval.service.loop import Runner
+from streameval.service.service import open_sources
+from streameval.service.snapshot import Publisher
+from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
+from streameval.service.store.store import open_store
+from tests.crash.kill_stream import stream
+from tests.support.brokers import free_port
+
+COUNTS = (
+    "predictions",
+    "labels",
+    "joined",
+    "waiting",
+    "labels_waiting",
+    "duplicate_predictions",
+    "duplicate_labels",
+    "corrected",
+    "too_late",
+)
+
+
+def settings_in(directory: Path, name: str, **more: Any) -> RunSettings:
+    given: dict[str, Any] = {
+        "store": str(directory / name),
+        "evaluator": EvaluatorSettings(slices=["country"]),
+        "window": [
+            WindowSettings(name="all"),
+            WindowSettings(name="hour", length="1h", pane="10m", retain="1d"),
+            WindowSettings(name="fading", half_life="30m"),
+        ],
+        "fields": FieldSettings(id="id", score="score", time="time"),
+        "join": JoinSettings(wait="3h", remember="1h", hot=200),
+        "checkpoint": CheckpointSettings(events=150),
+    }
+    return RunSettings(**{**given, **more})
+
+
+Partitions = dict[str, tuple[Kind, list[bytes]]]
+
+
+def partitions(seed: int, count: int) -> Partitions:
+    """Three partitions of predictions and two of labels, each id's records in one of them."""
+    found: Partitions = {}
+    for line in stream(seed, count):
+        number = sum(line.key.encode()) % (3 if line.kind == "predictions" else 2)
+        name = f"{line.kind}/{number}"
+        found.setdefault(name, (line.kind, []))[1].append(line.body)
+    return found
+
+
+class Lists:
+    """A source of lists, read in an order and in pieces of its own."""
+
+    def __init__(
+        self, lists: Partitions, positions: Mapping[str, Position], rng: random.Random, stop: int
+    ) -> None:
+        self.lists = lists
+        self.offsets = {name: int(positions.get(name, {"offset": 0})["offset"]) for name in lists}
+        self.rng = rng
+        self.stop = stop
+        self.durable = dict(positions)
+
+    def read(self, most: int, timeout: float) -> list[RawBatch]:
+        self.stop -= 1
+        if not self.stop:
+            raise KeyboardInterrupt  # as good as a kill: nothing is written any more
+        left = [name for name in self.lists if self.offsets[name] < len(self.lists[name][1])]
+        if not left:
+            return []
+        name = self.rng.choice(left)
+        kind, lines = self.lists[name]
+        start = self.offsets[name]
+        taken = lines[start : start + self.rng.randrange(1, 60)]
+        self.offsets[name] = end = start + len(taken)
+        return [RawBatch(name, kind, taken, range(start, end), {"offset": end})]
+
+    def checkpointed(self, positions: Mapping[str, Position]) -> None:
+        self.durable.update(positions)
+
+    def status(self) -> list[PartitionStatus]:
+        return [
+            PartitionStatus(name, {"offset": offset}, len(self.lists[name][1]) - offset)
+            for name, offset in self.offsets.items()
+        ]
+
+    def close(self) -> None: ...
+
+    @property
+    def lag_unit(self) -> LagUnit:
+        return "records"
+
+    @property
+    def finished(self) -> bool:
+        return all(offset == len(self.lists[name][1]) for name, offset in self.offsets.items())
+
+
+def run(
+    settings: RunSettings, lists: Partitions, rng: random.Random, stop: int = 0
+) -> tuple[Runner, dict[str, Any]]:
+    """One run to the end, or until so many reads; and what it published last."""
+    store = open_store(settings.store, fingerprint(settings))
+    try:
+        decoder = RecordDecoder(settings.fields, settings.evaluator, join=True)
+        publisher = Publisher()
+        join = open_join(settings, store, time.monotonic, wall_time)
+        runner = Runner(settings, store, decoder, publisher, join=join)
+        source = Lists(lists, runner.positions, rng, stop)
+        runner.run([source])
+        assert source.durable == runner.positions
+        current = publisher.current()
+        assert current is not None
+        return runner, msgspec.to_builtins(current)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_records_without_a_slice_value_count_in_the_total(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    lists = {
+        name: (kind, [_without_country(line, rng) for line in lines])
+        for name, (kind, lines) in partitions(seed, 800).items()
+    }
+    every = CheckpointSettings(every="1h", events=70)
+    whole, data = run(settings_in(tmp_path, "a.db", checkpoint=every), lists, random.Random(1))
+    plain = settings_in(tmp_path, "b.db", evaluator=EvaluatorSettings())
+    _, without = run(plain, lists, random.Random(2))
+    again, _ = run(settings_in(tmp_path, "c.db"), lists, random.Random(3))
+    assert states(again) == states(whole)
+    assert data["reports"] == without["reports"]
+    assert data["join"]["corrected"] == without["join"]["corrected"] > 5
+    assert data["quarantine"]["reasons"] == without["quarantine"]["reasons"]
+    supports = {row["name"]: row["support"] for row in data["slices"]["all"]}
+    assert sum(supports.values()) == data["reports"]["all"]["metrics"]["accuracy"]["support"]
+    assert supports["country=(missing)"] > 100
+
+
+def _without_country(line: bytes, rng: random.Random) -> bytes:
+    with suppress(ValueError):
+        record = json.loads(line)
+        choice = rng.random()
+        if isinstance(record, dict) and choice < 0.5:
+            if choice < 0.2:
+                record.pop("country", None)
+            elif "country" in record:
+                record["country"] = None if choice < 0.4 else float("nan")
+            return json.dumps(record).encode()
+    return line
+
+
+def states(runner: Runner) -> dict[str, bytes]:
+    return {name: each.to_bytes() for name, each in runner._counting.evaluators.items()}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_result_wherever_it_was_ended(tmp_path: Path, seed: int) -> None:
+    lists = partitions(seed, 1500)
+    rng = random.Random(seed)
+    whole, first = run(settings_in(tmp_path, "whole.db"), lists, rng)
+    every = CheckpointSettings(every="1h", events=rng.randrange(20, 200))
+    broken = settings_in(tmp_path, "broken.db", checkpoint=every)
+    kills = 0
+    while True:
+        try:
+            again, second = run(broken, lists, rng, stop=rng.randrange(2, 30))
+            break
+        except KeyboardInterrupt:
+            kills += 1
+    assert kills > 2
+    assert states(again) == states(whole)
+    assert again.positions == whole.positions
+    for part in ("reports", "slices", "confusion", "curves", "labels"):
+        assert second[part] == first[part]
+    assert second["series"]["hour"]["metrics"] == first["series"]["hour"]["metrics"]
+    assert {name: second["join"][name] for name in COUNTS} == {
+        name: first["join"][name] for name in COUNTS
+    }
+    assert second["quarantine"]["reasons"] == first["quarantine"]["reasons"]
+    assert first["join"]["corrected"] > 5
+    assert first["checkpoint"]["events"] == first["join"]["joined"] + first["join"]["corrected"]
+    assert again.events == whole.events
+    # What was taken back is out again: each prediction counts once.
+    assert whole._counting.evaluators["all"].confusion.total == first["join"]["joined"]
+
+
+def test_what_cannot_be_taken_back_exactly_is_not_counted(tmp_path: Path) -> None:
+    record = '{"id": %d, "score": 0.9, "y_true": 1, "time": %d, "w": %s, "country": "PT"}'
+    lines = [record % (1, 5, 1), record % (2, 6, 1.5), record % (3, 7, 2)]
+    lists: Partitions = {"a": ("records", [line.encode() for line in lines])}
+    fields = FieldSettings(id="id", score="score", time="time", time_unit="s", weight="w")
+    settings = settings_in(tmp_path, "run.db", fields=fields)
+    runner, data = run(settings, lists, random.Random(0))
+    assert runner._counting.evaluators["all"].confusion.total == 3
+    (row,) = data["quarantine"]["recent"]
+    assert row["detail"].startswith("weight: expected a whole number, so that a corrected label")
+    # Of the record itself only what the join had is left.
+    assert row["raw"] == '{"y_true":1,"time":6,"score":0.9,"w":1.5,"country":"PT"}'
+    assert row["raw_bytes_cut"]
+
+
+def test_an_alert_fires_once_and_is_remembered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "streameval")
+    lists = partitions(1, 200)
+    alert = AlertSettings(name="low", metric="accuracy", below=0.99, slice={"country": "<b>"})
+    for _ in range(2):
+        settings = settings_in(tmp_path, "run.db", alert=[alert])
+        _, data = run(settings, lists, random.Random(0))
+        (state,) = data["alerts"]
+        assert (state["state"], state["slice"], state["bound"]) == (
+            "firing",
+            "country=<b>",
+            "below 0.99",
+        )
+    told = [record.getMessage() for record in caplog.records if "alert" in record.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith("alert firing: low: accuracy is 0.")
+
+
+def test_topics_of_predictions_and_labels_are_read_in_turn(tmp_path: Path) -> None:
+    settings = settings_from_text(
+        f"""
+        store = "{tmp_path}/run.db"
+        fields = {{ id = "id", score = "score" }}
+        join = {{ wait = "1h" }}
+        [kafka]
+        predictions = "p"
+        labels = "l"
+        [kafka.properties]
+        "bootstrap.servers" = "127.0.0.1:{free_port()}"
+        """
+    )
+    sources = open_sources(settings, {})
+    told = [[status.partition for status in source.status()] for source in sources]
+    for source in sources:
+        source.close()
+    assert told == [["kafka:p", "kafka:l"]]

@@ -1,0 +1,349 @@
+"""The JSON API: every response matches openapi.json, and its values are right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+import streameval
+from streameval.errors import ConfigError
+from streameval.metrics.registry import find
+from streameval.service.config.settings import ServeSettings
+from streameval.service.http.health import Readiness
+from tests.support import write_schema
+from tests.support.published_sample import HOSTILE, published, published_data
+from tests.support.serve_runs import Running, serving
+
+pytestmark = pytest.mark.backend_independent
+
+OPENAPI = json.loads(
+    (Path(streameval.__file__).parent / "service" / "http" / "openapi.json").read_text(
+        encoding="utf-8"
+    )
+)
+
+ASKED = [
+    "/api/view",
+    "/api/view?window=recent&metric=accuracy",
+    "/api/report",
+    "/api/report?window=1h",
+    "/api/curves/roc",
+    "/api/curves/precision_recall?window=recent",
+    "/api/curves/calibration",
+    "/api/series/accuracy",
+    "/api/series/log_loss?window=1h",
+    "/api/confusion",
+    "/api/confusion?limit=1",
+    "/api/slices",
+    "/api/slices?sort=accuracy&order=best&min_support=100&q=c&offset=1&limit=3",
+    "/api/quarantine",
+    "/api/quarantine?reason=score&limit=1",
+    "/api/join",
+    "/api/partitions",
+    "/api/alerts",
+    "/api/status",
+    "/healthz",
+    "/readyz",
+]
+REFUSED = [
+    ("/api/view?window=nope", 400),
+    ("/api/view?metric=nope", 400),
+    ("/api/report?window=nope", 400),
+    ("/api/report?windwo=all", 400),
+    ("/api/report?window=" + "w" * 201, 400),
+    ("/api/curves/lift", 404),
+    ("/api/series/nope", 404),
+    ("/api/series/accuracy?window=all", 404),
+    ("/api/slices?sort=nope", 400),
+    ("/api/slices?order=sideways", 400),
+    ("/api/slices?sort=support&order=worst", 400),
+    ("/api/slices?limit=-1", 400),
+    ("/api/slices?limit=10001", 400),
+    ("/api/slices?limit=%D9%A3", 400),
+    ("/api/slices?offset=1e3", 400),
+    ("/api/slices?offset=" + "9" * 100, 400),
+    ("/api/status?verbose=1", 400),
+    ("/api", 404),
+    ("/api/slices/", 404),
+]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    with serving(published_data(slices=60, classes=2)) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def multiclass() -> Iterator[Running]:
+    with serving(published_data(slices=300, classes=140, join=False)) as it:
+        yield it
+
+
+def schema_of(path: str, method: str, status: int) -> dict[str, Any]:
+    """What openapi.json says of the answer; the template is found as a router would."""
+    bare = path.partition("?")[0]
+    wanted = bare.split("/")
+    for template, operations in OPENAPI["paths"].items():
+        pieces = template.split("/")
+        fits = len(pieces) == len(wanted) and all(
+            piece == want or piece.startswith("{")
+            for piece, want in zip(pieces, wanted, strict=True)
+        )
+        if fits and method in operations:
+            answers = operations[method]["responses"]
+            found = answers[str(status)]
+            if "$ref" in found:
+                found = OPENAPI["components"]["responses"][found["$ref"].rpartition("/")[2]]
+            content = found["content"]["application/json"]
+            return {**content["schema"], "components": OPENAPI["components"]}
+    raise AssertionError(f"{method} {path} is not described")
+
+
+def check(instance: object, schema: dict[str, Any]) -> None:
+    Draft202012Validator(schema, format_checker=Draft202012Validator.FORMAT_CHECKER).validate(
+        instance
+    )
+
+
+@pytest.mark.parametrize("path", ASKED)
+@pytest.mark.parametrize("which", ["running", "multiclass"])
+def test_answers_are_as_described(path: str, which: str, request: pytest.FixtureRequest) -> None:
+    asked: Running = request.getfixturevalue(which)
+    response = asked.client.get(path)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["cache-control"] == "no-store"
+    check(response.json(), schema_of(path, "get", 200))
+
+
+@pytest.mark.parametrize(("path", "status"), REFUSED)
+def test_refusals_are_as_described(running: Running, path: str, status: int) -> None:
+    response = running.client.get(path)
+    assert response.status_code == status, response.text
+    check(response.json(), {"$ref": "#/components/schemas/Error", **_components()})
+    if path.startswith("/api/") and not path.endswith("/"):
+        schema_of(path, "get", status)
+
+
+def _components() -> dict[str, Any]:
+    return {"components": OPENAPI["components"]}
+
+
+def test_the_validation_can_fail(running: Running) -> None:
+    answer = running.json("/api/report")
+    answer["report"]["metrics"]["accuracy"]["value"] = "0.5"
+    with pytest.raises(jsonschema.ValidationError):
+        check(answer, schema_of("/api/report", "get", 200))
+
+
+def test_the_sample_is_plain_json() -> None:
+    for data in (published_data(), published_data(slices=50, classes=30)):
+        # allow_nan=False: JSON has no such numbers.
+        assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_every_route_is_described_and_the_other_way_round(running: Running) -> None:
+    served = running.json("/openapi.json")
+    assert served == OPENAPI
+    for template, operations in OPENAPI["paths"].items():
+        for method in operations:
+            path = template.format_map({"name": "roc", "metric": "accuracy"})
+            if path in ("/api/events", "/static/roc"):
+                continue
+            status = running.client.request(method, path, content=b"{}").status_code
+            assert status in (200, 202), (method, path)
+    described = {template.partition("{")[0] for template in OPENAPI["paths"]}
+    for path in [*ASKED, "/api/events", "/metrics", "/", "/v1/labels", "/static/x"]:
+        assert any(path.partition("?")[0].startswith(known) for known in described), path
+
+
+def test_generated_files_are_current() -> None:
+    for path, text in write_schema.generated().items():
+        assert path.read_text(encoding="utf-8") == text, "run python -m tests.support.write_schema"
+
+
+def test_undefined_values_are_null_with_their_reason(running: Running) -> None:
+    row = running.json("/api/report")["report"]["metrics"]["matthews_corrcoef"]
+    assert row["value"] is None
+    assert row["reason"] == "every event was predicted 'a'"
+
+
+def test_a_curve_that_a_task_has_not_says_why(multiclass: Running) -> None:
+    answer = multiclass.json("/api/curves/roc")
+    assert answer["columns"] == {}
+    assert "multiclass" in answer["reason"]
+
+
+def test_without_a_join(multiclass: Running) -> None:
+    assert multiclass.json("/api/join")["join"] is None
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
+@pytest.mark.parametrize("order", ["worst", "best", "asc", "desc"])
+def test_slices_are_sorted_and_undefined_ones_come_last(
+    running: Running, metric: str, order: str
+) -> None:
+    rows = running.json(f"/api/slices?sort={metric}&order={order}&limit=1000")["slices"]
+    values = [row["metrics"][metric] for row in rows]
+    defined = [value for value in values if value is not None]
+    assert 0 < len(defined) < len(values)
+    assert all(value is None for value in values[len(defined) :])
+    equals = [row["support"] for row in rows[len(defined) :]]
+    assert equals == sorted(equals, reverse=True)
+    up = find(metric, "binary").direction == "up"
+    falling = {"desc": True, "asc": False, "worst": not up, "best": up}[order]
+    assert defined == sorted(defined, reverse=falling)
+
+
+def test_pages_of_slices_are_the_whole(multiclass: Running) -> None:
+    every = multiclass.json("/api/slices?sort=f1_macro&limit=10000")
+    pages: list[Any] = []
+    for offset in range(0, 300, 70):
+        pages += multiclass.json(f"/api/slices?sort=f1_macro&limit=70&offset={offset}")["slices"]
+    assert pages == every["slices"]
+    assert every["all"] == every["matching"] == len(pages) == 300
+
+
+def test_slices_are_filtered(running: Running) -> None:
+    answer = running.json("/api/slices?min_support=5000&q=COUNTRY%3DC4&limit=1000")
+    expected = [
+        row
+        for row in running.publisher.current().slices["all"]  # type: ignore[union-attr]
+        if row.support >= 5000 and row.name.startswith("country=C4")
+    ]
+    assert {row["name"] for row in answer["slices"]} == {row.name for row in expected}
+    assert answer["matching"] == len(expected)
+    assert (
+        answer["below_support"]
+        + len(running.json("/api/slices?min_support=5000&limit=1000")["slices"])
+        == answer["all"]
+    )
+
+
+def test_hostile_texts_come_back_as_they_are(running: Running) -> None:
+    rows = running.json("/api/slices?limit=1000")["slices"]
+    values = {row["slice"]["country"] for row in rows}
+    assert set(HOSTILE) <= values
+    response = running.client.get("/api/slices?limit=1000")
+    assert response.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_largest_classes_of_a_confusion_matrix(multiclass: Running) -> None:
+    whole = multiclass.json("/api/confusion")
+    assert (len(whole["labels"]), whole["left_out"]) == (100, 40)
+    part = multiclass.json("/api/confusion?limit=7")
+    sums = sorted((sum(row) for row in whole["matrix"]), reverse=True)[:7]
+    at = [whole["labels"].index(label) for label in part["labels"]]
+    assert sorted((sum(whole["matrix"][row]) for row in at), reverse=True) == sums
+    assert part["matrix"] == [[whole["matrix"][r][c] for c in at] for r in at]
+    assert part["left_out"] == 133
+
+
+def test_every_class_is_listed_beside_the_matrix(multiclass: Running) -> None:
+    answer = multiclass.json("/api/confusion?limit=7")
+    newest = multiclass.publisher.current()
+    assert newest is not None
+    assert [row["label"] for row in answer["classes"]] == newest.labels
+    assert len(answer["classes"]) == len(answer["labels"]) + answer["left_out"] == 140
+
+
+@pytest.mark.parametrize("window", ["all", "1h", "recent"])
+def test_a_view_is_of_one_snapshot_and_equals_its_parts(running: Running, window: str) -> None:
+    whole = running.json(f"/api/view?window={window}&metric=f1")
+    stamp = {key: whole[key] for key in ("sequence", "at", "window")}
+    assert running.json(f"/api/report?window={window}") == {**stamp, "report": whole["report"]}
+    for name, curve in whole["curves"].items():
+        assert running.json(f"/api/curves/{name}?window={window}") == {**stamp, **curve}
+    confusion = running.json(f"/api/confusion?window={window}")
+    del confusion["classes"]
+    assert confusion == {**stamp, **whole["confusion"]}
+    # Only one of the windows has panes.
+    assert running.json("/api/series/f1") == whole["series"]
+
+
+def test_quarantine_by_reason(running: Running) -> None:
+    answer = running.json("/api/quarantine?reason=score")
+    assert {row["reason"] for row in answer["recent"]} == {"score"}
+    assert answer["matching"] == len(answer["recent"]) > 0
+    assert answer["total"] == 1000
+
+
+def test_a_view_without_panes() -> None:
+    data = published_data()
+    data["series"] = {}
+    with serving(data) as running:
+        assert running.json("/api/view")["series"] is None
+
+
+def test_answers_follow_the_newest_snapshot() -> None:
+    with serving() as running:
+        assert running.json("/api/report")["sequence"] == 1
+        running.publisher.publish(published_data(sequence=2))
+        assert running.json("/api/report")["sequence"] == 2
+
+
+def test_before_the_first_snapshot() -> None:
+    with serving(published=False) as running:
+        response = running.client.get("/api/report")
+        assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+        assert running.json("/healthz") == {"alive": True}
+        assert running.json("/readyz", 503)["reasons"] == ["nothing has been published yet"]
+        assert running.json("/api/status")["run"] is None
+        assert "streameval_ready 0.0" in running.client.get("/metrics").text
+
+
+def test_ready_only_while_caught_up_and_checkpointing() -> None:
+    with serving(published_data(lag=100)) as running:
+        assert running.json("/readyz") == {"ready": True, "reasons": []}
+        running.clock.now += 24
+        assert running.json("/readyz")["ready"]
+        running.clock.now += 2
+        answer = running.json("/readyz", 503)
+        assert answer["reasons"] == ["the last checkpoint is 31 s old; expected at most 30 s"]
+        running.publisher.publish(published_data(sequence=2, at=running.clock.time))
+        assert running.json("/readyz")["ready"]
+        for sequence, lag in ((3, 100_001), (4, None)):
+            running.publisher.publish(
+                published_data(sequence=sequence, at=running.clock.time, lag=lag)
+            )
+            (reason,) = running.json("/readyz", 503)["reasons"]
+            assert reason.startswith("http:predictions: ")
+        running.publisher.publish(published_data(sequence=5, at=running.clock.time, lag=100_000))
+        assert running.json("/readyz")["ready"]
+
+
+def test_a_partition_with_a_problem_is_not_ready() -> None:
+    data = published_data()
+    data["partitions"] = [
+        {**data["partitions"][0], "partition": f"p{number}", "problem": "no broker"}
+        for number in range(50)
+    ]
+    with serving(data) as running:
+        reasons = running.json("/readyz", 503)["reasons"]
+    assert reasons[0] == "p0: no broker"
+    assert reasons[-1] == "and 30 more"
+    assert len(reasons) == 21
+
+
+def test_an_age_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"serve\.ready_checkpoint_age"):
+        Readiness(ServeSettings(ready_checkpoint_age="soon"))
+
+
+def test_a_failure_of_its_own_is_told_without_details(caplog: pytest.LogCaptureFixture) -> None:
+    data = published()
+    broken: dict[str, Any] = {**data.confusion, "all": None}
+    with serving(msgspec.structs.replace(data, confusion=broken)) as running:
+        error = running.json("/api/confusion", 500)["error"]
+        assert error["remedy"] == "see its log"
+        assert "NoneType" not in str(error)
+        assert running.json("/api/report")["sequence"] == 1
+    assert "AttributeError: 'NoneType' object has no attribute 'labels'" in caplog.text

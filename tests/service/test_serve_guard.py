@@ -1,0 +1,336 @@
+"""Access to the server, and the headers of every response."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from streameval.errors import ConfigError, InputError
+from streameval.service.config.address import Address, parse_address
+from streameval.service.config.settings import ServeSettings
+from streameval.service.http.access import COOKIE, Access
+from streameval.service.http.limits import LIMITS
+from streameval.service.http.server import start
+from tests.support.published_sample import SamplePublisher, published_data
+from tests.support.serve_runs import TOKEN, Running, raw, received, serving
+
+pytestmark = pytest.mark.backend_independent
+
+PATHS = [
+    "/",
+    "/metrics",
+    "/api/report",
+    "/api/events",
+    "/api/status",
+    "/openapi.json",
+    "/static/plotly.min.js",
+    "/nothing",
+]
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Running]:
+    """Reachable from everywhere, therefore with a token."""
+    # So many wrong tokens as these tests send are slowed elsewhere.
+    limits = LIMITS._replace(wrong_tokens=1000)
+    with serving(token=TOKEN, listen="0.0.0.0:0", limits=limits) as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[Running]:
+    with serving() as it:
+        yield it
+
+
+def url(running: Running, path: str = "/") -> str:
+    return str(running.client.base_url).rstrip("/") + path
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"])
+def test_other_addresses_need_a_token(listen: str) -> None:
+    with pytest.raises(ConfigError, match=r"serve\.token: expected a token"):
+        start(ServeSettings(listen=listen), None, SamplePublisher(), None)
+
+
+@pytest.mark.parametrize(
+    "listen", ["", ":0", "8642", "localhost", "127.0.0.1:99999", "::1:80", "a:b"]
+)
+def test_addresses_that_are_none(listen: str) -> None:
+    with pytest.raises(InputError, match=r"serve\.listen: expected HOST:PORT"):
+        parse_address(listen)
+
+
+def test_a_token_that_can_be_guessed_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"at least 16 characters, got 5") as caught:
+        Access("12345", Address("127.0.0.1", 0))
+    assert "12345" not in str(caught.value)
+
+
+def test_an_address_in_use_is_told() -> None:
+    with serving() as running:
+        listen = str(running.server.address)
+        with pytest.raises(ConfigError, match=f"cannot listen at {listen}"):
+            start(ServeSettings(listen=listen), None, SamplePublisher(), None)
+
+
+def test_ipv6_loopback() -> None:
+    with serving(listen="[::1]:0") as running:
+        assert running.server.url.startswith("http://[::1]:")
+        assert running.json("/healthz") == {"alive": True}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"authorization": ""},
+        {"authorization": "Bearer"},
+        {"authorization": f"Bearer {TOKEN}x"},
+        {"authorization": f"Bearer {TOKEN[:-1]}"},
+        {"authorization": f"Basic {TOKEN}"},
+        {"authorization": b"Bearer \xff\xfe"},
+        {"cookie": f"{COOKIE}={TOKEN}"},
+        {"cookie": f"{COOKIE}="},
+    ],
+)
+def test_nothing_is_told_without_the_token(
+    guarded: Running, path: str, headers: dict[str, str]
+) -> None:
+    response = httpx.get(url(guarded, path), headers=headers)
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert TOKEN not in response.text
+
+
+def test_no_event_is_taken_without_the_token(guarded: Running) -> None:
+    response = httpx.post(url(guarded, "/v1/labels"), content=b"{}")
+    assert response.status_code == 401
+    assert guarded.inbox.posts == []
+    assert guarded.client.post("/v1/labels", content=b"{}").status_code == 202
+
+
+def test_the_token_opens(guarded: Running) -> None:
+    assert guarded.json("/api/report")["sequence"] == 1
+    headers = {"authorization": f"bearer  {TOKEN}"}
+    assert httpx.get(url(guarded, "/metrics"), headers=headers).status_code == 200
+
+
+def test_a_token_counts_on_loopback_too() -> None:
+    with serving(token=TOKEN) as running:
+        assert httpx.get(url(running, "/api/report")).status_code == 401
+        assert running.json("/api/report")["sequence"] == 1
+
+
+def test_probes_need_no_token_and_learn_no_names(guarded: Running) -> None:
+    assert httpx.get(url(guarded, "/healthz")).json() == {"alive": True}
+    guarded.clock.now += 1000
+    try:
+        answer = httpx.get(url(guarded, "/readyz"))
+        assert (answer.status_code, answer.json()) == (503, {"ready": False, "reasons": []})
+        assert guarded.json("/readyz", 503)["reasons"]
+    finally:
+        guarded.clock.now -= 1000
+
+
+@pytest.mark.parametrize("way", ["form", "query"])
+def test_a_browser_gets_a_cookie_for_the_token(guarded: Running, way: str) -> None:
+    with httpx.Client(base_url=url(guarded), headers={"accept": "text/html"}) as browser:
+        page = browser.get("/")
+        assert page.status_code == 401
+        assert 'type="password"' in page.text
+        assert browser.get("/login").status_code == 200
+
+        def log_in(token: str) -> httpx.Response:
+            if way == "form":
+                # As browsers do under the referrer policy no-referrer.
+                return browser.post("/login", data={"token": token}, headers={"origin": "null"})
+            return browser.get("/", params={"token": token})
+
+        for wrong in ("", "nope", TOKEN + "x", "é" * 40):
+            assert log_in(wrong).status_code == 403
+        assert not browser.cookies
+        right = log_in(TOKEN)
+        assert (right.status_code, right.headers["location"]) == (303, "/")
+        cookie = right.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=Strict" in cookie
+        assert TOKEN not in cookie
+        assert browser.get("/").status_code == 200
+        assert browser.get("/api/report").json()["sequence"] == 1
+        # The cookie is of this token only.
+        other = Access("another token of 16", Address("0.0.0.0", 0))
+        sent = [(b"cookie", f"{COOKIE}={browser.cookies[COOKIE]}".encode())]
+        assert not other.allows({"headers": sent})
+        assert Access(TOKEN, Address("0.0.0.0", 0)).allows({"headers": sent})
+
+
+def test_a_login_form_is_small(guarded: Running) -> None:
+    response = httpx.post(url(guarded, "/login"), content=b"token=" + b"x" * 5000)
+    assert response.status_code == 413
+    assert httpx.put(url(guarded, "/login")).status_code == 405
+
+
+def test_without_a_token_there_is_no_login(local: Running) -> None:
+    assert local.client.get("/login").headers["location"] == "/"
+    assert local.client.get("/?token=x").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:80", 200),
+        ("127.0.0.1:8642", 200),
+        ("[::1]:8642", 200),
+        ("evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("127.0.0.1.evil.example:8642", 421),
+        ("192.168.1.7", 421),
+        ("", 421),
+        ("[::1", 200),
+    ],
+)
+def test_names_that_are_made_to_point_here_are_refused(
+    local: Running, host: str, status: int
+) -> None:
+    for path in ("/healthz", "/login"):
+        response = local.client.get(path, headers={"host": host})
+        assert response.status_code in (status, 303 if status == 200 else status)
+
+
+def test_with_a_token_any_name_will_do(guarded: Running) -> None:
+    # A proxy in front of it passes its own name on.
+    headers = {"host": "metrics.example.org"}
+    assert guarded.json("/api/report", headers=headers)["sequence"] == 1
+    with serving(token=TOKEN) as running:
+        assert running.json("/api/report", headers=headers)["sequence"] == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 202),
+        ({"origin": "http://localhost:1"}, 202),
+        ({"sec-fetch-site": "same-origin", "origin": "null"}, 202),
+        ({"sec-fetch-site": "none"}, 202),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://["}, 403),
+        ({"sec-fetch-site": "cross-site", "origin": "http://localhost:1"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+    ],
+)
+def test_pages_of_other_sites_cannot_post(
+    local: Running, headers: dict[str, str], status: int
+) -> None:
+    before = len(local.inbox.posts)
+    sent = {"host": "localhost:1", "content-type": "text/plain", **headers}
+    response = local.client.post("/v1/labels", content=b"{}", headers=sent)
+    assert response.status_code == status
+    assert len(local.inbox.posts) - before == (status == 202)
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/login", "/healthz", "/v1/labels", "/api/series/x"])
+def test_every_answer_is_locked_down(local: Running, path: str) -> None:
+    with local.client.stream("GET", path, headers={"host": "localhost"}) as response:
+        policy = response.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["referrer-policy"] == "no-referrer"
+        assert "server" not in response.headers
+
+
+def test_refusals_are_locked_down_too(guarded: Running) -> None:
+    response = httpx.get(url(guarded, "/api/report"))
+    assert "default-src 'none'" in response.headers["content-security-policy"]
+
+
+def test_large_headers_and_addresses(local: Running) -> None:
+    assert local.client.get("/healthz", headers={"x": "y" * 16_384}).status_code == 431
+    many = {f"x-{number}": "y" for number in range(101)}
+    assert local.client.get("/healthz", headers=many).status_code == 431
+    assert local.client.get("/healthz?" + "q" * 8192).status_code == 414
+    assert local.client.get("/healthz", headers={"x": "y" * 10_000}).status_code == 200
+    # Far beyond, the protocol itself gives up.
+    answer = raw(local.server.url, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100_000)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW"])
+def test_unknown_methods(local: Running, method: str) -> None:
+    for path in ("/", "/api/report", "/api/events", "/metrics", "/healthz", "/static/app.js"):
+        response = local.client.request(method, path)
+        assert response.status_code == 405
+        assert "GET" in response.headers["allow"]
+        assert response.json()["error"]["got"] == f"'{method}'"
+
+
+def test_head_is_get_without_the_body(local: Running) -> None:
+    for path in ("/", "/api/report", "/metrics", "/healthz", "/api/events"):
+        response = local.client.head(path)
+        assert (response.status_code, response.content) == (200, b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../server.py",
+        "/static/..%2fserver.py",
+        "/static/%2e%2e/server.py",
+        "/static/..\\server.py",
+        "/static//etc/passwd",
+        "/static/%00",
+        "/static/",
+        "/static/server.py",
+    ],
+)
+def test_only_the_files_that_are_meant(local: Running, path: str) -> None:
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert raw(local.server.url, request.encode()).startswith(b"HTTP/1.1 404 ")
+
+
+def test_files_are_cached_by_what_they_hold(local: Running) -> None:
+    script = local.client.get("/static/plotly.min.js")
+    assert "max-age=2592000" in script.headers["cache-control"]
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert b"plotly.js v" in script.content[:200]
+    for path in ("/static/plotly.min.js", "/", "/static/grafana_dashboard.json"):
+        etag = local.client.get(path).headers["etag"]
+        again = local.client.get(path, headers={"if-none-match": etag})
+        assert (again.status_code, again.content) == (304, b"")
+        other = local.client.get(path, headers={"if-none-match": '"0"'})
+        assert other.status_code == 200
+    assert local.client.get("/").headers["cache-control"] == "no-cache"
+    assert local.client.get("/").headers["content-type"] == "text/html; charset=utf-8"
+
+
+def test_headers_that_never_end_are_cut_off() -> None:
+    with serving(limits=LIMITS._replace(header_seconds=0.2)) as running:
+        where = running.server.address
+        for start_of_request in (b"", b"GET / HTTP/1.1\r\nHost: local"):
+            with socket.create_connection((where.host, where.port), timeout=10) as wire:
+                wire.sendall(start_of_request)
+                assert received(wire) == b""
+        # Also after a whole request, in the rest of a body that was refused.
+        with socket.create_connection((where.host, where.port), timeout=10) as wire:
+            wire.sendall(
+                b"POST /v1/labels HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n"
+            )
+            assert b" 413 " in received(wire)
+        assert running.json("/healthz") == {"alive": True}
+
+
+def test_stopping_twice_and_with_open_connections() -> None:
+    with serving(published_data()) as running:
+        running.json("/healthz")
+        running.server.stop()
+        running.server.stop()
+        with pytest.raises(httpx.TransportError):
+            running.client.get("/healthz")

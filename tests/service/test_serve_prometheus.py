@@ -1,0 +1,258 @@
+"""The metrics for Prometheus, and the rules and the dashboard made of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+import streameval
+from streameval.service.http.prometheus import label_text
+from tests.support.published_sample import HOSTILE, published_data
+from tests.support.serve_runs import NOW, Running, serving
+
+pytestmark = pytest.mark.backend_independent
+
+SERVE = Path(streameval.__file__).parent / "service" / "http"
+DOCS = Path(__file__).parents[2] / "docs" / "serving.md"
+
+Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Running]:
+    with serving(published_data(slices=300), max_slices_exposed=50) as it:
+        yield it
+
+
+def scrape(running: Running) -> str:
+    response = running.client.get("/metrics")
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return response.text
+
+
+def parsed(text: str) -> Samples:
+    found: Samples = {}
+    for family in text_string_to_metric_families(text):
+        assert family.documentation
+        assert family.type in ("counter", "gauge"), family.name
+        for sample in family.samples:
+            series = found.setdefault(sample.name, {})
+            labels = tuple(sorted(sample.labels.items()))
+            assert labels not in series, f"{sample.name}{labels} twice"
+            series[labels] = sample.value
+    return found
+
+
+def one(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name][tuple(sorted(labels.items()))]
+
+
+def promtool(*arguments: str, text: str | None = None) -> None:
+    """Run promtool, which must report nothing."""
+    beside = Path(sys.executable).parent / "promtool"
+    found = str(beside) if beside.exists() else shutil.which("promtool")
+    if found is None:
+        pytest.skip(
+            "NOT TESTED: promtool is not installed (apt-get install prometheus, or run make test, "
+            "which fetches it)"
+        )
+    done = subprocess.run(
+        [found, *arguments], input=text, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("classes", [2, 30])
+def test_promtool_has_nothing_to_say(classes: int) -> None:
+    for data in (published_data(classes=classes), None):
+        with serving(data, published=data is not None) as running:
+            promtool("check", "metrics", text=scrape(running))
+
+
+def test_promtool_can_say_something() -> None:
+    with pytest.raises(AssertionError):
+        promtool("check", "metrics", text="# TYPE aCounter counter\naCounter 1\n")
+
+
+def test_the_values_are_the_snapshots(running: Running) -> None:
+    samples = parsed(scrape(running))
+    data = msgspec.to_builtins(running.publisher.current())
+    for window in data["windows"]:
+        name = window["name"]
+        for metric, row in data["reports"][name]["metrics"].items():
+            labels = {"metric": metric, "window": name, "slice": "total"}
+            if row["value"] is None:
+                assert tuple(sorted(labels.items())) not in samples["streameval_metric"]
+                assert one(samples, "streameval_undefined", **labels) == 1
+            else:
+                assert one(samples, "streameval_metric", **labels) == row["value"]
+        assert one(samples, "streameval_support", window=name, slice="total") == 40_001
+    assert one(samples, "streameval_events_total") == 40_001
+    assert one(samples, "streameval_joined_total") == data["join"]["joined"]
+    assert one(samples, "streameval_join_expired_total") == 900
+    assert one(samples, "streameval_checkpoint_age_seconds") == 5
+    assert one(samples, "streameval_checkpoint_timestamp_seconds") == NOW - 5
+    assert one(samples, "streameval_quarantined_total", reason="record") == 700
+    assert one(samples, "streameval_partition_lag", partition="http:predictions") == 120
+    assert (
+        one(
+            samples,
+            "streameval_partition_position",
+            partition="http:predictions",
+            part="offset",
+        )
+        == 4096
+    )
+    assert one(samples, "streameval_alert_state", alert="accuracy falls", state="firing") == 1
+    assert one(samples, "streameval_label_coverage_ratio") == 0.9166
+    assert one(samples, "streameval_label_delay_seconds", percentile="p95") == 14_400
+    assert one(samples, "streameval_ready") == 1
+
+
+def test_slices_are_capped_by_support(running: Running) -> None:
+    samples = parsed(scrape(running))
+    data = msgspec.to_builtins(running.publisher.current())
+    for window, rows in data["slices"].items():
+        largest = sorted((row["support"] for row in rows), reverse=True)[:50]
+        shown = [
+            value
+            for labels, value in samples["streameval_support"].items()
+            if ("window", window) in labels and ("slice", "total") not in labels
+        ]
+        assert sorted(shown, reverse=True) == largest
+        assert one(samples, "streameval_slices_left_out", window=window) == 250
+    assert not any(value != value for series in samples.values() for value in series.values())
+
+
+def test_no_slices_at_all() -> None:
+    with serving(published_data(slices=0, join=False)) as running:
+        samples = parsed(scrape(running))
+    assert one(samples, "streameval_slices_left_out", window="all") == 0
+    assert not any(name.startswith("streameval_join") for name in samples)
+
+
+def test_hostile_names_are_labels_and_nothing_else() -> None:
+    with serving(published_data(slices=len(HOSTILE), classes=2)) as running:
+        text = scrape(running)
+        samples = parsed(text)
+    assert not any("fake" in name for name in samples)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e\u2028]", text)
+    names = {dict(labels)["slice"] for labels in samples["streameval_support"]}
+    # Every slice has a series of its own, also those that differ in character 5,000 only.
+    assert len(names) == len(HOSTILE) + 1
+    assert max(map(len, names)) <= 130
+
+
+def test_many_reasons_are_bounded() -> None:
+    data = published_data()
+    data["quarantine"]["reasons"] = {f"reason {number}": number for number in range(500)}
+    with serving(data) as running:
+        series = parsed(scrape(running))["streameval_quarantined_total"]
+    assert len(series) == 51
+    assert sum(series.values()) == sum(range(500))
+
+
+def test_equal_names_do_not_void_the_scrape() -> None:
+    data = published_data()
+    data["alerts"] = data["alerts"] * 2
+    data["partitions"] = data["partitions"] * 2
+    with serving(data) as running:
+        promtool("check", "metrics", text=scrape(running))
+        parsed(scrape(running))
+
+
+@settings(max_examples=200)
+@given(st.text(st.characters(), max_size=200), st.text(st.characters(), max_size=200))
+def test_label_texts_are_safe_and_stay_apart(one: str, other: str) -> None:
+    safe = label_text(one)
+    assert len(safe) <= 130
+    assert safe.isprintable() or "\N{NO-BREAK SPACE}" in safe or not safe.isascii()
+    safe.encode()
+    assert (safe == label_text(other)) == (one == other)
+
+
+def test_scrapes_within_a_second_share_a_text(running: Running) -> None:
+    first = scrape(running)
+    running.clock.now += 0.5
+    try:
+        assert scrape(running) == first
+        running.clock.now += 0.6
+        assert one(parsed(scrape(running)), "streameval_checkpoint_age_seconds") > 6
+    finally:
+        running.clock.now = NOW
+    sequence = int(one(parsed(scrape(running)), "streameval_published_sequence"))
+    running.publisher.publish(published_data(slices=300, sequence=sequence + 1))
+    assert one(parsed(scrape(running)), "streameval_published_sequence") == sequence + 1
+    running.publisher.publish(published_data(slices=300, sequence=sequence))
+
+
+def test_the_rules_hold() -> None:
+    promtool("check", "rules", str(SERVE / "prometheus_rules.yml"))
+    promtool("test", "rules", str(Path(__file__).with_name("prometheus_rules_test.yml")))
+
+
+def series_names(text: str) -> set[str]:
+    return set(re.findall(r"\bstreameval_[a-z0-9_]+", text))
+
+
+def dashboard() -> dict[str, Any]:
+    return json.loads((SERVE / "grafana_dashboard.json").read_text(encoding="utf-8"))
+
+
+def test_rules_and_dashboard_ask_for_what_there_is(running: Running) -> None:
+    there = set(parsed(scrape(running)))
+    rules = re.sub(r"#.*", "", (SERVE / "prometheus_rules.yml").read_text(encoding="utf-8"))
+    asked = [
+        target["expr"] for panel in dashboard()["panels"] for target in panel.get("targets", [])
+    ]
+    asked += [variable.get("definition", "") for variable in dashboard()["templating"]["list"]]
+    assert series_names(rules) <= there
+    assert series_names(" ".join(asked)) <= there
+    assert len(series_names(" ".join(asked))) > 15
+
+
+def test_the_dashboards_queries_are_promql(tmp_path: Path) -> None:
+    """Variables filled in, every query passes as a recording rule."""
+    rules = ["groups:", "- name: panels", "  rules:"]
+    for panel in dashboard()["panels"]:
+        for number, target in enumerate(panel.get("targets", [])):
+            query = target["expr"].replace("$__rate_interval", "5m")
+            query = re.sub(r"\$(instance|window|metric|slice)", "x", query)
+            assert "$" not in query
+            rules += [f"  - record: panel:{panel['id']}:{number}", f"    expr: {json.dumps(query)}"]
+    path = tmp_path / "rules.yml"
+    path.write_text("\n".join(rules))
+    promtool("check", "rules", str(path))
+
+
+def test_panels_do_not_overlap() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in dashboard()["panels"]:
+        at = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert at["x"] + at["w"] <= 24
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    assert len({panel["id"] for panel in dashboard()["panels"]}) == len(dashboard()["panels"])
+
+
+def test_every_series_is_in_the_document(running: Running) -> None:
+    documented = series_names(DOCS.read_text(encoding="utf-8"))
+    assert documented == set(parsed(scrape(running)))

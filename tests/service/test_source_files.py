@@ -1,0 +1,875 @@
+"""Files that grow, rotate, shrink and appear: every line once, from any position on."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import lzma
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.errors import ConfigError
+from streameval.service.sources import followed_file
+from streameval.service.sources.file_marks import LogFile
+from streameval.service.sources.files import FilesSettings, FilesSource
+from streameval.service.sources.followed_file import FollowedFile, next_lines
+from streameval.service.sources.raw import Position
+from tests.crash.model_files import course
+
+pytestmark = pytest.mark.backend_independent
+
+
+class Clock:
+    """Time that passes only while somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+OPENED: list[FilesSource] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def source(
+    *patterns: Path | str, positions: Mapping[str, Position] | None = None, follow: bool = True
+) -> tuple[FilesSource, Clock]:
+    """A new one; with positions, after the end of those before it."""
+    while positions is not None and OPENED:
+        OPENED.pop().close()
+    clock = Clock()
+    chosen = FilesSettings(records=[str(p) for p in patterns], follow=follow)
+    OPENED.append(FilesSource(chosen, positions or {}, clock=clock, sleep=clock.sleep))
+    return OPENED[-1], clock
+
+
+def drain(
+    reading: FilesSource, positions: dict[str, Position] | None = None, most: int = 10_000
+) -> list[bytes]:
+    """All that is there now; the positions are brought up to date."""
+    found: list[bytes] = []
+    while batches := reading.read(most, 0.0):
+        for batch in batches:
+            assert len(batch.places) == len(batch.messages)
+            found += batch.messages
+            if positions is not None:
+                positions[batch.partition] = batch.next
+    return found
+
+
+def append(path: Path, text: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(text)
+
+
+def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b'{"n": 1}\n\n{"n": 2}\n{"n":')
+    reading, _ = source(path)
+    assert drain(reading) == [b'{"n": 1}', b'{"n": 2}']
+    append(path, b" 3}\n")
+    assert drain(reading) == [b'{"n": 3}']
+    assert reading.status()[0].lag == 0
+
+
+def test_labels_do_not_run_ahead_of_predictions_that_are_there(tmp_path: Path) -> None:
+    append(
+        tmp_path / "p", b"".join(b'{"id": "%06d", "score": 0.123456}\n' % n for n in range(150_000))
+    )
+    append(tmp_path / "l", b"".join(b'{"id": "%06d"}\n' % n for n in range(150_000)))
+    chosen = FilesSettings(
+        predictions=[str(tmp_path / "p")], labels=[str(tmp_path / "l")], follow=False
+    )
+    reading = FilesSource(chosen, {})
+    OPENED.append(reading)
+    came = {"predictions": 0, "labels": 0}
+    most = 0
+    while batches := reading.read(20_000, 0.0):
+        for batch in batches:
+            came[batch.kind] += len(batch.messages)
+        if came["predictions"] < 150_000:
+            most = max(most, came["labels"] - came["predictions"])
+    assert came == {"predictions": 150_000, "labels": 150_000}
+    # Only the first megabyte of labels, of which nobody knew how many they are.
+    assert most < (1 << 20) // 16 - (1 << 20) // 36 + 2
+
+
+def test_a_file_that_is_not_followed_ends_with_its_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"1\n2")
+    reading, _ = source(path, follow=False)
+    assert not reading.finished
+    assert drain(reading) == [b"1", b"2"]
+    assert reading.finished
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"files\.records: expected a file, got '.*b\.jsonl'"):
+        source(tmp_path / "b.jsonl", follow=False)
+    reading, _ = source(tmp_path / "b.jsonl")
+    assert drain(reading) == []
+    append(tmp_path / "b.jsonl", b"1\n")
+    assert drain(reading) == [b"1"]
+
+
+def test_new_files_of_a_pattern_are_found(tmp_path: Path) -> None:
+    append(tmp_path / "a.jsonl", b"1\n")
+    reading, clock = source(tmp_path / "*.jsonl")
+    assert drain(reading) == [b"1"]
+    append(tmp_path / "b.jsonl", b"2\n")
+    assert drain(reading) == []
+    clock.now += 1
+    assert drain(reading) == [b"2"]
+    assert [status.partition for status in reading.status()] == [
+        f"files:{tmp_path}/a.jsonl",
+        f"files:{tmp_path}/b.jsonl",
+    ]
+
+
+def test_waiting_is_bounded(tmp_path: Path) -> None:
+    append(tmp_path / "a.jsonl", b"")
+    reading, clock = source(tmp_path / "a.jsonl")
+    (opened,) = reading.read(10, 0.2)
+    assert (opened.messages, opened.next["offset"], clock.now) == ([], 0, 0.0)
+    assert reading.read(10, 0.2) == []
+    assert clock.now == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("rotations", [1, 2, 3])
+def test_rotation_by_rename_loses_nothing(tmp_path: Path, restart: bool, rotations: int) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"0\n")
+    positions: dict[str, Position] = {}
+    reading, _ = source(path)
+    assert drain(reading, positions) == [b"0"]
+    expected = []
+    for n in range(rotations):
+        append(path, b"old %d\n" % n)
+        expected.append(b"old %d" % n)
+        for older in range(n, 0, -1):
+            (tmp_path / f"a.jsonl.{older}").rename(tmp_path / f"a.jsonl.{older + 1}")
+        path.rename(tmp_path / "a.jsonl.1")
+        stamp = 1_000_000_000 + n
+        os.utime(tmp_path / "a.jsonl.1", (stamp, stamp))
+    append(path, b"new\n")
+    if restart:
+        reading.close()
+        reading, _ = source(path, positions=positions)
+    assert drain(reading, positions) == [*expected, b"new"]
+    assert drain(source(path, positions=positions)[0]) == []
+
+
+def rotate(path: Path, count: int) -> None:
+    """As logrotate does it: every number goes up by one."""
+    for number in range(count - 1, 0, -1):
+        os.rename(f"{path}.{number}", f"{path}.{number + 1}")
+    path.rename(f"{path}.1")
+
+
+def test_a_reader_that_is_behind_while_numbers_go_up(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"0\n")
+    reading, _ = source(path)
+    found = drain(reading)
+    for n in range(1, 4):  # three files behind ...
+        rotate(path, n)
+        append(path, b"%d\n" % n)
+    for n in range(4, 9):  # ... and each read is followed by one more
+        found += [line for batch in reading.read(1, 0.0) for line in batch.messages]
+        rotate(path, n)
+        append(path, b"%d\n" % n)
+    assert reading.status()[0].lag == 6
+    assert found + drain(reading) == [b"%d" % n for n in range(9)]
+    assert reading.status()[0].lag == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rotations_after_a_look_at_the_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"0\n")
+    reading, _ = source(path)
+    found = drain(reading)
+    rng = random.Random(seed)
+    original = followed_file._rotated
+    rotations = 0
+
+    def rotate_now() -> None:
+        nonlocal rotations
+        rotations += 1
+        rotate(path, rotations)
+        append(path, b"%d\n" % rotations)
+
+    def looked(path: Path) -> list[followed_file._Rotated]:
+        seen = original(path)
+        if rotations < 30 and rng.random() < 0.7:
+            rotate_now()
+        return seen
+
+    monkeypatch.setattr(followed_file, "_rotated", looked)
+    while rotations < 30:
+        rotate_now()
+        found += drain(reading)
+    assert found == [b"%d" % n for n in range(rotations + 1)]
+
+
+def test_files_of_one_moment_are_told_by_their_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"0\n")
+    reading, _ = source(path)
+    found = drain(reading)
+    for n in range(1, 13):
+        rotate(path, n)
+        append(path, b"%d\n" % n)
+    for file in tmp_path.iterdir():
+        os.utime(file, ns=(0, 0))
+    assert found + drain(reading) == [b"%d" % n for n in range(13)]
+
+
+def test_written_and_moved_away_at_the_moment_of_looking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"1\n")
+    reading, _ = source(path)
+    found = drain(reading)
+    original = FollowedFile._replaced
+    moments = iter([True])
+
+    def replaced(file: FollowedFile) -> bool:
+        if next(moments, False):
+            append(path, b"2\n")
+            rotate(path, 1)
+            append(path, b"3\n")
+        return original(file)
+
+    monkeypatch.setattr(FollowedFile, "_replaced", replaced)
+    assert found + drain(reading) == [b"1", b"2", b"3"]
+
+
+def test_moved_away_and_not_yet_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"1\n")
+    reading, _ = source(path)
+    assert drain(reading) == [b"1"]
+    path.rename(tmp_path / "a.jsonl.1")
+    # Who writes may still have it open.
+    append(tmp_path / "a.jsonl.1", b"2\n")
+    assert drain(reading) == [b"2"]
+    append(path, b"3\n")
+    assert drain(reading) == [b"3"]
+
+
+def test_a_pattern_that_matches_rotated_names_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"1\n")
+    reading, clock = source(tmp_path / "a*")
+    assert drain(reading) == [b"1"]
+    path.rename(tmp_path / "a.jsonl.1")
+    clock.now += 2
+    assert drain(reading) == []
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("renamed", ["a.1.jsonl", "a.jsonl.1", "0-a.jsonl"])
+def test_a_rotated_file_is_not_read_again_under_a_name_that_matches(
+    tmp_path: Path, renamed: str, restart: bool
+) -> None:
+    path = tmp_path / "a.jsonl"
+    positions: dict[str, Position] = {}
+    append(path, b"1\n2\n")
+    reading, clock = source(tmp_path / "*a*", positions=positions)
+    assert drain(reading, positions) == [b"1", b"2"]
+    append(path, b"3\n")
+    path.rename(tmp_path / renamed)
+    append(path, b"4\n")
+    if restart:
+        reading, clock = source(tmp_path / "*a*", positions=dict(positions))
+    found = drain(reading, positions)
+    assert found == [b"3", b"4"]
+    for n in range(3):
+        # Neither while it runs on nor after a restart.
+        if n == 2:
+            reading, clock = source(tmp_path / "*a*", positions=dict(positions))
+        clock.now += 2
+        assert drain(reading, positions) == []
+    # A new file of that name is new.
+    (tmp_path / renamed).unlink()
+    append(tmp_path / "b", b"5\n6\n")
+    (tmp_path / "b").rename(tmp_path / "b-a.jsonl")
+    clock.now += 2
+    assert drain(reading, positions) == [b"5", b"6"]
+    assert all(not status.problem for status in reading.status())
+
+
+def test_a_file_that_was_cut_is_read_from_its_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"1\n2\n3\n")
+    reading, _ = source(path)
+    drain(reading)
+    path.write_bytes(b"4\n")
+    assert drain(reading) == [b"4"]
+    assert "was cut" in reading.status()[0].problem
+
+
+def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"1\n")
+    positions: dict[str, Position] = {}
+    drain(source(path)[0], positions)
+    path.write_bytes(b"other\n")
+    reading, _ = source(path, positions=positions)
+    assert drain(reading) == [b"other"]
+    assert "not there any more" in reading.status()[0].problem
+
+
+def test_a_long_line_is_bad_and_the_next_ones_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    append(path, b"1\n" + b"x" * 3_500_000)
+    reading, _ = source(path)
+    assert drain(reading) == [b"1"]
+    append(path, b"\n2\n")
+    (batch,) = reading.read(10, 0.0)
+    assert (batch.messages, [bad.reason for bad in batch.bad]) == ([], ["too long"])
+    assert len(batch.bad[0].raw) <= 65_536
+    assert drain(reading) == [b"2"]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=30),
+    st.integers(1, 6),
+    st.booleans(),
+)
+def test_lines_at_every_border(lines: list[bytes], limit: int, last: bool) -> None:
+    data = b"\n".join(lines)
+    file = io.BytesIO(data)
+    found: list[tuple[int, bytes]] = []
+    bad: list[int] = []
+    start = 0
+    while True:
+        got = next_lines(file, start, len(data), last=last, limit=limit)
+        found += zip(got.places, got.messages, strict=True)
+        bad += [event.place for event in got.bad]
+        if got.end == start:
+            break
+        start = got.end
+    expected, expected_bad, place = [], [], 0
+    whole = lines if last else lines[:-1]
+    for line in whole:
+        if len(line) > limit:
+            expected_bad.append(place)
+        elif line.strip():
+            expected.append((place, line))
+        place += len(line) + 1
+    assert (found, bad) == (expected, expected_bad)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_course_of_events_gives_each_line_once(tmp_path: Path, seed: int) -> None:
+    """Writes, rotations and restarts in random order."""
+    rng = random.Random(seed)
+    path = tmp_path / "a.jsonl"
+    path.touch()
+    positions: dict[str, Position] = {}
+    reading, clock = source(path)
+    written: list[bytes] = []
+    found: list[bytes] = []
+    stamp = 1_000_000_000
+    for step in range(200):
+        action = rng.choice(["write", "write", "read", "rotate", "restart"])
+        if action == "write":
+            line = b'{"n": %d}' % step
+            append(path, line + b"\n")
+            written.append(line)
+        elif action == "rotate":
+            path.rename(tmp_path / f"a.jsonl-{step:04d}")
+            # The clock of a file system may be too coarse to tell their order.
+            stamp += 1
+            os.utime(tmp_path / f"a.jsonl-{step:04d}", (stamp, stamp))
+            path.touch()
+        elif action == "read":
+            found += drain(reading, positions)
+        elif written and found:
+            # Read but not checkpointed: to be read again.
+            reading.read(rng.choice([1, 100]), 0.0)
+            reading.close()
+            reading, clock = source(path, positions=positions)
+    clock.now += 2
+    found += drain(reading, positions)
+    assert found == written
+
+
+# Identity: what was counted is not counted again, under whichever name
+
+
+def lines(begin: int, count: int) -> list[bytes]:
+    return [b'{"id": %d, "text": "some text"}' % n for n in range(begin, begin + count)]
+
+
+def fill(path: Path, begin: int, count: int) -> None:
+    append(path, b"".join(line + b"\n" for line in lines(begin, count)))
+
+
+def test_forty_rotations_and_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, clock = source(tmp_path / "p.jsonl*")
+    found = drain(reading, positions)
+    for n in range(1, 41):
+        path.rename(tmp_path / f"p.jsonl-{20260000 + n}")
+        fill(path, 100 * n, 100)
+        clock.now += 2
+        found += drain(reading, positions)
+    assert found == lines(0, 4_100)
+    assert drain(source(tmp_path / "p.jsonl*", positions=positions)[0], positions) == []
+
+
+def test_renamed_while_stopped_and_the_new_file_is_not_there_yet(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "p.jsonl*")
+    drain(reading, positions)
+    reading.close()
+    path.rename(tmp_path / "p.jsonl.1")
+    reading, clock = source(tmp_path / "p.jsonl*", positions=positions)
+    assert drain(reading, positions) == []
+    fill(path, 100, 10)
+    clock.now += 2
+    assert drain(reading, positions) == lines(100, 10)
+
+
+def test_two_dated_rotations_while_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "p.jsonl*")
+    found = drain(reading, positions)
+    reading.close()
+    for n, stamp in ((1, 10), (2, 20)):
+        fill(path, 50 + 50 * n, 50)
+        os.utime(path, (stamp, stamp))
+        path.rename(tmp_path / f"p.jsonl-2026010{n}")
+    fill(path, 200, 50)
+    reading, clock = source(tmp_path / "p.jsonl*", positions=positions)
+    found += drain(reading, positions)
+    clock.now += 2
+    found += drain(reading, positions)
+    assert found == lines(0, 250)
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*", "*"])
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("more", [10, 200])
+def test_copied_and_cut(tmp_path: Path, pattern: str, running: bool, more: int) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, clock = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    if not running:
+        reading.close()
+    fill(path, 100, 50)
+    shutil.copy(path, tmp_path / "p.jsonl.1")
+    os.truncate(path, 0)
+    fill(path, 150, more)
+    if not running:
+        reading, clock = source(tmp_path / pattern, positions=positions)
+    found += drain(reading, positions)
+    clock.now += 2
+    found += drain(reading, positions)
+    assert found == lines(0, 150 + more)
+    assert all(not status.problem for status in reading.status())
+
+
+def test_cut_and_grown_without_a_copy_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    reading, _ = source(path)
+    drain(reading)
+    path.write_bytes(b"")
+    fill(path, 100, 200)
+    assert drain(reading) == lines(100, 200)
+    assert "was cut" in reading.status()[0].problem
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
+@pytest.mark.parametrize(
+    ("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+def test_compressed_after_rotation(
+    tmp_path: Path, pattern: str, end: str, compress: Callable[[bytes], bytes]
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    reading.close()
+    fill(path, 100, 50)
+    (tmp_path / f"p.jsonl.1{end}").write_bytes(compress(path.read_bytes()))
+    path.unlink()
+    fill(path, 150, 50)
+    for _ in range(2):
+        reading, clock = source(tmp_path / pattern, positions=positions)
+        found += drain(reading, positions)
+        clock.now += 2
+        found += drain(reading, positions)
+        assert all(not status.problem for status in reading.status())
+        reading.close()
+    assert found == lines(0, 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.jsonl.zst", b"\x28\xb5\x2f\xfd1234", "Zstandard"),
+        ("a.jsonl.zip", b"PK\x03\x041234", "ZIP"),
+        ("a.jsonl.gz", b"\x1f\x8b\x08\x00broken!!", "cannot be read"),
+        ("a.jsonl.gz", b'{"id": 1}\n', "as the name says"),
+    ],
+)
+def test_a_compressed_file_that_cannot_be_read_is_refused_by_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, data: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    reading, clock = source(tmp_path / "a*")
+    for _ in range(100):
+        assert drain(reading) == []
+        clock.now += 2
+    (status,) = reading.status()
+    assert (status.partition, said in status.problem) == (f"files:{tmp_path / name}", True)
+    assert len([record for record in caplog.records if name in record.getMessage()]) == 1
+    (tmp_path / name).unlink()
+    clock.now += 2
+    drain(reading)
+    assert reading.status() == []
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_rotated_away_before_the_first_line_was_counted(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, size)
+    positions: dict[str, Position] = {}
+    reading, _ = source(path)
+    # The first that a run stores is where each file begins.
+    first = reading.read(1, 0.0)[0]
+    assert (first.messages, first.next["offset"]) == ([], 0)
+    positions[first.partition] = first.next
+    reading.close()
+    fill(path, size, 50)
+    path.rename(tmp_path / "p.jsonl.1")
+    fill(path, size + 50, 50)
+    assert drain(source(path, positions=positions)[0]) == lines(0, size + 100)
+
+
+def test_a_position_of_an_older_release(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    data = path.read_bytes()
+    old = tmp_path / "p.jsonl-1"
+    append(old, b"x\ny\n")
+
+    def digest(part: bytes) -> str:
+        return hashlib.blake2b(part, digest_size=8).hexdigest()
+
+    offset = len(data)
+    stored: dict[str, Position] = {
+        f"files:{path}": {
+            "offset": offset,
+            "head": digest(data.partition(b"\n")[0]),
+            "tail": digest(data[offset - 256 :]),
+            "past": f"4:{digest(b'x')}:{digest(b'x' + bytes([10]) + b'y' + bytes([10]))}",
+        }
+    }
+    fill(path, 100, 5)
+    for _ in range(2):
+        reading, _ = source(tmp_path / "p.jsonl*", positions=stored)
+        found = drain(reading, stored)
+        assert found in (lines(100, 5), [])
+        reading.close()
+    assert found == []
+    assert "past" not in stored[f"files:{path}"]
+    assert stored["files:"]["past"]
+
+
+def test_a_fifo_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jsonl")
+    append(tmp_path / "b.jsonl", b"1\n")
+    reading, clock = source(tmp_path / "*.jsonl")
+    assert drain(reading) == [b"1"]
+    exact, _ = source(tmp_path / "a.jsonl")
+    assert drain(exact) == []
+    for one in (reading, exact):
+        problems = [status.problem for status in one.status() if "a.jsonl" in status.partition]
+        assert "regular file" in problems[0]
+    (tmp_path / "a.jsonl").unlink()
+    append(tmp_path / "a.jsonl", b"2\n")
+    clock.now += 2
+    assert drain(reading) == drain(exact) == [b"2"]
+    assert exact.status()[0].problem == ""
+
+
+def test_many_files_need_few_handles_and_linear_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 400
+    for n in range(count):
+        fill(tmp_path / f"{n}.jsonl", 10 * n, 2)
+    opened = 0
+    original = LogFile.__init__
+
+    def counted(log: LogFile, path: Path) -> None:
+        nonlocal opened
+        opened += 1
+        original(log, path)
+
+    monkeypatch.setattr(LogFile, "__init__", counted)
+    clock = Clock()
+    before = len(os.listdir("/proc/self/fd"))
+    chosen = FilesSettings(records=[str(tmp_path / "*.jsonl")])
+    reading = FilesSource(chosen, {}, clock=clock, sleep=clock.sleep, handles=20)
+    OPENED.append(reading)
+    positions: dict[str, Position] = {}
+    assert len(drain(reading, positions)) == 2 * count
+    assert len(os.listdir("/proc/self/fd")) - before <= 21
+    assert opened <= 3 * count
+    opened = 0
+    for _ in range(20):
+        clock.now += 2
+        assert drain(reading) == []
+    assert opened == 0
+    fill(tmp_path / "7.jsonl", 100_000, 1)
+    clock.now += 2
+    assert drain(reading, positions) == lines(100_000, 1)
+    again, _ = source(tmp_path / "*.jsonl", positions=positions)
+    assert drain(again) == []
+
+
+def test_many_rotated_files_that_wait_for_a_reader_cost_few_listings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "p.jsonl*")
+    drain(reading, positions)
+    reading.close()
+    rotations = 60
+    for n in range(1, rotations + 1):
+        path.rename(tmp_path / f"p.jsonl-{20260000 + n}")
+        fill(path, 100 * n, 100)
+    listings = 0
+    original = os.listdir
+
+    def counted(directory: str | os.PathLike[str] = ".") -> list[str]:
+        nonlocal listings
+        listings += os.fspath(directory) == str(tmp_path)
+        return original(directory)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    again, _ = source(tmp_path / "p.jsonl*", positions=positions)
+    # The first look: not one for each file that waits.
+    assert listings < 20
+    assert drain(again, positions) == lines(100, 100 * rotations)
+
+
+def test_a_file_that_begins_as_a_lost_one_and_is_shorter_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.jsonl"
+    fill(path, 0, 100)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / "*.jsonl")
+    drain(reading, positions)
+    reading.close()
+    path.unlink()
+    fill(tmp_path / "b.jsonl", 0, 60)
+    reading, clock = source(tmp_path / "*.jsonl", positions=positions)
+    assert drain(reading, positions) == []
+    assert any("may be a copy" in status.problem for status in reading.status())
+    assert "may be a copy" in caplog.text
+    fill(tmp_path / "b.jsonl", 60, 50)
+    clock.now += 2
+    assert drain(reading, positions) == lines(100, 10)
+    assert all(not status.problem for status in reading.status())
+
+
+@pytest.mark.parametrize(
+    ("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+@pytest.mark.parametrize("size", [0, 1, 8191, 8192, 3_000_000])
+def test_the_size_of_compressed_content(
+    tmp_path: Path, end: str, compress: Callable[[bytes], bytes], size: int
+) -> None:
+    path = tmp_path / f"p.jsonl{end}"
+    path.write_bytes(compress(b"x" * size))
+    log = LogFile(path)
+    assert log.size == size
+    log.close()
+
+
+def compress(path: Path) -> Path:
+    """A file compressed as gzip does: the time at which it was written is kept."""
+    stat, archive = path.stat(), Path(f"{path}.gz")
+    archive.write_bytes(gzip.compress(path.read_bytes()))
+    os.utime(archive, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    path.unlink()
+    return archive
+
+
+def stamp(path: Path, number: int) -> None:
+    """Files are told apart by age."""
+    os.utime(path, ns=(1_700_000_000_000_000_000 + number, 1_700_000_000_000_000_000 + number))
+
+
+def test_a_backup_is_shorter_than_the_compressed_file(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    positions: dict[str, Position] = {}
+    reading, _ = source(path)
+    found = drain(reading, positions)
+    reading.close()
+    shutil.copy(path, tmp_path / "p.jsonl.backup")
+    fill(path, 10, 10)
+    path.rename(tmp_path / "p.2026.jsonl")
+    compress(tmp_path / "p.2026.jsonl")
+    fill(path, 20, 10)
+    reading, _ = source(path, positions=positions)
+    assert found + drain(reading) == lines(0, 30)
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "*.jsonl"])
+@pytest.mark.parametrize("heir", ["live", "archive", "none"])
+def test_an_empty_file_whose_inode_was_given_to_another_one(
+    tmp_path: Path, pattern: str, heir: str
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    stamp(path, 0)
+    positions: dict[str, Position] = {}
+    reading, clock = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    path.rename(tmp_path / "p.jsonl-1")
+    path.touch()
+    stamp(path, 1)
+    clock.now += 2
+    assert drain(reading, positions) == []
+    reading.close()
+    inode = path.stat().st_ino
+    assert positions[f"files:{path}"]["inode"] == inode
+    counted = compress(tmp_path / "p.jsonl-1")
+    for n in (2, 3):
+        fill(path, n * 10, 10)
+        stamp(path, n)
+        path.rename(tmp_path / f"p.jsonl-{n}")
+        compress(tmp_path / f"p.jsonl-{n}")
+    fill(path, 40, 10)
+    stamp(path, 4)
+    # As a file system does that gives the smallest free number.
+    given = {"live": path, "archive": counted, "none": tmp_path}[heir]
+    positions[f"files:{path}"] = {**positions[f"files:{path}"], "inode": given.stat().st_ino}
+    for _ in range(2):
+        reading, clock = source(tmp_path / pattern, positions=positions)
+        found += drain(reading, positions)
+        clock.now += 2
+        found += drain(reading, positions)
+    assert found == lines(0, 10) + lines(20, 30)
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
+def test_rotated_while_an_archive_is_read_and_no_file_has_the_name(
+    tmp_path: Path, pattern: str
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    stamp(path, 0)
+    positions: dict[str, Position] = {}
+    reading, _ = source(tmp_path / pattern)
+    found = drain(reading, positions)
+    reading.close()
+    fill(path, 10, 10)
+    stamp(path, 1)
+    path.rename(tmp_path / "p.jsonl-1")
+    compress(tmp_path / "p.jsonl-1")
+    reading, clock = source(tmp_path / pattern, positions=positions)
+    found += drain(reading, positions)
+    clock.now += 2
+    found += drain(reading, positions)
+    reading.close()
+    fill(path, 20, 10)
+    stamp(path, 2)
+    path.rename(tmp_path / "p.jsonl-2")
+    fill(path, 30, 10)
+    stamp(path, 3)
+    reading, _ = source(tmp_path / pattern, positions=positions)
+    assert found + drain(reading) == lines(0, 40)
+
+
+@pytest.mark.parametrize("pattern", ["p.jsonl", "p.jsonl*"])
+def test_a_rotated_file_is_compressed_while_it_is_read_and_others_come_next(
+    tmp_path: Path, pattern: str
+) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(path, 0, 10)
+    stamp(path, 0)
+    reading, clock = source(tmp_path / pattern)
+    found = drain(reading)
+    for n in (1, 2):
+        path.rename(tmp_path / f"p.jsonl-{n}")
+        fill(path, n * 10, 10)
+        stamp(path, n)
+    compress(tmp_path / "p.jsonl-1")
+    # A label that is read too early would undo a correction.
+    clock.now += 2
+    assert found + drain(reading) == lines(0, 30)
+
+
+def test_a_copy_that_takes_the_name_of_a_file_that_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    fill(tmp_path / "p.1.jsonl", 0, 10)
+    path.touch()
+    reading, clock = source(tmp_path / "*.jsonl")
+    found = drain(reading)
+    fill(path, 10, 10)
+    (tmp_path / "p.1.jsonl").rename(tmp_path / "p.2.jsonl")
+    shutil.copy(path, tmp_path / "p.1.jsonl")
+    # Each of the two is a copy of the other one; a file that is new has all of them looked at.
+    fill(tmp_path / "a.jsonl", 20, 10)
+    clock.now += 2
+    found += drain(reading)
+    os.truncate(path, 0)
+    for _ in range(3):
+        clock.now += 2
+        found += drain(reading)
+    assert sorted(found) == sorted(lines(0, 30))
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_any_course_over_any_scheme_gives_each_line_once(tmp_path: Path, seed: int) -> None:
+    wrong, _, model = course(seed, tmp_path, 25)
+    assert not wrong, "\n".join([*wrong, *model.course])

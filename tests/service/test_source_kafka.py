@@ -1,0 +1,595 @@
+"""The Kafka source against a real broker: every message once, and failures in words."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewPartitions
+
+from streameval.errors import ConfigError, SourceError
+from streameval.service.config.evaluators import fingerprint
+from streameval.service.config.secrets import secret as secret_value
+from streameval.service.config.settings import FieldSettings, RunSettings
+from streameval.service.decode.decoder import RecordDecoder
+from streameval.service.loop import Runner
+from streameval.service.snapshot import Publisher
+from streameval.service.sources.kafka import KafkaProperties, KafkaSettings
+from streameval.service.sources.kafka_consumer import KafkaSource, Partition, is_known
+from streameval.service.sources.raw import Position, RawBatch
+from streameval.service.store.store import open_store
+from tests.support.apache_kafka import AbsentError, ApacheKafka
+from tests.support.brokers import Broker, Tansu, free_port, running_broker
+
+pytestmark = [pytest.mark.broker, pytest.mark.backend_independent]
+
+NAMES = count()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with running_broker() as found:
+        yield found
+
+
+@pytest.fixture
+def tansu() -> Iterator[Tansu]:
+    started = Tansu()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def apache(broker: Broker, tmp_path: Path) -> Iterator[ApacheKafka]:
+    """A node of the test's own, to be killed."""
+    if not broker.keeps_data:
+        pytest.skip("NOT TESTED: Tansu forgets all when killed; `make test-kafka` tests it")
+    try:
+        started = ApacheKafka(tmp_path)
+    except AbsentError as error:
+        pytest.skip(f"NOT TESTED: a broker that is killed and keeps its data: {error}")
+    yield started
+    started.kill()
+
+
+class Clock:
+    """Each look at it is a quarter of a second later, so that nothing waits for long."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.25
+        return self.now
+
+
+OPENED: list[KafkaSource] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
+def opened(
+    bootstrap: str, positions: dict[str, Position] | None = None, **options: Any
+) -> KafkaSource:
+    properties = {"bootstrap.servers": bootstrap, **options.pop("properties", {})}
+    secret = options.pop("secret", lambda value, key: value)
+    settings = KafkaSettings(properties=properties, **options)
+    source = KafkaSource(settings, positions or {}, clock=Clock(), secret=secret)
+    OPENED.append(source)
+    return source
+
+
+def topic_of(broker: Broker, partitions: int = 1) -> str:
+    name = f"t{os.getpid()}-{next(NAMES)}"
+    broker.make_topic(name, partitions)
+    return name
+
+
+def numbered(start: int, stop: int, partition: int = 0) -> list[tuple[bytes, bytes, int]]:
+    return [(b"k", b'{"n": %d}' % n, partition) for n in range(start, stop)]
+
+
+def read_until(source: KafkaSource, done: Callable[[list[RawBatch]], bool]) -> list[RawBatch]:
+    found: list[RawBatch] = []
+    for _ in range(600):
+        found += source.read(10_000, 0.05)
+        if done(found):
+            return found
+    raise AssertionError(f"nothing more came: {source.status()}")
+
+
+def messages(batches: list[RawBatch]) -> list[bytes]:
+    return [message for batch in batches for message in batch.messages]
+
+
+def having(number: int) -> Callable[[list[RawBatch]], bool]:
+    return lambda found: len(messages(found)) >= number
+
+
+def test_every_message_of_every_partition_in_its_order(broker: Broker) -> None:
+    topic = topic_of(broker, 3)
+    for partition in range(3):
+        broker.send(topic, numbered(0, 2_000, partition))
+    source = opened(broker.bootstrap, records=topic, stop_at_end=True)
+    found = read_until(source, lambda _: source.finished)
+    for partition in range(3):
+        mine = [b for b in found if b.partition == f"kafka:{topic}/{partition}"]
+        assert messages(mine) == [b'{"n": %d}' % n for n in range(2_000)]
+        assert [place for b in mine for place in b.places] == list(range(2_000))
+        assert mine[-1].next == {"offset": 2_000}
+        stamps = [stamp for b in mine for stamp in np.asarray(b.times)]
+        assert len(stamps) == 2_000
+        assert min(stamps) > 1_700_000_000_000_000
+    assert {status.lag for status in source.status()} == {0}
+
+
+def test_positions_are_where_the_next_run_goes_on(broker: Broker) -> None:
+    topic = topic_of(broker)
+    broker.send(topic, numbered(0, 300))
+    seen: list[bytes] = []
+    positions: dict[str, Position] = {}
+    for end in (300, 600, 900):
+        source = opened(broker.bootstrap, positions, records=topic)
+        batches = read_until(source, having(300))
+        seen += messages(batches)
+        positions = {batch.partition: batch.next for batch in batches}
+        source.close()
+        OPENED.remove(source)
+        broker.send(topic, numbered(end, end + 300))
+    assert seen == [b'{"n": %d}' % n for n in range(900)]
+
+
+def test_two_topics_and_some_partitions(broker: Broker) -> None:
+    predictions, labels = topic_of(broker, 2), topic_of(broker, 2)
+    for topic in (predictions, labels):
+        for partition in range(2):
+            broker.send(topic, numbered(0, 5, partition))
+    source = opened(
+        broker.bootstrap, predictions=predictions, labels=labels, partitions=[1], stop_at_end=True
+    )
+    found = read_until(source, lambda _: source.finished)
+    assert {(b.partition, b.kind) for b in found} == {
+        (f"kafka:{predictions}/1", "predictions"),
+        (f"kafka:{labels}/1", "labels"),
+    }
+
+
+def test_latest_begins_at_the_end(broker: Broker) -> None:
+    if not broker.keeps_data:
+        # Tansu's answer to "latest" is wrong for batches of several records.
+        topic = topic_of(broker)
+        source = opened(broker.bootstrap, records=topic, start="latest")
+    else:
+        topic = topic_of(broker)
+        broker.send(topic, numbered(0, 50))
+        source = opened(broker.bootstrap, records=topic, start="latest")
+    read_until(source, lambda _: source.status()[0].lag == 0)
+    broker.send(topic, numbered(50, 53))
+    assert messages(read_until(source, having(3))) == [b'{"n": %d}' % n for n in (50, 51, 52)]
+
+
+def test_a_run_begun_at_the_end_misses_nothing_while_it_is_down(broker: Broker) -> None:
+    topic = topic_of(broker)
+    source = opened(broker.bootstrap, records=topic, start="latest")
+    (batch,) = read_until(source, bool)
+    assert (batch.messages, batch.next) == ([], {"offset": 0})
+    source.close()
+    OPENED.remove(source)
+    broker.send(topic, numbered(0, 3))
+    again = opened(broker.bootstrap, {batch.partition: batch.next}, records=topic, start="latest")
+    assert len(messages(read_until(again, having(3)))) == 3
+
+
+def test_a_topic_that_is_made_later_is_read_from_its_beginning(broker: Broker) -> None:
+    topic = f"made{os.getpid()}-{next(NAMES)}"
+    source = opened(broker.bootstrap, records=topic, start="latest")
+    while "waiting for the topic to be made" not in source.status()[0].problem:
+        source.read(10, 0.05)
+    broker.make_topic(topic)
+    broker.send(topic, numbered(0, 3))
+    assert len(messages(read_until(source, having(3)))) == 3
+
+
+def test_the_lag_is_what_is_there_and_not_read(broker: Broker) -> None:
+    topic = topic_of(broker)
+    broker.send(topic, numbered(0, 500))
+    source = opened(broker.bootstrap, records=topic)
+    read = 0
+    while read < 500:
+        read += len(messages(source.read(100, 0.05)))
+        if read:
+            assert source.status()[0].lag == 500 - read
+            assert source.status()[0].position == {"offset": read}
+    assert not source.finished  # stop_at_end is not set
+
+
+def test_partitions_that_are_not_there_are_waited_for(broker: Broker) -> None:
+    topic = topic_of(broker)
+    broker.send(topic, numbered(0, 5))
+    source = opened(broker.bootstrap, records=topic, partitions=[0, 5], stop_at_end=True)
+    read_until(source, having(5))
+    read_until(source, lambda _: source.status()[-1].lag == 0)
+    assert source.status()[0].problem == "waiting for partitions [5] to be made"
+    assert not source.finished
+
+
+@pytest.mark.parametrize("policy", ["stop", "earliest", "latest"])
+def test_a_position_that_the_broker_has_not_reached(broker: Broker, policy: str) -> None:
+    topic = topic_of(broker)
+    for n in range(10):
+        # One by one: Tansu counts a batch as one record in some of its answers.
+        broker.send(topic, numbered(n, n + 1))
+    stored: dict[str, Position] = {f"kafka:{topic}/0": {"offset": 70}}
+    source = opened(broker.bootstrap, stored, records=topic, out_of_range=policy)
+    told = rf"kafka:{topic}/0: expected to read on at offset 70, the broker has 0 to 10"
+    if policy == "stop":
+        with pytest.raises(SourceError, match=told + r'; set kafka.out_of_range to "earliest"'):
+            read_until(source, lambda _: False)
+        return
+    if policy == "earliest":
+        found = read_until(source, having(10))
+        assert messages(found) == [b'{"n": %d}' % n for n in range(10)]
+    else:
+        read_until(source, lambda _: source.status()[0].lag == 0)
+        broker.send(topic, numbered(10, 12))
+        found = read_until(source, having(2))
+        assert messages(found) == [b'{"n": %d}' % n for n in (10, 11)]
+    assert found[-1].next == {"offset": 10 if policy == "earliest" else 12}
+    # It is still said, after what was read since.
+    (status,) = source.status()
+    assert status.problem == ""
+    assert "went on at offset" in status.missed
+    assert "expected to read on at offset 70" in status.missed
+
+
+def test_a_broker_that_is_killed_and_keeps_its_data(apache: ApacheKafka) -> None:
+    broker = Broker(apache.bootstrap, keeps_data=True)
+    broker.make_topic("t", 2)
+    source = opened(apache.bootstrap, records="t")
+    found: list[RawBatch] = []
+    for life in range(3):
+        for partition in range(2):
+            broker.send("t", numbered(life * 500, (life + 1) * 500, partition))
+        if life == 1:
+            # Killed with all of it unread.
+            apache.kill()
+            for _ in range(20):
+                found += source.read(10_000, 0.05)
+            apache.start()
+        found += read_until(source, lambda new: len(messages(found + new)) == 1_000 * (life + 1))  # noqa: B023
+        if life == 0:
+            apache.restart()
+    for partition in range(2):
+        mine = [batch for batch in found if batch.partition == f"kafka:t/{partition}"]
+        assert messages(mine) == [b'{"n": %d}' % n for n in range(1_500)]
+
+
+def test_what_is_no_record_passes_as_it_is_and_a_tombstone_is_bad(broker: Broker) -> None:
+    topic = topic_of(broker)
+    large = b"x" * 900_000
+    broker.send(topic, [(b"k", b"\xff\x00", 0), (b"k", None, 0), (None, large, 0), (None, b"", 0)])
+    source = opened(broker.bootstrap, records=topic, stop_at_end=True)
+    found = read_until(source, lambda _: source.finished)
+    assert messages(found) == [b"\xff\x00", large, b""]
+    (bad,) = [event for batch in found for event in batch.bad]
+    assert (bad.place, bad.reason) == (1, "record")
+    assert found[-1].next == {"offset": 4}
+
+
+def test_a_missing_topic_is_waited_for(broker: Broker) -> None:
+    topic = f"late{os.getpid()}"
+    source = opened(broker.bootstrap, records=topic)
+    for _ in range(3):
+        assert source.read(10, 0.05) == []
+    (status,) = source.status()
+    assert status.partition == f"kafka:{topic}"
+    assert "waiting for the topic to be made" in status.problem
+    broker.make_topic(topic)
+    broker.send(topic, numbered(0, 5))
+    assert len(messages(read_until(source, having(5)))) == 5
+    assert [status.problem for status in source.status()] == [""]
+
+
+def test_a_broker_that_is_down_at_the_start(tansu: Tansu) -> None:
+    tansu.stop()
+    source = opened(f"127.0.0.1:{tansu.port}", records="t")
+    assert source.read(10, 0.05) == []
+    (status,) = source.status()
+    assert "no broker answers" in status.problem
+    tansu.start()
+    tansu.broker.make_topic("t")
+    tansu.broker.send("t", numbered(0, 5))
+    assert len(messages(read_until(source, having(5)))) == 5
+
+
+@pytest.mark.parametrize("policy", ["stop", "earliest", "latest"])
+def test_a_broker_that_comes_back_without_its_data(tansu: Tansu, policy: str) -> None:
+    bootstrap = tansu.broker.bootstrap
+    tansu.broker.make_topic("t")
+    tansu.broker.send("t", numbered(0, 50))
+    source = opened(bootstrap, records="t", out_of_range=policy)
+    read_until(source, having(50))
+    tansu.stop()
+    tansu.start()
+    tansu.broker.make_topic("t")
+    tansu.broker.send("t", numbered(100, 103))
+    if policy == "stop":
+        with pytest.raises(SourceError, match=r"kafka:t/0: expected to read on at offset 50"):
+            read_until(source, lambda _: False)
+        return
+    if policy == "earliest":
+        assert messages(read_until(source, having(3))) == [
+            b'{"n": %d}' % n for n in (100, 101, 102)
+        ]
+    else:
+        read_until(source, lambda _: "went on at offset" in source.status()[0].missed)
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+@pytest.mark.parametrize("running", [True, False])
+def test_partitions_that_are_added_are_found(broker: Broker, start: str, running: bool) -> None:
+    topic = topic_of(broker)
+    broker.send(topic, numbered(0, 5))
+    source = opened(broker.bootstrap, records=topic, start=start)
+    batch = read_until(source, bool)[-1]
+    if not broker.keeps_data:
+        pytest.skip("NOT TESTED: Tansu adds no partitions; `make test-kafka` tests it")
+    broker.admin.create_partitions([NewPartitions(topic, 2)])[topic].result(30)
+    # The answer comes before every part of the broker knows of it.
+    for _ in range(1_000):
+        if len(broker.admin.list_topics(topic, timeout=10).topics[topic].partitions) == 2:
+            break
+    broker.send(topic, numbered(5, 10, 1))
+    if not running:
+        source.close()
+        OPENED.remove(source)
+        source = opened(broker.bootstrap, {batch.partition: batch.next}, records=topic, start=start)
+    found = [b for b in read_until(source, having(5)) if b.messages]
+    assert {batch.partition for batch in found} == {f"kafka:{topic}/1"}
+    assert messages(found)[0] == b'{"n": 5}'
+
+
+@pytest.mark.parametrize("policy", ["stop", "earliest", "latest"])
+def test_retention_that_has_passed_a_position(broker: Broker, policy: str) -> None:
+    if not broker.keeps_data:
+        pytest.skip("NOT TESTED: Tansu deletes no records; `make test-kafka` tests it")
+    topic = topic_of(broker)
+    broker.send(topic, numbered(0, 100))
+    deleted = broker.admin.delete_records([TopicPartition(topic, 0, 60)])
+    next(iter(deleted.values())).result(30)
+    stored: dict[str, Position] = {f"kafka:{topic}/0": {"offset": 20}}
+    source = opened(broker.bootstrap, stored, records=topic, out_of_range=policy)
+    if policy == "stop":
+        with pytest.raises(SourceError, match=r"at offset 20, the broker has 60 to 100"):
+            read_until(source, lambda _: False)
+        return
+    if policy == "latest":
+        read_until(source, lambda _: source.status()[0].lag == 0)
+        broker.send(topic, numbered(100, 101))
+        assert messages(read_until(source, having(1))) == [b'{"n": 100}']
+    else:
+        assert messages(read_until(source, having(40)))[0] == b'{"n": 60}'
+    assert "expected to read on at offset 20" in source.status()[0].missed
+
+
+def test_a_group_is_told_only_where_one_is_named(broker: Broker) -> None:
+    topic = topic_of(broker)
+    broker.send(topic, numbered(0, 5))
+    source = opened(broker.bootstrap, records=topic, properties={"group.id": f"g-{topic}"})
+    (batch,) = read_until(source, having(5))[-1:]
+    source.checkpointed({batch.partition: batch.next})
+    place = TopicPartition(topic, 0)
+    for _ in range(100):
+        (told,) = source._consumer.committed([place], timeout=10)
+        if told.offset == 5:
+            break
+        source.read(10, 0.05)
+    assert told.offset == 5
+
+
+def test_no_group_is_told_where_none_is_named(broker: Broker) -> None:
+    topic = topic_of(broker)
+    broker.send(topic, numbered(0, 5))
+    source = opened(broker.bootstrap, records=topic)
+    batch = read_until(source, having(5))[-1]
+    source.checkpointed({batch.partition: batch.next})
+    source.close()  # what is on its way is sent first
+    OPENED.remove(source)
+    other = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "streameval"})
+    (told,) = other.committed([TopicPartition(topic, 0)], timeout=10)
+    other.close()
+    assert told.offset < 0
+
+
+def test_a_broker_that_refuses_the_log_in_shows_no_secret(
+    broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "password").write_text("hunter2-hunter2")
+    options = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "u",
+        "sasl.password": f"file:{tmp_path / 'password'}",
+    }
+    with caplog.at_level(logging.DEBUG):
+        source = opened(broker.bootstrap, records="t", properties=options, secret=secret_value)
+        read_until(source, lambda _: "no broker answers" in source.status()[0].problem)
+    assert "hunter2" not in repr(source.status()) + caplog.text
+
+
+@pytest.mark.parametrize("key", ["security.protocol", "ssl.key.pem", "ssl.certificate.pem"])
+@pytest.mark.parametrize("times", [1, 300])
+def test_a_refused_value_of_a_secret_is_not_shown(key: str, times: int) -> None:
+    # A key is looked at only where TLS is on; what is long librdkafka cuts.
+    properties = {"security.protocol": "SSL", key: "env:P"}
+    with pytest.raises(ConfigError) as error:
+        opened("x:1", records="t", properties=properties, secret=lambda *_: "hunter2" * times)
+    assert "hunter" not in str(error.value)
+    assert str(error.value).startswith("kafka.properties: ")
+
+
+def test_secrets_are_taken_out_of_every_text() -> None:
+    given = {
+        "sasl.password": "pass",
+        "ssl.keystore.password": "env:LONG",
+        "ssl.key.pem": "-----BEGIN-----\nabcdefghijkl\n-----END-----",
+        "sasl.oauthbearer.client.secret": "written-in-the-file",
+    }
+    told = KafkaProperties(given, lambda value, key: "a-pass-phrase")
+    assert told.scrubbed("got a-pass-phrase here") == "got *** here"
+    assert told.scrubbed("bad line abcdefghijkl.") == "bad line ***."
+    assert told.scrubbed("got written-in-the-file, and pass") == "got ***, and ***"
+    assert told.scrubbed("cut: a-pass-phr") == "cut: ***"
+    assert told.scrubbed("a\nb\x1b") == "a\\nb\\x1b"
+    assert len(told.scrubbed("x" * 5_000)) == 300
+
+
+def test_secrets_are_never_shown(caplog: pytest.LogCaptureFixture) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def secret(value: str, key: str) -> str:
+        asked.append((value, key))
+        return "hunter2-hunter2"
+
+    options = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password": "env:PASSWORD",
+    }
+    with caplog.at_level(logging.DEBUG):
+        source = opened(f"127.0.0.1:{free_port()}", records="t", properties=options, secret=secret)
+        source.read(10, 0.05)
+        shown = repr(source.status()) + caplog.text
+        with pytest.raises(ConfigError) as error:
+            opened("x:1", records="t", properties={"broker.address.ttl": "env:P"}, secret=secret)
+    assert asked[0] == ("env:PASSWORD", "kafka.properties.sasl.password")
+    assert "hunter2" not in shown
+    assert "hunter2" not in str(error.value)
+    assert "kafka.properties" in str(error.value)
+
+
+def test_a_broker_that_recovers_is_given_time_before_its_range_counts() -> None:
+    partition = Partition("t", 0, "records", next=100)
+    # In range again when it is asked: a crash had set the high watermark back.
+    assert partition.may_be_recovering(0, 100, 0.0)
+    assert not partition.may_be_recovering(101, 200, 0.0)  # retention has passed it
+    assert partition.may_be_recovering(0, 99, 0.0)
+    assert "waiting for offset 100" in partition.problem
+    assert partition.may_be_recovering(0, 99, 2.0)
+    assert not partition.may_be_recovering(0, 99, 4.0)
+    assert partition.may_be_recovering(0, 120, 4.0)
+    assert partition.may_be_recovering(0, 99, 4.0)  # another crash, another wait
+
+
+def test_no_lag_and_no_end_are_told_of_a_position_beyond_the_brokers() -> None:
+    partition = Partition("t", 0, "records", next=100)
+    partition.ended(100, 40)  # so says a broker that has lost the rest
+    assert not partition.at_end
+    assert partition.lag(40) is None
+    assert partition.lag(140) == 40
+    partition.ended(100, 100)
+    assert partition.at_end
+    assert partition.lag(100) == 0
+    assert partition.may_be_recovering(0, 40, 0.0)
+    assert not partition.at_end
+    assert partition.lag(100) is None  # the broker's last answer was another
+
+
+def test_a_topic_is_known_by_any_of_its_partitions() -> None:
+    stored = ["kafka:a/1", "kafka:b/c/0", "files:/kafka:d/0"]
+    assert [is_known(topic, stored) for topic in ("a", "b", "b/c", "d", "")] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_topic_made_while_the_run_is_down_is_read_from_its_beginning(broker: Broker) -> None:
+    topic = f"down{os.getpid()}-{next(NAMES)}"
+    source = opened(broker.bootstrap, records=topic, start="latest")
+    (batch,) = read_until(source, bool)
+    assert (batch.partition, batch.next) == (f"kafka:{topic}/0", {"offset": 0})
+    source.close()
+    OPENED.remove(source)
+    broker.make_topic(topic, 2)
+    broker.send(topic, numbered(0, 3) + numbered(3, 6, 1))
+    again = opened(broker.bootstrap, {batch.partition: batch.next}, records=topic, start="latest")
+    assert len(messages(read_until(again, having(6)))) == 6
+
+
+def test_the_newest_offset_gone_on_at_is_stored_before_any_message(broker: Broker) -> None:
+    topic = topic_of(broker)
+    broker.send(topic, numbered(0, 1))
+    stored: dict[str, Position] = {f"kafka:{topic}/0": {"offset": 70}}
+    source = opened(broker.bootstrap, stored, records=topic, out_of_range="latest")
+    (batch,) = read_until(source, bool)
+    assert (batch.messages, batch.next) == ([], {"offset": 1})
+
+
+def test_an_empty_partition_has_a_position(broker: Broker) -> None:
+    topic = topic_of(broker)
+    source = opened(broker.bootstrap, records=topic)
+    (batch,) = read_until(source, bool)
+    assert (batch.messages, batch.next) == ([], {"offset": 0})
+
+
+def test_a_run_at_a_quiet_end_goes_on_there(broker: Broker, tmp_path: Path) -> None:
+    topic = topic_of(broker)
+    record = (None, b'{"score": 0.7, "y_true": 1}', 0)
+    if broker.keeps_data:
+        broker.send(topic, [record] * 2)
+    settings = RunSettings(
+        store=str(tmp_path / "run.db"),
+        fields=FieldSettings(score="score"),
+        kafka=KafkaSettings(records=topic, start="latest", stop_at_end=True),
+    )
+    events = []
+    for _ in range(3):
+        with closing(open_store(settings.store, fingerprint(settings))) as store:
+            decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
+            runner = Runner(settings, store, decoder, Publisher())
+            source = opened(
+                broker.bootstrap, runner.positions, records=topic, start="latest", stop_at_end=True
+            )
+            runner.run([source])
+            events.append(runner.events)
+        broker.send(topic, [record] * 3)
+    assert events == [0, 3, 6]
+
+
+def test_what_was_missed_is_published_when_all_is_well_again(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = topic_of(broker)
+    broker.send(topic, [(None, b'{"score": 0.7, "y_true": 1}', 0)])
+    settings = RunSettings(store=str(tmp_path / "run.db"), fields=FieldSettings(score="score"))
+    publisher = Publisher()
+    with closing(open_store(settings.store, fingerprint(settings))) as store:
+        decoder = RecordDecoder(settings.fields, settings.evaluator, join=False)
+        runner = Runner(settings, store, decoder, publisher)
+        stored: dict[str, Position] = {f"kafka:{topic}/0": {"offset": 70}}
+        options = {"records": topic, "out_of_range": "earliest", "stop_at_end": True}
+        runner.run([opened(broker.bootstrap, stored, **options)])
+    assert runner.events == 1
+    snapshot = publisher.current()
+    assert snapshot is not None
+    (row,) = msgspec.to_builtins(snapshot.partitions)
+    assert (row["position"], row["lag"], row["problem"]) == ({"offset": 1}, 0, "")
+    assert "expected to read on at offset 70" in row["missed"]

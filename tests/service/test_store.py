@@ -1,0 +1,341 @@
+"""The store: one process, one schema, one set-up, and every failure in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from streameval.errors import ConfigError, StoreError
+from streameval.service.config.evaluators import fingerprint
+from streameval.service.config.settings import (
+    EvaluatorSettings,
+    FieldSettings,
+    JoinSettings,
+    QuarantineSettings,
+    RunSettings,
+    WindowSettings,
+)
+from streameval.service.join.counts import read_spans
+from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
+from streameval.service.sources.raw import BadEvent, RawBatch
+from streameval.service.store.begins import BEGINS, read_begins
+from streameval.service.store.positions import Positions
+from streameval.service.store.quarantine import Quarantine, listed, mark_for_replay
+from streameval.service.store.store import open_store, read_store
+
+pytestmark = pytest.mark.backend_independent
+
+SETUP = {"evaluator.task": '"binary"', "evaluator.threshold": "0.5"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "run.db")
+
+
+def test_a_transaction_is_all_or_nothing(path: str) -> None:
+    store = open_store(path, SETUP)
+    with store.transaction():
+        store.set_counters({"events": 1, "checkpoints": 1})
+
+    def fails() -> None:
+        with store.transaction():
+            store.set_counters({"events": 2})
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert store.counters() == {"events": 1, "checkpoints": 1}
+    store.close()
+    store = open_store(path, SETUP)
+    assert store.counters() == {"events": 1, "checkpoints": 1}
+    assert store.meta() == {
+        "schema": "2",
+        "config.evaluator.task": '"binary"',
+        "config.evaluator.threshold": "0.5",
+    }
+    (mode,) = store.connection.execute("PRAGMA journal_mode").fetchone()
+    (synchronous,) = store.connection.execute("PRAGMA synchronous").fetchone()
+    assert (mode, synchronous) == ("wal", 2)
+    store.close()
+
+
+def test_the_second_process_is_refused_with_the_pid_of_the_first(path: str) -> None:
+    code = (
+        "import sys; from streameval.service.store.store import open_store\n"
+        f"store = open_store({path!r}, {{}}); print('open', flush=True); sys.stdin.read()"
+    )
+    first = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert first.stdout is not None
+    with first:
+        assert first.stdout.readline() == b"open\n"
+        with pytest.raises(StoreError, match=f"is in use by the process {first.pid}; stop"):
+            open_store(path, {})
+        link = path + ".link"
+        os.symlink(path, link)
+        with pytest.raises(StoreError, match=f"process {first.pid}"):
+            open_store(link, {})
+        first.kill()
+    open_store(path, {}).close()  # the lock went with the process
+
+
+def test_a_changed_set_up_is_refused(path: str) -> None:
+    open_store(path, SETUP).close()
+    with pytest.raises(ConfigError, match=r"evaluator.threshold: .* was begun with '0.5', .*'0.7'"):
+        open_store(path, {**SETUP, "evaluator.threshold": "0.7"})
+    open_store(path, SETUP).close()  # the lock was let go
+
+
+def test_of_changed_windows_the_place_is_told_where_they_differ(tmp_path: Path) -> None:
+    def windows(wait: str) -> dict[str, str]:
+        return fingerprint(
+            RunSettings(
+                window=[
+                    WindowSettings(name="all"),
+                    WindowSettings(name="hour", length="1h", pane="5m"),
+                ],
+                join=JoinSettings(wait=wait),
+            )
+        )
+
+    path = str(tmp_path / "windows.db")
+    open_store(path, windows("24h")).close()
+    with pytest.raises(
+        ConfigError, match=r"^window.hour.lateness \(join.wait .*with 86400 s, .*got 3600 s; put it"
+    ):
+        open_store(path, windows("1h"))
+    with pytest.raises(ConfigError, match=r"^window.all: .* got nothing; put it"):
+        open_store(path, {**windows("24h"), "window": "{}"})
+
+
+def test_a_store_is_opened_with_any_set_up_where_none_is_asked_for(path: str) -> None:
+    open_store(path, SETUP).close()
+    open_store(path).close()
+
+
+def test_what_is_no_store_is_left_alone(tmp_path: Path) -> None:
+    text = tmp_path / "text.db"
+    text.write_bytes(b"not a database, but some text that is longer than a header" * 100)
+    other = tmp_path / "other.db"
+    connection = sqlite3.connect(other)
+    connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+    for path in (text, other):
+        before = path.read_bytes()
+        with pytest.raises(StoreError, match=r"left alone[:;] give another path"):
+            open_store(str(path), SETUP)
+        with pytest.raises(StoreError, match=r"left alone[:;] give another path"):
+            read_store(str(path))
+        assert path.read_bytes() == before
+    with pytest.raises(StoreError, match="there is no such store"):
+        read_store(str(tmp_path / "none.db"))
+    with pytest.raises(StoreError, match="there is no directory"):
+        open_store(str(tmp_path / "no" / "run.db"), SETUP)
+
+
+def test_a_newer_schema_is_refused(path: str) -> None:
+    store = open_store(path, SETUP)
+    store.connection.execute("UPDATE meta SET value = '99' WHERE key = 'schema'")
+    store.close()
+    for opened in (open_store, read_store):
+        with pytest.raises(StoreError, match=r"newer streameval .*its schema is 99"):
+            opened(path)
+
+
+def test_a_full_database_is_told_and_nothing_is_lost(path: str) -> None:
+    store = open_store(path, SETUP)
+    with store.transaction():
+        store.set_counters({"events": 1})
+    (pages,) = store.connection.execute("PRAGMA page_count").fetchone()
+    store.connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    def fill() -> None:
+        with store.transaction() as connection:
+            store.set_counters({"events": 2})
+            connection.execute(
+                "INSERT INTO quarantine (at, partition, kind, place, reason, detail, cut, raw) "
+                "VALUES (0, '', '', 0, '', '', 0, zeroblob(1000000))"
+            )
+
+    with pytest.raises(StoreError, match=r"disk is full: free some space.*checkpointed is safe"):
+        fill()
+    assert store.counters() == {"events": 1}
+    store.close()
+
+
+def test_a_busy_database_is_told(path: str) -> None:
+    store = open_store(path, SETUP, busy_seconds=0.05)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match="another program is writing to it"), store.transaction():
+        pass
+    other.execute("ROLLBACK")
+    other.close()
+    with store.transaction():
+        store.set_counters({"events": 1})
+    store.close()
+
+
+def test_a_damaged_file_is_told(path: str) -> None:
+    store = open_store(path, SETUP)
+    with store.transaction():
+        store.set_counters({f"counter {n}": n for n in range(2000)})
+    store.close()
+    data = bytearray(Path(path).read_bytes())
+    data[4096:] = b"\xff" * (len(data) - 4096)
+    Path(path).write_bytes(data)
+    with pytest.raises(StoreError, match=r"damaged: restore a backup"):
+        open_store(path, SETUP)
+
+
+def test_a_reader_sees_one_moment_beside_the_writer(path: str) -> None:
+    store = open_store(path, SETUP)
+    with store.transaction():
+        store.set_counters({"events": 1})
+    reader = read_store(path)
+    with reader.reading():
+        assert reader.counters() == {"events": 1}
+        with store.transaction():
+            store.set_counters({"events": 2})
+        assert reader.counters() == {"events": 1}
+    assert reader.counters() == {"events": 2}
+    with pytest.raises(StoreError, match="it is read-only"), reader.transaction():
+        reader.set_counters({"events": 3})
+    reader.close()
+    store.close()
+
+
+@pytest.mark.parametrize("umask", [0, 0o022, 0o777])
+def test_a_store_is_private(path: str, umask: int, caplog: pytest.LogCaptureFixture) -> None:
+    def modes() -> list[int]:
+        return [
+            stat.S_IMODE(os.stat(path + suffix).st_mode) for suffix in ("", "-wal", "-shm", ".lock")
+        ]
+
+    before = os.umask(umask)
+    try:
+        store = open_store(path, SETUP)
+        with store.transaction():
+            store.set_counters({"events": 1})
+    finally:
+        os.umask(before)
+    assert modes() == [0o600] * 4
+    assert not caplog.records
+    store.close()
+    os.chmod(path, 0o644)
+    store = open_store(path, SETUP)
+    assert modes() == [0o600] * 4
+    assert "other users had access (mode 0644); the mode is 0600 now" in caplog.text
+    store.close()
+
+
+def test_positions(path: str) -> None:
+    store = open_store(path, SETUP)
+    positions = Positions(store.connection)
+    positions.advance("a", {"offset": 5, "head": "x"}, 2, 7)
+    positions.advance("a", {"offset": 9, "head": "x"}, 1, 6)
+    positions.advance("b", {"offset": 0}, 0, None)
+    with store.transaction():
+        assert positions.write() == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+    with store.transaction():
+        assert positions.write() == {}
+    again = Positions(store.connection)
+    assert again.next_to_read == {"a": {"offset": 9, "head": "x"}, "b": {"offset": 0}}
+    assert (again.partitions["a"].records, again.partitions["a"].newest) == (3, 7)
+    assert again.newest == 7
+    store.connection.execute("UPDATE positions SET position = '[1' WHERE partition = 'a'")
+    with pytest.raises(StoreError, match="the position of partition 'a' is damaged"):
+        Positions(store.connection)
+    store.close()
+
+
+def bad(place: int, raw: bytes = b"{", reason: str = "record") -> BadEvent:
+    return BadEvent(place, reason, "expected an object", raw)
+
+
+def test_the_quarantine_is_bounded_and_counts_all(path: str) -> None:
+    store = open_store(path, SETUP)
+    quarantine = Quarantine(
+        store.connection, QuarantineSettings(keep=10, max_bytes=4), now=lambda: 0
+    )
+    for place in range(35):
+        quarantine.note("a", "records", bad(place, b"x" * (place % 8)), None)
+        if place % 10 == 0:
+            with store.transaction():
+                quarantine.write()
+    for place in range(5000):
+        quarantine.note("a", "records", bad(place, reason=f"reason {place}"), None)
+    with store.transaction():
+        quarantine.write()
+    found = listed(store.connection)
+    assert [row["place"] for row in found] == list(range(4999, 4989, -1))
+    data = quarantine.published()
+    assert (data["total"], data["kept"], data["reasons"]["record"]) == (5035, 10, 35)
+    assert len(data["reasons"]) == 201  # a hostile number of reasons is not kept apart
+    store.close()
+
+
+def test_cut_records_cannot_be_replayed(path: str) -> None:
+    store = open_store(path, SETUP)
+
+    def opened() -> Quarantine:
+        return Quarantine(store.connection, QuarantineSettings(max_bytes=4), now=lambda: 0)
+
+    quarantine = opened()
+    own = bad(99, b"long")
+    batch = RawBatch("a", "labels", [b"123", b"12345"], [10, 20], {"offset": 30}, [7, 8], bad=[own])
+    quarantine.note_batch(batch, [bad(10, b"123", "id"), bad(20, b"12345", "id"), own])
+    quarantine.note("b", "records", bad(1, b"abc"), None)
+    with store.transaction():
+        quarantine.write()
+    assert [
+        (row["place"], row["raw"], row["raw_bytes_cut"]) for row in listed(store.connection)
+    ] == [
+        (1, "abc", False),
+        (99, "long", True),
+        (20, "1234", True),
+        (10, "123", False),
+    ]
+    with store.transaction():
+        assert mark_for_replay(store.connection, "id") == (1, 1)
+        assert mark_for_replay(store.connection, None) == (2, 2)
+    quarantine = opened()
+    first, second = quarantine.to_replay(most=1)
+    assert (first.partition, first.kind, first.messages, first.places) == (
+        "a",
+        "labels",
+        [b"123"],
+        [10],
+    )
+    assert (first.times, second.times) == ([7], None)
+    assert len(listed(store.connection)) == 4  # until the checkpoint that counts them
+    with store.transaction():
+        assert quarantine.write() == 2
+    assert [row["place"] for row in listed(store.connection, reason="record")] == [99]
+    assert list(opened().to_replay()) == []
+    store.close()
+
+
+def test_damaged_json_of_a_store_is_named(path: str) -> None:
+    with closing(open_store(path, SETUP)) as store, store.transaction():
+        store.set_meta(BEGINS, '{"joined": 5}')
+    remedy = ".*; restore a backup, or begin a new store$"
+    with (
+        closing(read_store(path)) as store,
+        store.reading() as connection,
+        pytest.raises(StoreError, match="beginning of its parts is damaged in the" + remedy),
+    ):
+        read_begins(connection)
+    with pytest.raises(StoreError, match="the join's spans are damaged in the store" + remedy):
+        read_spans('{"wait": "an hour"}')
+    with pytest.raises(StoreError, match="columns of waiting predictions are damaged" + remedy):
+        join_layout(FieldSettings(), EvaluatorSettings(), {JOIN_LAYOUT: "[5]"})

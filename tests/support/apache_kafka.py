@@ -1,0 +1,172 @@
+"""Apache Kafka for the tests: fetched with Maven, one node, started and stopped.
+
+    python -m tests.support.apache_kafka             # the Kafka tests against it
+    python -m tests.support.apache_kafka COMMAND...  # any command, with KAFKA_BOOTSTRAP set
+
+Needs Java 17 and Maven. Where they are not there, or Maven cannot fetch it, it
+says so in one line and ends well: the tests have run against Tansu anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.support.brokers import Broker, free_port
+
+VERSION = "4.1.0"
+HOME = Path(__file__).parents[2] / "build" / "kafka"
+
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>streameval</groupId><artifactId>broker</artifactId><version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>{VERSION}</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+
+_START_SECONDS = 90
+_FETCH_SECONDS = 400
+
+
+class AbsentError(Exception):
+    """Apache Kafka cannot be had here; the message says why."""
+
+
+def fetch() -> Path:
+    """The directory with its jars; fetched at the first call.
+
+    Raises:
+        AbsentError: Java, Maven or what Maven should fetch is missing.
+    """
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            raise AbsentError(f"{program} is not installed")
+    jars = HOME / VERSION
+    if (jars / ".complete").exists():
+        return jars
+    HOME.mkdir(parents=True, exist_ok=True)
+    (HOME / "pom.xml").write_text(_POM)
+    try:
+        done = subprocess.run(
+            [
+                *("mvn", "-q", "-B", "-f", str(HOME / "pom.xml")),
+                *("dependency:copy-dependencies", f"-DoutputDirectory={jars}"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=_FETCH_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise AbsentError(f"Maven took more than {_FETCH_SECONDS} s") from None
+    if done.returncode:
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        raise AbsentError(f"Maven could not fetch it: {lines[0][:200] if lines else 'no reason'}")
+    (jars / ".complete").touch()
+    return jars
+
+
+class ApacheKafka:
+    """One node that is broker and controller; its data outlive :meth:`kill`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._jars = fetch()
+        self._directory = directory
+        self.port, controller = free_port(), free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self._properties = directory / "server.properties"
+        self._properties.write_text(
+            f"""process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{self.port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+log.dirs={directory / "data"}
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+"""
+        )
+        self._java(
+            "kafka.tools.StorageTool",
+            *("format", "-t", "MkU3OEVBNTcwNTJENDM2Qg", "-c", str(self._properties)),
+        )
+        self.start()
+
+    def _command(self, name: str, *arguments: str) -> list[str]:
+        return ["java", "-Xmx512m", "-cp", f"{self._jars}/*", name, *arguments]
+
+    def _java(self, name: str, *arguments: str) -> None:
+        subprocess.run(
+            self._command(name, *arguments), check=True, capture_output=True, timeout=_START_SECONDS
+        )
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with (self._directory / "kafka.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command("kafka.Kafka", str(self._properties)), stdout=log, stderr=log
+            )
+        broker = Broker(self.bootstrap, keeps_data=True)
+        until = time.monotonic() + _START_SECONDS
+        while not broker.answers():
+            said = (self._directory / "kafka.log").read_text(errors="replace")[-2000:]
+            assert self._process.poll() is None, said
+            assert time.monotonic() < until, said
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def restart(self) -> None:
+        """Kill it, and start it again on its data."""
+        self.kill()
+        self.start()
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.terminate()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
+def main(command: list[str]) -> int:
+    if not command:
+        command = [sys.executable, "-m", "pytest", "-q", "tests/service/test_source_kafka.py"]
+    with tempfile.TemporaryDirectory(prefix="kafka-") as directory:
+        try:
+            kafka = ApacheKafka(Path(directory))
+        except AbsentError as error:
+            print(f"NOT TESTED against Apache Kafka: {error}")
+            return 0
+        print(f"Apache Kafka {VERSION} at {kafka.bootstrap}", flush=True)
+        try:
+            environment = {**os.environ, "KAFKA_BOOTSTRAP": kafka.bootstrap}
+            code = subprocess.run(command, env=environment).returncode
+        finally:
+            kafka.stop()
+    print(f"tested against Apache Kafka {VERSION}: {'passed' if code == 0 else 'FAILED'}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,537 @@
+"""One tester for the laws that every state of streameval keeps.
+
+A state is described once by a :class:`StateSpec`; :func:`check_law` then tries
+one law on it with Hypothesis. A test file needs no more than this::
+
+    from tests.support.laws import LAWS, StateSpec, check_law
+
+    SPECS = [
+        StateSpec(
+            name="counts",
+            empty=ConfusionCounts,
+            events=st.tuples(labels, labels, weights),
+            update=lambda state, event: state.update(*event),
+            update_many=lambda state, events: state.update_many(*zip_columns(events)),
+            revert=lambda state, event: state.revert(*event),
+            read=lambda state: (state.sums.f1, state.sums.active),
+        ),
+    ]
+
+    @pytest.mark.parametrize("law", LAWS)
+    @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+    def test_laws(spec, law):
+        check_law(spec, law)
+
+An event is whatever ``events`` draws; only the spec's own functions look into
+it. ``update_many`` gets a list of events, which may be empty. ``read`` returns
+the derived values that are kept current (W2, sums over classes); it is called
+at random moments on the way and compared at the end.
+
+A law that a state does not keep is named in ``excused`` with the reason. It is
+then required to fail, so that no excuse outlives its need.
+
+States whose float sums depend on the order give ``same=assert_near``; weights
+such as 0.5 and 1.5 add without rounding and need no tolerance.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import given as hypothesis_given
+from hypothesis import strategies as st
+
+from streameval.errors import InputError, StateError
+from tests.support.examples import number_of_examples
+
+__all__ = [
+    "LAWS",
+    "State",
+    "StateSpec",
+    "assert_near",
+    "assert_portable",
+    "assert_same",
+    "check_law",
+    "columns",
+]
+
+
+class State(Protocol):
+    """What the tester itself calls; the rest goes through the spec."""
+
+    def merge(self, other: Any) -> None: ...
+    def copy(self) -> Any: ...
+    def to_state(self) -> dict[str, Any]: ...
+    def _check(self) -> None: ...
+
+
+def assert_same(left: Any, right: Any, where: str = "state") -> None:
+    """Equal in type and value, down to the dtype of arrays and the bits of floats."""
+    if type(left) is not type(right):
+        raise AssertionError(f"{where}: {type(left).__name__} {left!r} against {right!r}")
+    if isinstance(left, dict):
+        if left.keys() != right.keys():
+            raise AssertionError(f"{where}: keys {sorted(left)} against {sorted(right)}")
+        for key in left:
+            assert_same(left[key], right[key], f"{where}.{key}")
+    elif isinstance(left, (list, tuple)):
+        if len(left) != len(right):
+            raise AssertionError(f"{where}: {left!r} against {right!r}")
+        for n, (a, b) in enumerate(zip(left, right, strict=True)):
+            assert_same(a, b, f"{where}[{n}]")
+    elif isinstance(left, np.ndarray):
+        if left.dtype != right.dtype or left.shape != right.shape:
+            raise AssertionError(f"{where}: {left!r} against {right!r}")
+        if left.tobytes() != right.tobytes():
+            raise AssertionError(f"{where}: {left!r} against {right!r}")
+    elif isinstance(left, float):
+        if left.hex() != right.hex():
+            raise AssertionError(f"{where}: {left!r} against {right!r}")
+    elif left != right:
+        raise AssertionError(f"{where}: {left!r} against {right!r}")
+
+
+def assert_near(left: Any, right: Any, where: str = "state") -> None:
+    """As :func:`assert_same`, but floats may differ by 1e-9 relative."""
+    if isinstance(left, float) and isinstance(right, float):
+        if not math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-12) and left != right:
+            raise AssertionError(f"{where}: {left!r} against {right!r}")
+    elif type(left) is not type(right):
+        raise AssertionError(f"{where}: {type(left).__name__} {left!r} against {right!r}")
+    elif isinstance(left, dict):
+        if left.keys() != right.keys():
+            raise AssertionError(f"{where}: keys {sorted(left)} against {sorted(right)}")
+        for key in left:
+            assert_near(left[key], right[key], f"{where}.{key}")
+    elif isinstance(left, (list, tuple)):
+        if len(left) != len(right):
+            raise AssertionError(f"{where}: {left!r} against {right!r}")
+        for n, (a, b) in enumerate(zip(left, right, strict=True)):
+            assert_near(a, b, f"{where}[{n}]")
+    elif isinstance(left, np.ndarray) and left.dtype == np.float64:
+        assert_near(left.tolist(), right.tolist(), where)
+    else:
+        assert_same(left, right, where)
+
+
+_DTYPES = {np.dtype("<i8"), np.dtype("<f8"), np.dtype("bool"), np.dtype("u1")}
+
+
+def assert_portable(value: Any, where: str = "state") -> None:
+    """Only values that a state file can carry: no objects, no nan, no big-endian array."""
+    if value is None or type(value) in (bool, int, str):
+        return
+    if type(value) is float:
+        if not math.isfinite(value):
+            raise AssertionError(f"{where}: {value} is not finite")
+    elif type(value) is list:
+        for n, item in enumerate(value):
+            assert_portable(item, f"{where}[{n}]")
+    elif type(value) is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                raise AssertionError(f"{where}: key {key!r} is no str")
+            assert_portable(item, f"{where}.{key}")
+    elif type(value) is np.ndarray and value.ndim == 1 and value.dtype in _DTYPES:
+        if value.dtype == np.float64 and not np.isfinite(value).all():
+            raise AssertionError(f"{where}: {value!r} is not finite")
+    else:
+        raise AssertionError(f"{where}: {value!r} cannot be written to a state file")
+
+
+def _nothing(state: Any) -> object:
+    return None
+
+
+@dataclass(frozen=True)
+class StateSpec:
+    """All that the tester has to know about one state class.
+
+    Args:
+        name: Shown as the test's id.
+        empty: Makes a state that has seen nothing.
+        events: Draws one event.
+        update: Feeds one event.
+        update_many: Feeds a list of events (possibly empty) in one call.
+        revert: Takes one event back; None where the state does not offer it
+            (then ``excused`` needs ``"revert"``).
+        read: Derived values that are kept current; anything ``same`` compares.
+        same: Raises AssertionError unless two ``to_state`` dicts, or two
+            values of ``read``, are equal.
+        excused: Law -> why this state does not keep it.
+        from_state: ``from_state`` of the class unless given.
+        max_events: Longest list of events drawn at once.
+    """
+
+    name: str
+    empty: Callable[[], Any]
+    events: st.SearchStrategy[Any]
+    update: Callable[[Any, Any], None]
+    update_many: Callable[[Any, list[Any]], None]
+    revert: Callable[[Any, Any], None] | None = None
+    read: Callable[[Any], object] = _nothing
+    same: Callable[[Any, Any], None] = assert_same
+    excused: Mapping[str, str] = field(default_factory=dict)
+    from_state: Callable[[Any], Any] | None = None
+    max_events: int = 10
+
+    def restore(self, data: Any) -> Any:
+        """A state from its written form, checked."""
+        made = (self.from_state or type(self.empty()).from_state)(data)
+        made._check()
+        return made
+
+    def fed(self, events: list[Any]) -> Any:
+        """A new state fed one event at a time: the plainest path."""
+        state = self.empty()
+        state._check()
+        for event in events:
+            self.update(state, event)
+            state._check()
+        return state
+
+    def merged(self, left: Any, *others: Any) -> Any:
+        """A copy of ``left`` with the others merged into it."""
+        result = left.copy()
+        for other in others:
+            result.merge(other)
+            result._check()
+        return result
+
+    def assert_equal(self, left: Any, right: Any) -> None:
+        """Equal as written, as compared by ``==`` and in all that is derived."""
+        self.same(left.to_state(), right.to_state())
+        self.same(self.read(left), self.read(right))
+        left._check()
+        right._check()
+        if self.same is assert_same and not left == right:
+            raise AssertionError("to_state() is equal but == is False")
+
+
+def columns(events: list[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    """Events as columns; ``width`` empty ones when there is no event."""
+    return [list(column) for column in zip(*events, strict=True)] or [[] for _ in range(width)]
+
+
+def _draw_events(spec: StateSpec, data: st.DataObject, label: str = "events") -> list[Any]:
+    return data.draw(st.lists(spec.events, max_size=spec.max_events), label=label)
+
+
+def _draw_state(spec: StateSpec, data: st.DataObject, label: str) -> Any:
+    """A state that may or may not have derived its aggregates."""
+    state = spec.fed(_draw_events(spec, data, label))
+    if data.draw(st.booleans(), label=f"read {label}"):
+        spec.read(state)
+    return state
+
+
+def _identity(spec: StateSpec, data: st.DataObject) -> None:
+    """Merging a state that has seen nothing changes nothing, from either side."""
+    state = _draw_state(spec, data, "a")
+    spec.assert_equal(spec.merged(state, spec.empty()), state)
+    spec.assert_equal(spec.merged(spec.empty(), state), state)
+
+
+def _commutes(spec: StateSpec, data: st.DataObject) -> None:
+    """a + b = b + a."""
+    a, b = _draw_state(spec, data, "a"), _draw_state(spec, data, "b")
+    spec.assert_equal(spec.merged(a, b), spec.merged(b, a))
+
+
+def _associates(spec: StateSpec, data: st.DataObject) -> None:
+    """(a + b) + c = a + (b + c)."""
+    a, b, c = (_draw_state(spec, data, name) for name in "abc")
+    spec.assert_equal(spec.merged(a, b, c), spec.merged(a, spec.merged(b, c)))
+
+
+def _split(spec: StateSpec, data: st.DataObject) -> None:
+    """One at a time, in batches, or any mix; read, copied, written between: all the same."""
+    state = spec.empty()
+    seen: list[Any] = []
+    steps = st.sampled_from(["update", "update_many", "read", "copy", "round_trip"])
+    for step in data.draw(st.lists(steps, max_size=8), label="steps"):
+        if step == "update":
+            event = data.draw(spec.events, label="event")
+            spec.update(state, event)
+            seen.append(event)
+        elif step == "update_many":
+            events = _draw_events(spec, data)
+            spec.update_many(state, events)
+            seen += events
+        elif step == "read":
+            spec.read(state)
+        elif step == "copy":
+            state = state.copy()
+        else:
+            state = spec.restore(state.to_state())
+        state._check()
+    whole = spec.fed(seen)
+    spec.assert_equal(state, whole)
+    batch = spec.empty()
+    spec.update_many(batch, seen)
+    spec.assert_equal(batch, whole)
+
+
+def _shards(spec: StateSpec, data: st.DataObject) -> None:
+    """Shards merged in order are the whole."""
+    shards = data.draw(
+        st.lists(st.lists(spec.events, max_size=spec.max_events), max_size=4), label="shards"
+    )
+    whole = spec.fed([event for shard in shards for event in shard])
+    spec.assert_equal(spec.merged(spec.empty(), *map(spec.fed, shards)), whole)
+
+
+def _order(spec: StateSpec, data: st.DataObject) -> None:
+    """The order of arrival leaves no trace."""
+    events = _draw_events(spec, data)
+    shuffled = data.draw(st.permutations(events), label="shuffled")
+    spec.assert_equal(spec.fed(shuffled), spec.fed(events))
+
+
+def _operand(spec: StateSpec, data: st.DataObject) -> None:
+    """The state that is merged into another stays as it is, then and later."""
+    a, b = _draw_state(spec, data, "a"), _draw_state(spec, data, "b")
+    before = copy.deepcopy(b.to_state())
+    a.merge(b)
+    spec.same(b.to_state(), before)
+    after = copy.deepcopy(a.to_state())
+    late = data.draw(spec.events, label="late event")
+    spec.update(b, late)
+    spec.same(a.to_state(), after)
+    b = spec.restore(before)
+    spec.update(a, late)
+    spec.read(a)
+    spec.same(b.to_state(), before)
+    a._check()
+    b._check()
+
+
+def _round_trip(spec: StateSpec, data: st.DataObject) -> None:
+    """Written and read again it is the same state, and shares no memory with what was written."""
+    state = _draw_state(spec, data, "a")
+    written = state.to_state()
+    assert_portable(written)
+    before = copy.deepcopy(written)
+    restored = spec.restore(written)
+    assert_same(restored.to_state(), before)
+    # The last bits of derived values may not depend on having been written either.
+    assert_same(spec.read(restored), spec.read(state))
+    spec.assert_equal(restored, state)
+    event = data.draw(spec.events, label="event")
+    spec.update(restored, event)
+    spec.update(state, event)
+    spec.assert_equal(restored, state)
+    assert_same(written, before)
+
+
+def _revert(spec: StateSpec, data: st.DataObject) -> None:
+    """What is taken back was never there."""
+    assert spec.revert is not None, "no revert given: name the law in `excused`"
+    kept, undone = _draw_events(spec, data, "kept"), _draw_events(spec, data, "undone")
+    mixed = data.draw(
+        st.permutations([(e, True) for e in kept] + [(e, False) for e in undone]), label="mixed"
+    )
+    state = spec.fed([event for event, _ in mixed])
+    for event in data.draw(st.permutations(undone), label="reverts"):
+        if data.draw(st.booleans(), label="read"):
+            spec.read(state)
+        spec.revert(state, event)
+        state._check()
+    spec.assert_equal(state, spec.fed([event for event, stays in mixed if stays]))
+    for event in kept:
+        spec.revert(state, event)
+        state._check()
+    spec.assert_equal(state, spec.empty())
+
+
+def _copy(spec: StateSpec, data: st.DataObject) -> None:
+    """A copy goes its own way."""
+    state = _draw_state(spec, data, "a")
+    before = copy.deepcopy(state.to_state())
+    twin = state.copy()
+    spec.assert_equal(twin, state)
+    event = data.draw(spec.events, label="event")
+    spec.update(twin, event)
+    spec.update_many(twin, [event])
+    spec.read(twin)
+    twin._check()
+    spec.same(state.to_state(), before)
+    after = copy.deepcopy(twin.to_state())
+    spec.update(state, data.draw(spec.events, label="other event"))
+    state._check()
+    spec.same(twin.to_state(), after)
+
+
+def _hostile(spec: StateSpec, data: st.DataObject) -> None:
+    """A damaged dict gives StateError, or a sound state that is written just like it."""
+    written = copy.deepcopy(_draw_state(spec, data, "a").to_state())
+    damaged = _damaged(written, data)
+    given = copy.deepcopy(damaged)
+    try:
+        state = spec.restore(damaged)
+    except StateError:
+        return
+    except Exception as error:
+        raise AssertionError(f"from_state raised {error!r}, not StateError") from error
+    assert_same(state.to_state(), given)
+    spec.read(state)
+    event = data.draw(spec.events, label="event")
+    try:
+        spec.update(state, event)
+    except InputError:
+        return
+    state._check()
+
+
+_JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.sampled_from([-1, 0, 1, 2, 2**31, 2**53, 2**63 - 1, 2**63, 2**70, 10**400]),
+    st.sampled_from([-1.0, -0.0, 0.0, 0.5, 5e-324, 1e308, math.nan, math.inf]),
+    st.sampled_from(["", "a", "1", b"a", (), {1: 2}, {"a": 1}, set(), np.int64(1), np.float64(1)]),
+    st.lists(st.sampled_from([None, True, 0, 1, 2**70, 0.5, "a", "b", []]), max_size=3),
+    st.sampled_from(
+        [
+            np.zeros(0, dtype="<i8"),
+            np.zeros(0, dtype="<f8"),
+            np.array([1], dtype="<i8"),
+            np.array([0, 1], dtype="<i8"),
+            np.array([-1, 2**62], dtype="<i8"),
+            np.array([2**63 - 1, 2**63 - 1, 2**63 - 1], dtype="<i8"),
+            np.array([0.5, 1.5], dtype="<f8"),
+            np.array([math.nan, 1e308], dtype="<f8"),
+            np.array([0, 1], dtype=">i8"),
+            np.array([0, 1], dtype="<i4"),
+            np.array([0, 1], dtype="u1"),
+            np.array([True, False]),
+            np.array([None, "a"], dtype=object),
+            np.array([["a"]]),
+            np.zeros((2, 2), dtype="<i8"),
+            np.array(1),
+        ]
+    ),
+).map(copy.deepcopy)
+
+
+def _damaged(value: Any, data: st.DataObject) -> Any:
+    """The written form with one to three things changed, anywhere inside."""
+    for _ in range(data.draw(st.integers(1, 3), label="damages")):
+        value = _damage_somewhere(value, data)
+    return value
+
+
+def _damage_somewhere(value: Any, data: st.DataObject) -> Any:
+    inner: list[Any] = []
+    if type(value) is dict:
+        inner = [key for key in value if type(value[key]) in (dict, list, np.ndarray)]
+        inner += list(value)
+    elif type(value) is list:
+        inner = list(range(len(value)))
+    if inner and data.draw(st.integers(0, 3), label="go inside"):
+        key = data.draw(st.sampled_from(inner), label="where")
+        value[key] = _damage_somewhere(value[key], data)
+        return value
+    return _damage_here(value, data)
+
+
+def _damage_here(value: Any, data: st.DataObject) -> Any:
+    if data.draw(st.integers(0, 3), label="replace") == 0:
+        return data.draw(_JUNK, label="junk")
+    if type(value) is dict:
+        key = data.draw(st.sampled_from([*value, "extra"]), label="key")
+        if value.pop(key, None) is None:
+            value[key] = data.draw(_JUNK, label="junk")
+        return value
+    flat = isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    if flat and len(value):
+        return _damage_sequence(value, data)
+    if isinstance(value, (int, float)):
+        # 0.5 cannot be added to an int that no float reaches.
+        change = st.sampled_from([1, -1, 2**60] if abs(value) > 1e300 else [1, -1, 0.5, 2**60])
+        return data.draw(st.sampled_from([-value, value + data.draw(change)]), label="number")
+    if isinstance(value, str):
+        return data.draw(st.sampled_from([value + "x", value[1:], ""]), label="text")
+    return data.draw(_JUNK, label="junk")
+
+
+def _damage_sequence(value: Any, data: st.DataObject) -> Any:
+    place = data.draw(st.integers(0, len(value) - 1), label="place")
+    how = data.draw(st.sampled_from(["drop", "repeat", "reverse", "swap", "element"]), label="how")
+    items = list(value)
+    if how == "drop":
+        del items[place]
+    elif how == "repeat":
+        items.insert(place, items[place])
+    elif how == "reverse":
+        items.reverse()
+    elif how == "swap":
+        items[0], items[place] = items[place], items[0]
+    elif isinstance(value, np.ndarray):
+        extremes = [-1, 0, 1, 2, 255, 2**40, 2**62, -(2**63), math.nan, math.inf, -0.5, 1e300]
+        element = data.draw(st.sampled_from(extremes), label="element")
+        result = value.copy()
+        with np.errstate(all="ignore"):
+            result[place : place + 1] = np.array([element]).astype(value.dtype)
+        return result
+    else:
+        items[place] = data.draw(_JUNK, label="element")
+    return np.array(items, dtype=value.dtype) if isinstance(value, np.ndarray) else items
+
+
+_CHECKS: dict[str, Callable[[StateSpec, st.DataObject], None]] = {
+    "identity": _identity,
+    "commutes": _commutes,
+    "associates": _associates,
+    "split": _split,
+    "shards": _shards,
+    "order": _order,
+    "operand": _operand,
+    "round_trip": _round_trip,
+    "revert": _revert,
+    "copy": _copy,
+    "hostile": _hostile,
+}
+
+LAWS: tuple[str, ...] = tuple(_CHECKS)
+"""Names of all laws; parametrize over them."""
+
+
+def check_law(spec: StateSpec, law: str, *, max_examples: int = 40) -> None:
+    """Try one law on a state; raises with the smallest counterexample found.
+
+    Args:
+        spec: The state.
+        law: One of :data:`LAWS`.
+        max_examples: How many examples Hypothesis draws.
+    """
+    unknown = set(spec.excused) - set(LAWS)
+    if unknown:
+        raise ValueError(f"{spec.name}: excused from laws that do not exist: {sorted(unknown)}")
+    check = _CHECKS[law]
+    excused = law in spec.excused
+
+    @settings(
+        max_examples=200 if excused else number_of_examples(max_examples),
+        # A law that should fail must fail in every run.
+        derandomize=excused,
+        phases=[Phase.generate] if excused else [Phase.generate, Phase.shrink],
+        database=None,
+        report_multiple_bugs=False,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @hypothesis_given(st.data())
+    def examples(data: st.DataObject) -> None:
+        check(spec, data)
+
+    if excused:
+        with pytest.raises((AssertionError, InputError, StateError)):
+            examples()
+    else:
+        examples()

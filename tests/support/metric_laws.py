@@ -1,0 +1,172 @@
+"""Which invariance holds for which metric: the table, and what each law means.
+
+A row's default parameters are meant. A law that a metric's line does not name
+is claimed *not* to hold, and a counterexample is looked for: so a wrong line
+fails either way, and no law passes because it is never put to the test.
+
+    order      the events in another order give the same bits
+    scale      every weight times three gives the same value (of a confusion, the same bits)
+    merge      the merged states of two parts give the same bits as the whole
+    swap       binary: exchanging the two classes (score s becomes 1 − s)
+    rename     multi-class: other names, in another order, for the classes
+    transpose  exchanging truth and prediction (metrics of a confusion only)
+"""
+
+from __future__ import annotations
+
+from streameval.metrics import ROWS
+from streameval.metrics.metric import Metric
+from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.class_scores import ClassScores
+from streameval.states.confusion import ConfusionCounts
+from streameval.states.moments import ScoreMoments
+from streameval.states.previous_label import PreviousLabel
+from streameval.states.probability import ProbabilitySums
+from streameval.states.score_index import ScoreIndex
+
+LAWS = ("order", "scale", "merge", "swap", "rename", "transpose")
+
+
+def _averages(names: str, *averages: str) -> str:
+    return " ".join(f"{name}_{average}" for name in names.split() for average in averages)
+
+
+_OVERLAP = "f1 fbeta jaccard fowlkes_mallows"
+_ONE_SIDED = "precision specificity fpr npv"
+
+_LINES = (
+    # A metric with a line of its own in each task is written name@task.
+    (
+        "order scale merge swap rename transpose",
+        "accuracy error_rate recall_weighted fnr_weighted matthews_corrcoef cohen_kappa",
+    ),
+    (
+        "order scale merge swap rename transpose",
+        _averages(f"{_OVERLAP} {_ONE_SIDED} recall fnr", "micro"),
+    ),
+    ("order scale merge swap rename transpose", _averages(_OVERLAP, "macro")),
+    ("order scale merge swap transpose", "cohen_kappa_linear cohen_kappa_quadratic"),
+    ("order scale merge swap rename", _averages(_OVERLAP, "weighted")),
+    ("order scale merge swap rename", _averages(_ONE_SIDED, "macro", "weighted")),
+    (
+        "order scale merge swap rename",
+        "recall_macro fnr_macro balanced_accuracy geometric_mean kappa_m "
+        "prevalence_weighted_precision prevalence_weighted_recall",
+    ),
+    ("scale swap rename", "kappa_temporal"),
+    ("order scale merge swap", "informedness markedness"),
+    ("order scale merge transpose", _OVERLAP),
+    (
+        "order scale merge",
+        f"{_ONE_SIDED} recall fnr positive_likelihood_ratio negative_likelihood_ratio",
+    ),
+    ("order merge", "support@binary"),
+    ("order merge rename transpose", "support@multiclass"),
+    ("order scale merge swap", "roc_auc gini ks binormal_auc"),
+    (
+        "order scale merge",
+        "average_precision eleven_point_average_precision break_even pr_gain_auc partial_roc_auc",
+    ),
+    ("order scale merge swap", "log_loss@binary brier_score@binary"),
+    # A probability on the edge of two bins belongs to the lower one.
+    (
+        "order scale merge",
+        "expected_calibration_error@binary max_calibration_error@binary",
+    ),
+    (
+        "order scale merge rename",
+        "log_loss@multiclass brier_score@multiclass roc_auc_ovr roc_auc_ovr_weighted "
+        "roc_auc_ovo roc_auc_ovo_weighted roc_auc_micro",
+    ),
+    # Which of two equally probable labels ranks first depends on their names.
+    (
+        "order scale merge",
+        "expected_calibration_error@multiclass max_calibration_error@multiclass top_k_accuracy",
+    ),
+)
+
+TABLE: dict[str, frozenset[str]] = {
+    name: frozenset(laws.split()) for laws, names in _LINES for name in names.split()
+}
+
+
+def line_of(row: Metric, task: str) -> str:
+    """The key of a row's line."""
+    own = f"{row.name}@{task}"
+    return own if own in TABLE else row.name
+
+
+def cases() -> list[tuple[Metric, str]]:
+    """Every row with every task it is for."""
+    return [(row, task) for row in ROWS for task in sorted(row.tasks)]
+
+
+def applies(law: str, row: Metric, task: str) -> bool:
+    """Whether a law says anything about a row in a task."""
+    if law == "swap":
+        return task == "binary"
+    if law == "rename":
+        return task == "multiclass"
+    return law != "transpose" or row.state == "confusion"
+
+
+# Events: binary (true 0 or 1, predicted, score, weight); multi-class (true,
+# predicted, {label: probability}, weight).
+
+
+def states_of(task, events) -> dict[str, object]:
+    """Every state of a task, fed one by one."""
+    confusion, succession = ConfusionCounts(), PreviousLabel()
+    scored: dict[str, object] = (
+        {"index": ScoreIndex(), "probability": ProbabilitySums(), "moments": ScoreMoments()}
+        if task == "binary"
+        else {"class_probability": ClassProbabilitySums(), "class_scores": ClassScores()}
+    )
+    for y_true, y_pred, score, weight in events:
+        confusion.update(y_true, y_pred, weight)
+        succession.update(y_true)
+        for state in scored.values():
+            state.update(bool(y_true) if task == "binary" else y_true, score, weight)
+    return {"confusion": confusion, "succession": succession, **scored}
+
+
+_NEW_NAMES = {"a": "z", "b": "m", "c": "n"}
+
+
+def changed(law, task, events, shuffled):
+    """The events as a law changes them; `shuffled` holds the same in another order."""
+    if law == "order":
+        return shuffled
+    if law == "scale":
+        return [(t, p, s, 3 * w) for t, p, s, w in events]
+    if law == "swap":
+        return [(1 - t, 1 - p, 1 - s, w) for t, p, s, w in events]
+    if law == "rename":
+        return [
+            (_NEW_NAMES[t], _NEW_NAMES[p], {_NEW_NAMES[k]: v for k, v in s.items()}, w)
+            for t, p, s, w in events
+        ]
+    if law == "transpose":
+        return [(p, t, s, w) for t, p, s, w in events]
+    raise AssertionError(law)
+
+
+def states_after(law, task, events, shuffled):
+    if law != "merge":
+        return states_of(task, changed(law, task, events, shuffled))
+    half = len(events) // 2
+    parts, rest = states_of(task, events[:half]), states_of(task, events[half:])
+    for name, state in parts.items():
+        state.merge(rest[name])
+    return parts
+
+
+def to_the_bit(law: str, row: Metric) -> bool:
+    """Whether a law promises the same bits, and not only a value within 1e-12."""
+    return law in ("order", "merge") or (law == "scale" and row.state == "confusion")
+
+
+def read(row: Metric, task, states, **options) -> float:
+    """The row's value, the positive class being 1."""
+    positive = 1 if task == "binary" else None
+    return row.bind(positive=positive, **options)(*(states[name] for name in row.states))

@@ -1,0 +1,343 @@
+"""A snapshot as a run publishes it, of any size, with hostile texts and undefined values; and
+a publisher of such snapshots. For the tests of whatever reads snapshots.
+
+    data = published_data(slices=1000, classes=100, task="multiclass")
+    publisher = SamplePublisher(data)
+    publisher.publish(published_data(sequence=2))
+"""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from streameval.evaluator.slices import slice_name
+from streameval.metrics.registry import shown_metrics
+from streameval.service.alerts.rules import AlertState, State
+from streameval.service.snapshot import (
+    BadRecord,
+    Checkpoint,
+    ClassRow,
+    Cohort,
+    Confusion,
+    Curve,
+    Delay,
+    Join,
+    Mature,
+    Partition,
+    Publisher,
+    Quarantine,
+    Report,
+    Series,
+    Slice,
+    Snapshot,
+    SourceInfo,
+    Value,
+    Window,
+)
+
+__all__ = ["HOSTILE", "SamplePublisher", "published", "published_data"]
+
+HOSTILE = (
+    "<script>alert('x')</script>",
+    '"><img src=x onerror=alert(1)>',
+    "javascript:alert(1)",
+    'quo"te\\back\nslash\n# TYPE fake counter\nfake 1',
+    "{{constructor.constructor('return 1')()}}",
+    "\x1b[31mred\x07 \x00nul\r\n",
+    "‮gnirts desrever‬ \u2028line",
+    "L" * 5000,
+    "L" * 4999 + "M",
+    "__proto__",
+    "العربية 中文 😀 é",
+    " ",
+    "",
+)
+"""Labels and slice values as only an enemy would choose them."""
+
+START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+WINDOWS = {
+    "all": ("cumulative", "all events"),
+    "1h": ("panes", "1h in panes of 5m"),
+    "recent": ("fading", "half-life 6h"),
+}
+
+
+def iso(seconds: float) -> str:
+    """ISO 8601, so many seconds after the sample's start."""
+    return (START + timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+
+
+def published_data(**wanted: Any) -> dict[str, Any]:
+    """:func:`published` as plain data, as JSON has it, for tests that change it."""
+    data: dict[str, Any] = msgspec.to_builtins(published(**wanted))
+    return data
+
+
+def published(
+    *,
+    slices: int = 20,
+    classes: int = 2,
+    task: str | None = None,
+    sequence: int = 1,
+    panes: int = 48,
+    points: int = 100,
+    hostile: bool = True,
+    undefined: bool = True,
+    join: bool = True,
+    at: datetime = START,
+    lag: int | None = 120,
+    seed: int = 0,
+) -> Snapshot:
+    """A snapshot.
+
+    Args:
+        slices: Slices in each window.
+        classes: Labels; more than two make the task multi-class.
+        task: To have a multi-class task of two classes.
+        sequence: Numbers of the same seed differ a little from sequence to sequence.
+        panes: Points of the time series.
+        points: Points of each curve.
+        hostile: Texts of :data:`HOSTILE` among labels, slices, reasons, records.
+        undefined: Some values are None, with their reasons.
+        join: False: a run without a join.
+        at: When it was published, which is also the checkpoint's time.
+        lag: Of the first partition.
+        seed: Another seed, other numbers.
+    """
+    task = task or ("binary" if classes == 2 else "multiclass")
+    rng = random.Random(f"{seed}/{sequence}")
+    stamp = at.isoformat().replace("+00:00", "Z")
+    labels = _labels(classes, hostile and task == "multiclass")
+    names = [row.name for row in shown_metrics(task)]
+    topic = HOSTILE[3] if hostile else "b"
+    return Snapshot(
+        sequence=sequence,
+        at=stamp,
+        task=task,
+        positive=1 if task == "binary" else None,
+        labels=labels,
+        windows=[
+            Window(name=name, kind=kind, spec=spec, immature=True, as_of=stamp, late=0.0)
+            for name, (kind, spec) in WINDOWS.items()
+        ],
+        sources=[
+            SourceInfo("http", "predictions", "/v1/predictions"),
+            SourceInfo("kafka", "labels", topic),
+        ],
+        reports={name: _report(rng, task, 40_000 + sequence, undefined) for name in WINDOWS},
+        series={"1h": _series(rng, names, panes, undefined)},
+        curves={name: _curves(rng, task, points) for name in WINDOWS},
+        confusion={name: _confusion(rng, labels) for name in WINDOWS},
+        slices={name: _slices(rng, names, slices, hostile, undefined) for name in WINDOWS},
+        join=_join(rng, sequence) if join else None,
+        partitions=[
+            _partition("http:predictions", {"segment": 3, "offset": 4096}, lag, 12_000, "bytes"),
+            _partition(f"kafka:{topic}/3", {"offset": 77}, 0, 10_000, "records"),
+        ],
+        quarantine=_quarantine(hostile),
+        alerts=[
+            _alert("accuracy falls", "firing", 0.71),
+            _alert("in PT", "ok", 0.9, slice="country=PT"),
+            _alert(HOSTILE[1] if hostile else "slow", "pending", 0.79),
+            _alert("no labels yet", "undefined", None, reason="no events"),
+        ],
+        checkpoint=Checkpoint(100 + sequence, stamp, 40_000 + sequence, 0.012),
+    )
+
+
+def _labels(classes: int, hostile: bool) -> list[str | int | float | bool]:
+    if classes == 2 and not hostile:
+        return [0, 1]
+    enemy = list(HOSTILE[: max(0, classes - 1)]) if hostile else []
+    return [*enemy, *(f"class {number}" for number in range(classes - len(enemy)))]
+
+
+def _value(rng: random.Random, name: str) -> float:
+    return rng.uniform(0.1, 2) if name == "log_loss" else rng.uniform(0.4, 0.99)
+
+
+def _report(rng: random.Random, task: str, support: int, undefined: bool) -> Report:
+    rows = {row.name: Value(_value(rng, row.name), support) for row in shown_metrics(task)}
+    if undefined:
+        rows["matthews_corrcoef"] = Value(None, support, "every event was predicted 'a'")
+    return Report(task=task, metrics=rows)
+
+
+def _series(rng: random.Random, names: list[str], panes: int, undefined: bool) -> Series:
+    gap = {panes // 3, panes // 3 + 1} if undefined else set()
+    return Series(
+        start=[iso(300 * n) for n in range(panes)],
+        end=[iso(300 * (n + 1)) for n in range(panes)],
+        immature=[n >= panes - 3 for n in range(panes)],
+        support=[0 if n in gap else rng.randrange(500, 1500) for n in range(panes)],
+        metrics={
+            name: [None if n in gap else _value(rng, name) for n in range(panes)] for name in names
+        },
+    )
+
+
+def _curves(rng: random.Random, task: str, points: int) -> dict[str, Curve]:
+    bend = rng.uniform(0.1, 0.4)
+    steps = [n / (points - 1) for n in range(points)]
+    bins = [(n / 10, (n + 1) / 10) for n in range(10)]
+    columns: dict[str, dict[str, Any]] = {
+        "roc": {
+            "fpr": steps,
+            "tpr": [step**bend for step in steps],
+            "threshold": [None, *(1 - step for step in steps[1:])],
+        },
+        "precision_recall": {
+            "precision": [0.4 + 0.6 * step for step in steps],
+            "recall": [1 - step for step in steps],
+            "threshold": steps[:-1],
+        },
+        "calibration": {
+            "observed": [low + rng.uniform(0, 0.1) for low, _ in bins],
+            "predicted": [(low + high) / 2 for low, high in bins],
+            "weight": [rng.randrange(1, 5000) for _ in bins],
+            "low": [low for low, _ in bins],
+            "high": [high for _, high in bins],
+        },
+    }
+    kept = ["calibration"] if task == "multiclass" else list(columns)
+    return {name: Curve(name, "", columns[name]) for name in kept}
+
+
+def _confusion(rng: random.Random, labels: list[Any]) -> Confusion:
+    kept = labels[:100]
+    matrix: list[list[int | float]] = [
+        [rng.randrange(500, 900) if row == column else rng.randrange(0, 40) for column in kept]
+        for row in kept
+    ]
+    sums = [sum(row) for row in matrix], [sum(row[n] for row in matrix) for n in range(len(kept))]
+    classes = [
+        ClassRow(label, sums[0][n], sums[1][n], matrix[n][n]) for n, label in enumerate(kept)
+    ]
+    classes += [ClassRow(label, 3, 2, 1) for label in labels[100:]]
+    return Confusion(kept, matrix, len(labels) - len(kept), classes)
+
+
+def _slices(
+    rng: random.Random, names: list[str], count: int, hostile: bool, undefined: bool
+) -> list[Slice]:
+    rows = []
+    for number in range(count):
+        key: dict[str, Any] = {"country": f"C{number}"}
+        if hostile and number < len(HOSTILE):
+            key = {"country": HOSTILE[number]}
+        elif number % 3 == 2:
+            key["model"] = number % 7
+        nothing = undefined and number % 10 == 9
+        rows.append(
+            Slice(
+                slice=key,
+                name=slice_name(tuple(key.items())),
+                support=rng.randrange(1, 10_000),
+                metrics={n: None if nothing else _value(rng, n) for n in names},
+                reasons=dict.fromkeys(names if nothing else [], "no event of the positive class"),
+            )
+        )
+    return rows
+
+
+def _join(rng: random.Random, sequence: int) -> Join:
+    labelled = [900] * 9 + [900, 600, 300]
+    return Join(
+        predictions=12_000 + sequence,
+        labels=10_000 + sequence,
+        joined=9_900 + sequence,
+        waiting=1200,
+        labels_waiting=7,
+        expired=900,
+        orphans=31,
+        duplicate_predictions=12,
+        duplicate_labels=44,
+        corrected=5,
+        too_late=3,
+        coverage=0.9166,
+        coverage_reason="",
+        mature=Mature(iso(2100), iso(2700), 5000, 4583),
+        late=0.0,
+        watermark=iso(50_000),
+        delay=Delay(1830.0 + rng.random(), 14_400.0, 43_000.0, 0.02),
+        cohorts=[
+            Cohort(
+                start=iso(300 * n),
+                end=iso(300 * (n + 1)),
+                predictions=1000,
+                labelled=count,
+                expired=100 if n < 9 else 0,
+                coverage=count / 1000,
+                immature=n >= 9,
+            )
+            for n, count in enumerate(labelled)
+        ],
+    )
+
+
+def _partition(name: str, position: Any, lag: int | None, records: int, unit: Any) -> Partition:
+    return Partition(
+        partition=name,
+        position=position,
+        lag=lag,
+        lag_unit=unit,
+        problem="",
+        missed="",
+        records=records,
+        newest=iso(14_000) if unit == "bytes" else None,
+    )
+
+
+def _quarantine(hostile: bool) -> Quarantine:
+    raws = HOSTILE if hostile else ("{broken",)
+    recent = [
+        BadRecord(
+            id=1000 - number,
+            at=iso(number),
+            partition="http:predictions",
+            kind="predictions",
+            place=17 * number,
+            reason=("record", "score", "y_true")[number % 3],
+            detail=f"expected a JSON object, got {raw[:40]!a}",
+            raw=raw[:4096],
+            raw_bytes_cut=len(raw) > 4096,
+            replay=False,
+        )
+        for number, raw in enumerate(raws)
+    ]
+    reasons = {"record": 700, "score": 200, HOSTILE[0] if hostile else "y_true": 100}
+    return Quarantine(1000, len(recent), reasons, recent)
+
+
+def _alert(
+    name: str, state: State, value: float | None, slice: str = "", reason: str = ""
+) -> AlertState:
+    return AlertState(
+        name=name,
+        metric="accuracy",
+        window="1h",
+        slice=slice,
+        state=state,
+        value=value,
+        bound="below 0.8",
+        support=500,
+        since=iso(3) if state in ("firing", "pending") else None,
+        reason=reason,
+    )
+
+
+class SamplePublisher(Publisher):
+    """A publisher that also takes plain data, which must be of a snapshot's types."""
+
+    def __init__(self, data: Snapshot | dict[str, Any] | None = None) -> None:
+        super().__init__()
+        if data is not None:
+            self.publish(data)
+
+    def publish(self, data: Snapshot | dict[str, Any]) -> None:
+        """Make it the newest."""
+        super().publish(data if isinstance(data, Snapshot) else msgspec.convert(data, Snapshot))

@@ -1,0 +1,154 @@
+"""A real server over a sample of snapshots, for the tests of serving."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from streameval.errors import StoreError
+from streameval.service.config.settings import ServeSettings
+from streameval.service.http.limits import LIMITS, Limits
+from streameval.service.http.server import Server, start
+from streameval.service.snapshot import Snapshot
+from streameval.service.sources.inbox import HttpSettings
+from tests.support.published_sample import START, SamplePublisher, published_data
+
+__all__ = ["NOW", "TOKEN", "Box", "Clock", "Running", "raw", "received", "serving"]
+
+TOKEN = "a-token-of-twenty-two"
+NOW = START.timestamp() + 5
+"""Five seconds after the sample's checkpoint."""
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    def __init__(self, now: float = NOW) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    @property
+    def time(self) -> datetime:
+        """As a datetime."""
+        return datetime.fromtimestamp(self.now, UTC)
+
+
+class Box:
+    """An inbox in memory, which can be full, or slow."""
+
+    def __init__(self) -> None:
+        self.posts: list[tuple[str, bytes]] = []
+        self.full = False
+        self.broken = False
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.entered = threading.Semaphore(0)
+
+    def append(self, kind: str, body: bytes) -> int:
+        """Keep it."""
+        self.entered.release()
+        self.go_on.wait()
+        if self.full:
+            raise StoreError("the inbox is full")
+        if self.broken:
+            raise OSError(28, "No space left on device")
+        self.posts.append((kind, body))
+        return sum(1 for line in body.split(b"\n") if line.strip())
+
+    @property
+    def lines(self) -> list[bytes]:
+        """Every line that was accepted."""
+        return [line for _, body in self.posts for line in body.split(b"\n") if line.strip()]
+
+
+@dataclass
+class Running:
+    """A server and who asks it."""
+
+    server: Server
+    client: httpx.Client
+    publisher: SamplePublisher
+    inbox: Any
+    clock: Clock
+
+    def json(self, path: str, expected: int = 200, **options: Any) -> Any:
+        """The answer's JSON, after a look at its status."""
+        response = self.client.get(path, **options)
+        assert response.status_code == expected, response.text
+        return response.json()
+
+
+@contextmanager
+def serving(
+    data: dict[str, Any] | Snapshot | None = None,
+    *,
+    published: bool = True,
+    http: HttpSettings | None = HttpSettings(),  # noqa: B008 - frozen
+    inbox: Any = None,
+    token: str | None = None,
+    limits: Limits = LIMITS,
+    **settings: Any,
+) -> Iterator[Running]:
+    """A server for as long as the block lasts."""
+    publisher = SamplePublisher((data or published_data()) if published else None)
+    clock = Clock()
+    box = Box() if inbox is None else inbox
+    serve = ServeSettings(**{"listen": "127.0.0.1:0", **settings})
+    server = start(serve, http, publisher, box, clock=clock, token=token, limits=limits)
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    # The default allows for keep-alives that the server ends meanwhile.
+    transport = httpx.HTTPTransport(retries=1)
+    try:
+        with httpx.Client(
+            base_url=_local(server.url), headers=headers, timeout=20, transport=transport
+        ) as client:
+            yield Running(server, client, publisher, box, clock)
+    finally:
+        if isinstance(box, Box):
+            box.go_on.set()
+        server.stop()
+
+
+def _local(url: str) -> str:
+    return url.replace("//0.0.0.0:", "//127.0.0.1:")
+
+
+def raw(url: str, request: bytes, *, close: bool = False) -> bytes:
+    """Send bytes as they are and read until the server closes, or says nothing for 10 s.
+
+    Args:
+        close: End the sending side at once, as a client that breaks off.
+    """
+    where = urlsplit(url)
+    with socket.create_connection((where.hostname or "", where.port or 0), timeout=10) as wire:
+        wire.sendall(request)
+        if close:
+            wire.shutdown(socket.SHUT_WR)
+        received = b""
+        while True:
+            try:
+                chunk = wire.recv(65536)
+            except ConnectionResetError:
+                return received
+            if not chunk:
+                return received
+            received += chunk
+
+
+def received(wire: socket.socket) -> bytes:
+    """Everything until the server closes."""
+    try:
+        return b"".join(itertools.takewhile(bool, iter(lambda: wire.recv(65536), None)))
+    except ConnectionResetError:
+        return b""

@@ -1,0 +1,388 @@
+"""Multi-class log loss, Brier, ranks and reliability, against scikit-learn."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import brier_score_loss, log_loss, top_k_accuracy_score
+
+import streameval as se
+from streameval.errors import InputError, StateError
+from streameval.events.probabilities import check_probabilities, check_probability_matrix
+from streameval.states.class_probability import ClassProbabilitySums
+from streameval.states.sums.fixed_point import UNIT
+from streameval.states.sums.loss_sums import ReliabilityBins
+
+LABELS = ["a", "b", "c", "d"]
+
+
+def close(left: Any, right: Any) -> None:
+    assert left == pytest.approx(right, rel=1e-12, abs=1e-12)
+
+
+def top_k(sums: ClassProbabilitySums, k: int) -> float:
+    return sum(weight for rank, weight in sums.ranks.items() if 0 <= rank < k) / sums.weight
+
+
+def one_by_one(true: Any, matrix: Any, labels: Any, weight: Any = None) -> ClassProbabilitySums:
+    sums = ClassProbabilitySums()
+    weights = [1] * len(true) if weight is None else weight
+    for y_true, row, by in zip(true, matrix, weights, strict=True):
+        sums.update(y_true, dict(zip(labels, row, strict=True)), by)
+    sums._check()
+    return sums
+
+
+def matrices(size: int = 4) -> st.SearchStrategy[np.ndarray]:
+    """Rows of probabilities with zeros, ones and many ties."""
+    row = st.lists(st.sampled_from([0, 0, 1, 1, 2, 3]), min_size=size, max_size=size)
+    rows = st.lists(row.filter(any), min_size=1, max_size=12)
+    return rows.map(lambda rows: np.array([np.array(row) / sum(row) for row in rows]))
+
+
+@given(matrices(), st.data())
+@settings(max_examples=80)
+def test_losses_and_ranks_are_scikit_learns(matrix: np.ndarray, data: st.DataObject) -> None:
+    n = len(matrix)
+    true = data.draw(st.lists(st.sampled_from(LABELS), min_size=n, max_size=n))
+    whole = data.draw(st.lists(st.integers(1, 9), min_size=n, max_size=n))
+    for weight in (None, whole, [by / 2 for by in whole]):
+        sums = ClassProbabilitySums()
+        sums.update_many(true, matrix, LABELS, weight)
+        sums._check()
+        close(
+            sums.log_loss_units / UNIT / sums.weight,
+            log_loss(true, matrix, labels=LABELS, sample_weight=weight),
+        )
+        close(
+            sums.brier_units / UNIT / sums.weight,
+            brier_score_loss(true, matrix, labels=LABELS, sample_weight=weight),
+        )
+        for k in (1, 2, 3):
+            # Given as codes, for two classes among the true ones are not taken for a binary task.
+            expected = top_k_accuracy_score(
+                [LABELS.index(label) for label in true],
+                matrix, k=k, labels=range(4), sample_weight=weight,
+            )  # fmt: skip
+            close(top_k(sums, k), expected)
+        close(top_k(sums, 4), 1.0)
+
+
+def test_among_equal_probabilities_the_later_label_is_first() -> None:
+    sums = ClassProbabilitySums()
+    sums.update("a", {"b": 0.25, "a": 0.25, "c": 0.5})
+    sums.update("b", {"b": 0.25, "a": 0.25, "c": 0.5})
+    sums.update(9, {9: 0.5, 10: 0.5})  # as numbers: 10 is after 9
+    sums.update("é", {"z": 0.5, "é": 0.5})  # by code point
+    assert sums.ranks == {0: 1, 1: 2, 2: 1}
+
+
+def test_a_label_that_is_not_named_has_probability_0() -> None:
+    short, padded = ClassProbabilitySums(), ClassProbabilitySums()
+    short.update("a", {"a": 0.75, "b": 0.25})
+    padded.update("a", {"a": 0.75, "b": 0.25, "c": 0.0})
+    assert short == padded
+
+
+def test_a_true_class_that_is_not_named_is_never_found() -> None:
+    single = ClassProbabilitySums()
+    single.update("z", {"a": 0.75, "b": 0.25}, 3)
+    assert single.ranks == {-1: 3}
+    assert single.bin_correct == [0] * 10
+    assert single.log_loss_units / UNIT / 3 == pytest.approx(36.04365338911715, abs=1e-14)
+    assert single.brier_units / UNIT / 3 == 1 + 0.75**2 + 0.25**2
+    many = ClassProbabilitySums()
+    many.update_many(["z"], [[0.25, 0.75]], ["b", "a"], [3])
+    assert many == single
+    single.revert("z", {"a": 0.75, "b": 0.25}, 3)
+    assert single == ClassProbabilitySums()
+
+
+@pytest.mark.parametrize("size", [3, 10])
+def test_one_by_one_and_many_have_the_same_bits_in_any_order_of_columns(size: int) -> None:
+    rng = np.random.default_rng(8)
+    n = 4000
+    matrix = rng.dirichlet(np.full(size, 0.3), n)
+    matrix[::7] = np.eye(size)[rng.integers(0, size, len(matrix[::7]))]
+    matrix[1::7] = 1 / size
+    labels = [f"class {k}" for k in range(size)]
+    true = [labels[k] for k in rng.integers(0, size, n)]
+    weight = np.where(rng.random(n) < 0.01, 2**53, rng.integers(1, 5, n)).tolist()
+    for by in (None, weight):
+        single = one_by_one(true, matrix.tolist(), labels, by)
+        turned = rng.permutation(size)
+        many = ClassProbabilitySums()
+        many.update_many(true, matrix[:, turned], [labels[k] for k in turned], by)
+        assert many.to_state() == single.to_state()
+
+
+def test_more_classes_than_a_chunk_has_cells() -> None:
+    rng = np.random.default_rng(9)
+    matrix = rng.dirichlet(np.full(20_000, 0.5), 3)
+    sums = ClassProbabilitySums()
+    sums.update_many([0, 1, 2], matrix, range(20_000), [1, 2, 2**53])
+    single = one_by_one([0, 1, 2], matrix.tolist(), range(20_000), [1, 2, 2**53])
+    assert sums == single
+
+
+CLASSES = ("ant", "bee", "cow", "elk")
+
+ROWS = st.tuples(
+    st.sampled_from(CLASSES),
+    st.sampled_from([*CLASSES, None]),
+    # Quarters, so that ties are common; the third and fourth label may be left out.
+    st.sampled_from(
+        [(1, 1, 1, 1), (2, 2, 0, 0), (0, 2, 2, 0), (2, 0, 0, 2), (4, 0, 0, 0), (1, 3, 0, 0)]
+    ),
+    st.integers(0, 2),
+    st.integers(1, 3),
+)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=12), st.permutations(CLASSES), st.integers(1, 12))
+def test_calibration_is_about_the_predicted_label_on_every_path(
+    rows: list[tuple[str, str | None, tuple[int, ...], int, int]], order: list[str], last: int
+) -> None:
+    """Against an oracle of its own: confidence and hit of each event's predicted label."""
+    events = []
+    for true, y_pred, quarters, cut, weight in rows:
+        proba = {label: n / 4 for label, n in zip(CLASSES, quarters, strict=True)}
+        for label in CLASSES[4 - cut :]:  # a label without probability may be left out
+            if not proba[label]:
+                del proba[label]
+        first = min(label for label in proba if proba[label] == max(proba.values()))
+        events.append((true, y_pred, proba, weight, y_pred or first))
+
+    def oracle(chosen: list[Any]) -> ReliabilityBins:
+        bins = ReliabilityBins(4)
+        for true, _, proba, weight, predicted in chosen:
+            bins.add(proba.get(predicted, 0.0), predicted == true, weight)
+        return bins
+
+    def told(evaluator: se.Evaluator) -> tuple[Any, ...]:
+        sums = evaluator.total._window.current().class_probability
+        return sums.bin_weights, sums.bin_correct, sums.bin_probability_units
+
+    def fed(chosen: list[Any], **options: Any) -> se.Evaluator:
+        evaluator = se.Evaluator("multiclass", bins=4, **options)
+        for true, y_pred, proba, weight, _ in chosen:
+            evaluator.update(true, y_pred, proba=proba, weight=weight)
+        return evaluator
+
+    bins = oracle(events)
+    expected = (bins.weights, bins.hits, bins.units)
+    one = fed(events)
+    assert told(one) == expected
+    assert told(se.from_bytes(one.to_bytes())) == expected
+    assert told(se.merge([fed(events[:5]), fed(events[5:])])) == expected
+
+    predicted = [event[4] for event in events]
+    given_ = {"y_true": [e[0] for e in events], "weight": [e[3] for e in events]}
+    mappings, table, closed = (
+        se.Evaluator("multiclass", bins=4, **options)
+        for options in ({}, {}, {"labels": list(order)})
+    )
+    full = {label: [e[2].get(label, 0.0) for e in events] for label in order}
+    matrix = np.column_stack(list(full.values()))
+    mappings.update_many(**given_, y_pred=predicted, proba=[e[2] for e in events])
+    table.update_many(**given_, y_pred=predicted, proba=full)
+    closed.update_many(**given_, y_pred=predicted, proba=matrix)
+    assert told(mappings) == told(table) == told(closed) == expected
+
+    sums = ClassProbabilitySums(4)
+    sums.update_many(given_["y_true"], matrix, order, given_["weight"], predicted)
+    assert (sums.bin_weights, sums.bin_correct, sums.bin_probability_units) == expected
+
+    # Without y_pred a batch predicts what single events do.
+    bare = [(true, None, proba, weight, None) for true, _, proba, weight, _ in events]
+    many = se.Evaluator("multiclass", bins=4)
+    many.update_many(**given_, proba=full)
+    assert told(many) == told(fed(bare))
+    assert many["accuracy"] == fed(bare)["accuracy"]
+
+    ring = oracle(events[-last:])
+    window = fed(events, window=se.Last(last))
+    assert told(window) == (ring.weights, ring.hits, ring.units)
+    for true, y_pred, proba, weight, _ in events:
+        one.revert(true, y_pred, proba=proba, weight=weight)
+    assert told(one) == told(se.Evaluator("multiclass", bins=4))
+
+
+def test_reliability_of_the_top_label() -> None:
+    rng = np.random.default_rng(10)
+    matrix = rng.dirichlet(np.ones(3), 2000)
+    true = rng.integers(0, 3, 2000)
+    sums = ClassProbabilitySums(8)
+    sums.update_many(true, matrix, range(3))
+    share, predicted = calibration_curve(
+        matrix.argmax(axis=1) == true, matrix.max(axis=1), n_bins=8
+    )
+    held = [n for n, weight in enumerate(sums.bin_weights) if weight]
+    close([sums.bin_correct[n] / sums.bin_weights[n] for n in held], share)
+    units = sums.bin_probability_units
+    close([units[n] / UNIT / sums.bin_weights[n] for n in held], predicted)
+    assert len(sums.bin_edges) == 9
+    assert sums.bins == 8
+
+
+def test_fractions_make_floats_and_end_revert() -> None:
+    sums = ClassProbabilitySums()
+    sums.update("a", {"a": 0.5, "b": 0.5})
+    sums.update("b", {"a": 0.5, "b": 0.5}, 0.5)
+    sums.update("c", {"a": 0.5, "b": 0.25, "c": 0.25})
+    sums._check()
+    assert not sums.exact
+    assert sums.ranks == {0: 0.5, 1: 2.0}
+    assert all(type(weight) is float for weight in sums.ranks.values())
+    with pytest.raises(InputError, match="float sums cannot be undone exactly"):
+        sums.revert("a", {"a": 0.5, "b": 0.5})
+    whole = ClassProbabilitySums()
+    whole.update("z", {"a": 1.0})
+    whole.merge(sums)
+    whole._check()
+    assert whole.ranks == {-1: 1.0, 0: 0.5, 1: 2.0}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ("b", {"a": 0.5, "b": 0.25, "c": 0.25}),
+        ("a", {"a": 0.5, "b": 0.25, "c": 0.25}, 2),
+        ("a", {"a": 0.7, "b": 0.3}),
+        ("a", {"a": 0.4, "b": 0.3, "c": 0.3}),
+        ("z", {"a": 1.0}),
+    ],
+)
+def test_what_never_came_is_not_reverted(event: tuple[Any, ...]) -> None:
+    sums = ClassProbabilitySums(20)
+    sums.update("a", {"a": 0.5, "b": 0.25, "c": 0.25})
+    sums.update("c", {"a": 1.0, "c": 0.0})
+    before = sums.to_state()
+    with pytest.raises(InputError, match="proba: expected an event that was counted before"):
+        sums.revert(*event)
+    assert sums.to_state() == before
+
+
+@pytest.mark.parametrize(
+    ("proba", "message"),
+    [
+        ({"a": 0.5, "b": 0.4}, "proba: expected probabilities that add up to 1, got 0.9; give"),
+        ({}, "proba: expected probabilities that add up to 1, got 0"),
+        ({"a": 1.5, "b": -0.5}, r"proba\['a'\]: expected a probability from 0 to 1, got 1.5"),
+        ({"a": 1.0, "b": math.nan}, r"proba\['b'\]: expected a finite number, got nan"),
+        ({"a": "1"}, r"proba\['a'\]: expected a finite number, got '1'"),
+        ({"a": 0.5, 1: 0.5}, "proba: expected a str like the label 'a' seen before, got 1"),
+        ({None: 1.0}, "proba: expected a str, int or bool label, got None"),
+        ([0.5, 0.5], "proba: expected a mapping of labels to probabilities, got .* of type list"),
+        (None, "proba: expected a mapping of labels to probabilities, got None"),
+        ({1: 1.0}, "y_true: expected a number like the label 1 seen before, got 'a'"),
+    ],
+)
+def test_bad_probabilities_are_refused_whole(proba: Any, message: str) -> None:
+    sums = ClassProbabilitySums()
+    with pytest.raises(InputError, match=message):
+        sums.update("a", proba)
+    assert sums == ClassProbabilitySums()
+
+
+@pytest.mark.parametrize(
+    ("matrix", "labels", "message"),
+    [
+        ([[0.5, 0.5], [0.5, 0.4]], "ab", "labels: expected a list of labels, got 'ab'"),
+        ([[0.5, 0.5], [0.5, 0.4]], 3, "labels: expected a list of labels, got 3"),
+        ([[0.5, 0.5], [0.5, 0.4]], ["a", "b"], r"proba\[1\]: expected .* add up to 1, got 0.9"),
+        ([[0.5, 0.5], [1.5, -0.5]], ["a", "b"], r"proba\['a'\]\[1\]: expected a probability"),
+        ([[0.5, 0.5], [0.5, math.nan]], ["a", "b"], r"proba\['b'\]\[1\]: expected a finite"),
+        ([[0.5, 0.5], [0.5]], ["a", "b"], "proba: expected a matrix"),
+        ([[0.5, 0.5], ["0.5", 0.5]], ["a", "b"], r"proba\[0\]: expected a finite number, got"),
+        ([0.5, 0.5], ["a", "b"], "proba: expected a matrix"),
+        ([[0.5, 0.5]] * 2, ["a"], r"proba: expected 1 columns, .*got shape \(2, 2\)"),
+        ([[0.5, 0.5]] * 2, ["a", "a"], r"labels\[1\]: expected each label once, got 'a' again"),
+        ([[0.5, 0.5]] * 2, ["a", 1], r"labels\[1\]: expected a str like the label 'a'"),
+        ([[0.5, 0.5]] * 2, [0, 1], r"y_true: expected a number like the label 0"),
+        ([[0.5, 0.5]] * 3, ["a", "b"], r"proba: expected 2 values"),
+        ("xx", ["a", "b"], "proba: expected a matrix"),
+    ],
+)
+def test_bad_matrices_are_refused_whole(matrix: Any, labels: Any, message: str) -> None:
+    sums = ClassProbabilitySums()
+    with pytest.raises(InputError, match=message):
+        sums.update_many(["a", "b"], matrix, labels)
+    assert sums == ClassProbabilitySums()
+
+
+def test_sums_at_the_tolerance_are_judged_alike_one_by_one_and_in_matrices() -> None:
+    rng = np.random.default_rng(11)
+    for total in (1.001, 0.999):
+        for _ in range(200):
+            row = rng.dirichlet(np.ones(9)) * total
+            row[0] += (total - math.fsum(row)) * rng.integers(0, 3)
+            verdicts = []
+            for check in (
+                lambda row=row: check_probabilities(dict(enumerate(row.tolist()))),
+                lambda row=row: check_probability_matrix([row], range(9)),
+            ):
+                try:
+                    check()
+                    verdicts.append(True)
+                except InputError:
+                    verdicts.append(False)
+            assert verdicts[0] == verdicts[1]
+
+
+def test_frames_and_columns_of_lists_are_taken() -> None:
+    rows = [[0.5, 0.5], [0.25, 0.75]]
+    expected = one_by_one(["a", "b"], rows, ["a", "b"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sources = [
+            np.array(rows),
+            pd.DataFrame(rows),
+            pl.DataFrame(rows, orient="row"),
+            pd.Series(rows),
+            np.array(rows, dtype=object),
+            np.array(rows, dtype=np.float32),
+        ]
+    for source in sources:
+        sums = ClassProbabilitySums()
+        sums.update_many(["a", "b"], source, np.array(["a", "b"]))
+        assert sums == expected
+
+
+def test_states_of_other_bins_or_kind_do_not_merge() -> None:
+    sums = ClassProbabilitySums()
+    with pytest.raises(StateError, match="cannot be merged"):
+        sums.merge(ClassProbabilitySums(5))
+    with pytest.raises(StateError, match="expected ClassProbabilitySums, got None"):
+        sums.merge(None)  # type: ignore[arg-type]
+    assert sums == ClassProbabilitySums()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ranks": [1, 0]}, r"ranks: expected each rank once, ascending"),
+        ({"ranks": [-2, 0]}, r"ranks: expected integers from -1"),
+        ({"ranks": (0, 1)}, r"ranks: expected integers from -1"),
+        ({"rank_weights": [1]}, r"rank_weights: expected a list of 2 values, got 1 values"),
+        ({"rank_weights": [2, 0]}, r"rank_weights: expected weights above 0"),
+        ({"rank_weights": [2, 1]}, r"rank_weights: not of the events that the bins hold"),
+        ({"brier_units": 7 * UNIT}, r"log_loss_units: not the losses of events of weight 2"),
+        ({"bins": True}, r"bins: expected an integer in 1 … 10000, got True"),
+    ],
+)
+def test_damaged_states_are_refused_with_the_field(change: dict[str, Any], message: str) -> None:
+    sums = one_by_one(["a", "b"], [[0.75, 0.25]] * 2, ["a", "b"])
+    data = sums.to_state()
+    assert ClassProbabilitySums.from_state(data) == sums
+    with pytest.raises(StateError, match=r"class_probability\." + message):
+        ClassProbabilitySums.from_state({**data, **change})

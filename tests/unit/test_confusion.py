@@ -1,0 +1,630 @@
+"""ConfusionCounts against a literal oracle, and its errors."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from collections import Counter
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.errors import InputError, StateError
+from streameval.events.values import MAX_CLASSES, LabelColumn
+from streameval.states.confusion import BinaryCounts, ClassCounts, ConfusionCounts
+from streameval.states.confusion_parts import label_sums, pair_counts
+from streameval.states.confusion_parts.label_index import LabelIndex
+from streameval.states.confusion_parts.label_sums import LabelSums
+
+EVENTS = st.lists(
+    st.tuples(
+        st.sampled_from("abcd"),
+        st.sampled_from("abcd"),
+        st.one_of(st.just(1), st.integers(1, 5), st.sampled_from([2**52, 2**53])),
+    ),
+    max_size=30,
+)
+
+
+def refused(message: str) -> Any:
+    return pytest.raises(InputError, match=f"^{re.escape(message)}$")
+
+
+def fed(events: list[tuple[Any, Any, Any]]) -> ConfusionCounts:
+    counts = ConfusionCounts()
+    for event in events:
+        counts.update(*event)
+    return counts
+
+
+# Against the oracle
+
+
+@settings(max_examples=60)
+@given(EVENTS, st.booleans())
+def test_every_reading_follows_from_the_list_of_events(
+    events: list[tuple[str, str, int]], batch: bool
+) -> None:
+    if batch:
+        counts = ConfusionCounts()
+        counts.update_many(*([event[n] for event in events] for n in range(3)))
+    else:
+        counts = fed(events)
+    cells: Counter[tuple[str, str]] = Counter()
+    for i, j, weight in events:
+        cells[i, j] += weight
+    labels = sorted({label for cell in cells for label in cell})
+    true = [sum(w for (i, _), w in cells.items() if i == k) for k in labels]
+    predicted = [sum(w for (_, j), w in cells.items() if j == k) for k in labels]
+    correct = [cells[k, k] for k in labels]
+    total = sum(cells.values())
+
+    assert counts.labels == labels
+    assert counts.total == total
+    assert counts.correct == sum(correct)
+    assert list(counts.cells()) == [(i, j, w) for (i, j), w in sorted(cells.items())]
+    assert counts.to_array().tolist() == [[cells[i, j] for j in labels] for i in labels]
+    assert counts.per_class() == ClassCounts(labels, correct, true, predicted)
+    for k, c, t, p in zip(labels, correct, true, predicted, strict=True):
+        assert counts.cell(k, k) == c
+        assert counts.true_count(k) == t
+        assert counts.predicted_count(k) == p
+        assert counts.binary(k) == BinaryCounts(c, p - c, t - c, total - t - p + c)
+    sums = counts.sums
+    assert sums.active == len(labels)
+    assert sums.with_true == sum(t > 0 for t in true)
+    assert sums.with_predicted == sum(p > 0 for p in predicted)
+    assert sums.true_squared == sum(t * t for t in true)
+    assert sums.predicted_squared == sum(p * p for p in predicted)
+    assert sums.true_predicted == sum(t * p for t, p in zip(true, predicted, strict=True))
+
+    def scaled(numerators: list[int], denominators: list[int]) -> int:
+        ratios = zip(numerators, denominators, strict=True)
+        return sum(int(Fraction(n, d) * 2**64) for n, d in ratios if d)
+
+    assert sums.precision == scaled(correct, predicted)
+    assert sums.recall == scaled(correct, true)
+    both = [t + p for t, p in zip(true, predicted, strict=True)]
+    assert sums.f1 == scaled([2 * c for c in correct], both)
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from("abc"), st.sampled_from([1, 0.1, 3])),
+        max_size=20,
+    )
+)
+def test_float_weights_agree_to_1e_9(events: list[tuple[str, str, float]]) -> None:
+    counts = fed(events)
+    exact: Counter[tuple[str, str]] = Counter()
+    for i, j, weight in events:
+        exact[i, j] += Fraction(weight)  # type: ignore[assignment]
+    near = {"rel": 1e-9, "abs": 0}
+    assert counts.exact == all(weight != 0.1 for _, _, weight in events)
+    assert counts.total == pytest.approx(float(sum(exact.values())), **near)
+    hits = [weight for (i, j), weight in exact.items() if i == j]
+    assert counts.correct == pytest.approx(float(sum(hits)), **near)
+    for label in counts.labels:
+        tp, fp, fn, tn = counts.binary(label)
+        want = Counter({(True, True): 0, (True, False): 0, (False, True): 0, (False, False): 0})
+        for (i, j), weight in exact.items():
+            want[j == label, i == label] += weight
+        assert [tp, fp, fn, tn] == pytest.approx([float(w) for w in want.values()], **near)
+    sums = counts.sums
+    rows = [counts.binary(label) for label in counts.labels]
+    recall = sum(tp / (tp + fn) for tp, _, fn, _ in rows if tp)
+    precision = sum(tp / (tp + fp) for tp, fp, _, _ in rows if tp)
+    f1 = sum(2 * tp / (2 * tp + fn + fp) for tp, fp, fn, _ in rows if tp)
+    assert [sums.recall, sums.precision, sums.f1] == pytest.approx(
+        [recall * 2**64, precision * 2**64, f1 * 2**64], **near
+    )
+    assert sums.active == len(rows)
+    assert sums.true_squared == pytest.approx(sum((tp + fn) ** 2 for tp, _, fn, _ in rows))
+    assert sums.predicted_squared == pytest.approx(sum((tp + fp) ** 2 for tp, fp, _, _ in rows))
+    assert sums.true_predicted == pytest.approx(
+        sum((tp + fp) * (tp + fn) for tp, fp, fn, _ in rows)
+    )
+
+
+def test_a_small_class_survives_beside_a_huge_one_in_floats() -> None:
+    counts = fed([("big", "big", 2.0**53), ("big", "big", 0.5), ("small", "big", 1e-9)])
+    assert counts.binary("big") == BinaryCounts(tp=2.0**53, fp=1e-9, fn=0.0, tn=0.0)
+
+
+def test_sums_are_kept_current_by_touching_the_event_s_classes_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(label_sums, "_COMPILED", None)  # which has no method to look into
+    counts = ConfusionCounts(range(1000))
+    counts.update_many(np.arange(1000), np.arange(1000))
+    assert counts._table._sums is None, "nobody asked"
+    assert counts.sums.active == 1000
+    renewed: list[int] = []
+    plain = LabelSums._renew
+    monkeypatch.setattr(LabelSums, "_renew", lambda self, k: renewed.append(k) or plain(self, k))
+    counts.update(3, 7)
+    counts.update(3, 7)
+    counts.update(9, 9, weight=5)
+    assert set(renewed) == {3, 7}, "only the first event after a read is worked out at once"
+    renewed.clear()
+    assert counts.sums.recall == 1000 * 2**64 - 2**64 + 2**64 // 3
+    assert sorted(renewed) == [3, 7, 9]
+    renewed.clear()
+    assert counts.sums.active == 1000
+    assert renewed == []
+
+
+# Labels
+
+
+def test_labels_that_python_holds_equal_are_one() -> None:
+    spellings = [1, True, 1.0, np.int64(1), np.uint8(1), np.bool_(True), np.float32(1.0)]
+    for first in spellings:
+        counts = ConfusionCounts()
+        for spelling in [first, *spellings]:
+            counts.update(spelling, spelling)
+            counts.update(0, spelling)
+        assert counts.labels == [0, 1]
+        assert [type(label) for label in counts.labels] == [int, int]
+        assert counts.to_array().tolist() == [[0, 8], [0, 8]]
+    counts = ConfusionCounts()
+    counts.update(np.str_("a"), "a")
+    assert [type(label) for label in counts.labels] == [str]
+
+
+def test_labels_are_sorted_by_number_or_code_point() -> None:
+    counts = ConfusionCounts()
+    counts.update_many([10, 9, -1, 2**70], [9, 10, 9, 9])
+    assert counts.labels == [-1, 9, 10, 2**70]
+    words = fed([("b", "ä", 1), ("B", "a", 1), ("\U0001f600", "\uffff", 1)])
+    assert words.labels == ["B", "a", "b", "ä", "\uffff", "\U0001f600"]
+
+
+def test_a_label_without_events_is_forgotten_and_its_index_used_again() -> None:
+    counts = ConfusionCounts()
+    assert counts.sums.active == 0
+    for n in range(1000):
+        counts.update(f"id {n}", "x")
+        if n % 3 == 0:
+            assert counts.sums.active == 2
+        counts.revert(f"id {n}", "x")
+        counts._check()
+    assert counts.labels == []
+    assert counts == ConfusionCounts()
+    assert len(counts._places.labels) == 2
+    counts.update(1, 2)  # the kind is forgotten with the labels
+    assert counts.labels == [1, 2]
+
+
+def test_a_batch_brings_no_label_that_does_not_occur() -> None:
+    counts = ConfusionCounts()
+    counts.update_many(np.array([True, True]), np.array([True, True]))
+    assert counts.labels == [1]
+    counts.update_many(np.zeros(0, dtype=bool), np.zeros(0, dtype=bool))
+    counts.update_many([], [])
+    assert counts.labels == [1]
+    counts.add_codes(LabelColumn([0, 1, 2, 3], np.array([2])), LabelColumn([1, 2], np.array([1])))
+    assert counts.labels == [1, 2]
+
+
+def test_a_str_beside_a_number_is_refused() -> None:
+    counts = ConfusionCounts()
+    counts.update(1, 0)
+    message = (
+        "expected a number like the label 1 seen before, got '1', a str; "
+        "coerce the labels of both sides with int(...)"
+    )
+    with refused(f"y_pred: {message}"):
+        counts.update(0, "1")
+    with refused(f"y_true: {message}"):
+        counts.update("1", 0)
+    with refused(f"y_pred[0]: {message}"):
+        counts.update_many([1, 1], ["1", "1"])
+
+
+def test_a_str_beside_a_number_is_refused_at_its_position() -> None:
+    counts = ConfusionCounts()
+    counts.update("a", "a")
+    with pytest.raises(InputError, match=r"^y_true\[0\]: expected a str like the label 'a' seen"):
+        counts.update_many(np.array([True, True]), np.array([False, True]))
+    with pytest.raises(InputError, match=r"^y_true\[0\]: expected a str like the label 'a' seen"):
+        counts.update_many([3, 3], [4, 3])
+    with pytest.raises(InputError, match=r"^y_pred\[1\]: expected a str like the label 'a' seen"):
+        counts.add_cells([("a", "b", 1), ("b", 2, 1)])
+    with pytest.raises(InputError, match=r"^y_pred: expected a str like the label 'new' seen"):
+        ConfusionCounts().update("new", 1)
+    assert counts.labels == ["a"]
+
+
+@pytest.mark.parametrize("label", [None, [1], {}, 0.5, float("nan"), float("inf"), b"a", 1j])
+def test_what_is_no_label_is_refused(label: Any) -> None:
+    counts = ConfusionCounts()
+    for y_true, y_pred, field in ((label, 1, "y_true"), (1, label, "y_pred")):
+        with pytest.raises(InputError, match=f"^{field}: expected a str, int or bool label, got"):
+            counts.update(y_true, y_pred)
+        with pytest.raises(InputError, match=rf"^{field}\[1\]: expected a str, int or bool label"):
+            counts.update_many([1, y_true], [1, y_pred])
+        with pytest.raises(InputError, match=f"^{field}: expected a str, int or bool label, got"):
+            counts.revert(y_true, y_pred)
+    with pytest.raises(InputError, match=r"^positive: expected a str, int or bool label"):
+        counts.binary(label)
+    assert counts == ConfusionCounts()
+
+
+def test_a_closed_list_takes_no_other_label() -> None:
+    counts = ConfusionCounts(["c", "a", "b"])
+    counts.update("a", "b")
+    assert counts.labels == ["c", "a", "b"]
+    assert counts.sums.active == 2
+    counts.revert("a", "b")
+    assert counts.labels == ["c", "a", "b"]
+    assert counts.to_array().tolist() == [[0, 0, 0]] * 3
+    with refused("y_pred: expected one of the 3 labels of the closed list, 'c', 'a', 'b', got 'd'"):
+        counts.update("a", "d")
+    with refused(
+        "y_true[1]: expected one of the 3 labels of the closed list, 'c', 'a', 'b', got 'd'"
+    ):
+        counts.update_many(["a", "d"], ["a", "a"])
+    with pytest.raises(InputError, match=r"20 labels of the closed list, 0, 1, .*9, …, got 20$"):
+        ConfusionCounts(range(20)).update(0, 20)
+    with refused("labels[1]: expected each label once, got True again"):
+        ConfusionCounts([1, True])
+    with pytest.raises(InputError, match=r"^labels\[1\]: expected a number like the label 1"):
+        ConfusionCounts([1, "1"])
+    with refused("labels: expected a list of labels, got 'ab'"):
+        ConfusionCounts("ab")
+
+
+def test_too_many_labels_are_refused_whole() -> None:
+    counts = ConfusionCounts()
+    ids = np.arange(MAX_CLASSES)
+    counts.update_many(ids, ids)
+    before = counts.total
+    message = (
+        f"expected at most {MAX_CLASSES} distinct labels, got one more, {MAX_CLASSES}; "
+        "the usual cause is a column of ids or of scores given as labels"
+    )
+    with refused(f"y_true: {message}"):
+        counts.update(MAX_CLASSES, 0)
+    with refused(f"y_pred[1]: {message}"):
+        counts.update_many([5, 6], [7, MAX_CLASSES])
+    other = ConfusionCounts()
+    other.update(MAX_CLASSES, 0)
+    with pytest.raises(StateError, match=f"^merge: y_true: expected at most {MAX_CLASSES}"):
+        counts.merge(other)
+    with pytest.raises(InputError, match=r"^labels: expected at most 10000 labels for a full"):
+        counts.to_array()
+    assert counts.to_array([3, 1, -5]).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 0]]
+    assert counts.total == before
+    # The place of a label that left is free for another.
+    counts.revert(7, 7)
+    counts.update(MAX_CLASSES, 0)
+    assert len(counts.labels) == MAX_CLASSES
+
+
+# Weights
+
+
+@pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf"), 2**53 + 2, "1", None, True])
+def test_what_is_no_weight_is_refused(weight: Any) -> None:
+    counts = ConfusionCounts()
+    message = "expected a weight above 0 and at most 9007199254740992"
+    for known in (False, True):
+        if known:
+            counts.update("a", "b")
+        before = counts.copy()
+        with pytest.raises(InputError, match=f"^weight: {message}"):
+            counts.update("a", "b", weight)
+        with pytest.raises(InputError, match=f"^weight: {message}"):
+            counts.revert("a", "b", weight)
+        if weight is not None and weight is not True:
+            with pytest.raises(InputError, match=rf"^weight\[1\]: {message}"):
+                counts.update_many(["a", "a"], ["b", "b"], [1, weight])
+        assert counts == before
+
+
+def test_sums_pass_int64_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair_counts, "_LIMB_EVENTS", 7)
+    counts = ConfusionCounts()
+    big = [2**53, 2**53 - 1, 1] * 800
+    counts.update_many(["a"] * 2400, ["a", "b", "b"] * 800, big)
+    assert counts.cell("a", "a") == 800 * 2**53
+    assert counts.cell("a", "b") == 800 * 2**53
+    assert counts.to_array().dtype == np.int64
+    counts.add_cells([("b", "b", 2**63)])
+    assert counts.to_array().dtype == object
+    assert counts.to_array()[1, 1] == 2**63
+    state = counts.to_state()
+    assert state["weight"] == [800 * 2**53, 800 * 2**53, 2**63]
+    assert ConfusionCounts.from_state(state) == counts
+    assert counts.sums.true_squared == (1600 * 2**53) ** 2 + 2**126
+
+
+def test_whole_floats_count_as_integers() -> None:
+    counts = ConfusionCounts()
+    counts.update("a", "a", 2.0)
+    counts.update_many(["a"], ["b"], [3.0])
+    assert counts.exact
+    assert counts.total == 5
+    assert type(counts.total) is int
+
+
+def test_one_fraction_turns_the_state_to_floats_for_good() -> None:
+    counts = fed([("a", "a", 1)])
+    other = fed([("a", "b", 0.5)])
+    assert not other.exact
+    for left, right in ((counts, other), (other, counts)):
+        merged = left.copy()
+        merged.merge(right)
+        assert not merged.exact
+        assert merged.total == 1.5
+        assert merged.to_array().dtype == np.float64
+    message = (
+        "weight: expected whole weights only, in this event and in all counted before, got {}; "
+        "float sums cannot be undone exactly: count the remaining events anew"
+    )
+    with refused(message.format("weights that are not whole")):
+        other.revert("a", "b")
+    with refused(message.format("0.5")):
+        counts.revert("a", "a", 0.5)
+    assert counts.exact
+
+
+def test_float_readings_follow_every_event() -> None:
+    counts = fed([("a", "a", 0.5), ("b", "a", 1)])
+
+    def readings() -> list[Any]:
+        squared = counts.sums.true_squared
+        return [counts.total, counts.true_count("a"), counts.predicted_count("b"), squared]
+
+    assert readings() == [1.5, 0.5, 0, 0.5**2 + 1]
+    counts.update("a", "a")
+    assert readings() == [2.5, 1.5, 0, 1.5**2 + 1]
+    counts.update("a", "a", 0.5)
+    assert readings() == [3.0, 2.0, 0, 2.0**2 + 1]
+    counts.update("a", "b", 2)
+    assert readings() == [5.0, 4.0, 2.0, 4.0**2 + 1]
+    counts.update_many(["b"], ["b"], [0.25])
+    assert readings() == [5.25, 4.0, 2.25, 4.0**2 + 1.25**2]
+    counts.add_cells([("a", "b", 1)])
+    assert readings() == [6.25, 5.0, 3.25, 5.0**2 + 1.25**2]
+    counts.merge(counts)
+    assert readings() == [12.5, 10.0, 6.5, 10.0**2 + 2.5**2]
+
+
+def test_a_revert_of_what_never_came_changes_nothing() -> None:
+    counts = fed([("a", "b", 2), ("b", "b", 1)])
+    before = counts.copy()
+    for event in (("a", "b", 3), ("a", "a", 1), ("b", "a", 1), ("c", "a", 1), ("a", "c", 1)):
+        with pytest.raises(InputError, match=r"^event: expected an event that was counted before"):
+            counts.revert(*event)
+        assert counts == before
+        counts._check()
+
+
+# Columns
+
+
+COLUMNS = {
+    "list": list,
+    "tuple": tuple,
+    "numpy": np.array,
+    "pandas": pd.Series,
+    "pandas category": lambda values: pd.Series(values).astype("category"),
+    "polars": pl.Series,
+    "arrow": pa.array,
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize(
+    "values", [["a", "b", "b", "c"], [7, -2, -2, 3], [True, False, False, True]], ids=str
+)
+def test_columns_of_every_kind(kind: str, values: list[Any]) -> None:
+    shifted = [*values[1:], values[0]]
+    counts = ConfusionCounts()
+    counts.update_many(COLUMNS[kind](values), COLUMNS[kind](shifted))
+    counts.update_many(values, COLUMNS[kind](shifted), COLUMNS[kind]([2, 1, 1, 1]))
+    counts.update_many(COLUMNS[kind](values), COLUMNS[kind](shifted), np.array([1, 1, 1, 3]))
+    want = fed([*((i, j, 1) for i, j in zip(values, shifted, strict=True))] * 3)
+    want.update(values[0], shifted[0])
+    want.update(values[3], shifted[3], 2)
+    assert counts == want
+
+
+def test_columns_of_different_length_are_refused() -> None:
+    counts = ConfusionCounts()
+    message = "expected {} values, one for each event, got {}; give columns of one length"
+    with refused("y_pred: " + message.format(2, 1)):
+        counts.update_many([1, 0], [1])
+    with refused("y_pred: " + message.format(2, 3)):
+        counts.update_many(np.array([True, False]), np.array([True, False, True]))
+    with refused("weight: " + message.format(2, 1)):
+        counts.update_many([1, 0], [1, 1], [1])
+    assert counts == ConfusionCounts()
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 60), st.integers(1, 40), st.sampled_from([1, 3, 2**40, 2**53]), st.data())
+def test_every_way_of_counting_pairs_gives_the_same(
+    length: int, classes: int, most: int, data: st.DataObject
+) -> None:
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    i, j = rng.integers(0, classes, (2, length))
+    weight = rng.integers(1, most, length, endpoint=True)
+    labels = list(range(classes))
+    columns = LabelColumn(labels, i), LabelColumn([*labels, 99], j)
+    want: Counter[tuple[int, int]] = Counter()
+    for a, b, w in zip(i.tolist(), j.tolist(), weight.tolist(), strict=True):
+        want[a, b] += w
+    pairs = [(a, b, w) for (a, b), w in sorted(want.items())]
+    plain = [
+        (a, b, w) for (a, b), w in sorted(Counter(zip(i.tolist(), j.tolist(), strict=True)).items())
+    ]
+    for table in (0, 2**23):  # by sorting, by a table of all pairs
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pair_counts, "_TABLE_PAIRS", table - 64)
+            patch.setattr(pair_counts, "_LIMB_EVENTS", 7)
+            patch.setattr(pair_counts, "_BLOCK", 5)
+            assert pair_counts.code_pairs(*columns, weight) == pairs
+            assert pair_counts.code_pairs(*columns, None) == plain
+            floats = pair_counts.code_pairs(*columns, weight + 0.5)
+            assert [pair[:2] for pair in floats] == [pair[:2] for pair in pairs]
+            assert all(type(w) is float for _, _, w in floats)
+
+
+# Matrices
+
+
+def test_rows_are_true_and_columns_predicted() -> None:
+    counts = ConfusionCounts()
+    counts.update_many([0, 1, 2, 2, 0], [0, 0, 2, 1, 0])
+    rows = [[2, 0, 0], [1, 0, 0], [0, 1, 1]]
+    assert counts.to_array().tolist() == rows
+    assert ConfusionCounts.from_matrix(rows, [0, 1, 2]) == counts
+
+
+def test_from_matrix_takes_arrays_and_nested_lists() -> None:
+    rows = [[5, 0, 1], [0, 0, 0], [2, 0, 3]]
+    for matrix in (rows, np.array(rows), np.array(rows, dtype=float), pd.DataFrame(rows)):
+        counts = ConfusionCounts.from_matrix(matrix, ["b", "never", "a"])
+        assert counts.labels == ["a", "b"], "a label without events is none"
+        assert counts.exact
+        assert counts.to_array(["b", "never", "a"]).tolist() == rows
+    assert ConfusionCounts.from_matrix([[True]], ["a"]).total == 1
+    assert not ConfusionCounts.from_matrix([[0.5]], ["a"]).exact
+    assert ConfusionCounts.from_matrix([[2**70]], ["a"]).total == 2**70
+    assert ConfusionCounts.from_matrix([], []) == ConfusionCounts()
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        ([[1]], "matrix: expected shape (2, 2), a row and a column for each label, got shape"),
+        (
+            [[1, 2], [3]],
+            "matrix: expected shape (2, 2), a row and a column for each label, got row",
+        ),
+        ([[1, -2], [3, 4]], "matrix: expected finite weights of 0 or more, got -2 in row 0, col"),
+        ([[1, 2], [3, np.nan]], "matrix: expected finite weights of 0 or more, got nan in row 1"),
+        ([[1, 2], [3, np.inf]], "matrix: expected finite weights of 0 or more, got inf in row 1"),
+        ([[1, 2], [3, "4"]], "matrix: expected finite weights of 0 or more, got '1' in row 0"),
+        ([[1, 2], [3, None]], "matrix: expected finite weights of 0 or more, got None in row 1"),
+    ],
+)
+def test_from_matrix_refuses(matrix: Any, message: str) -> None:
+    with pytest.raises(InputError, match=r"^" + re.escape(message)):
+        ConfusionCounts.from_matrix(matrix, ["a", "b"])
+
+
+def test_to_array_takes_the_order_it_is_given() -> None:
+    counts = ConfusionCounts.from_matrix([[1, 2], [3, 4]], [0, 1])
+    assert counts.to_array([True, False]).tolist() == [[4, 3], [2, 1]]
+    assert counts.to_array([1]).tolist() == [[4]]
+    assert counts.to_array([]).shape == (0, 0)
+    with pytest.raises(InputError, match=r"^labels\[0\]: expected a number like the label 0 seen"):
+        counts.to_array(["0", "1"])
+
+
+# The object
+
+
+def test_readings_of_an_empty_state() -> None:
+    counts = ConfusionCounts()
+    assert counts.labels == []
+    assert counts.total == counts.correct == counts.cell("a", "b") == 0
+    assert counts.true_count("a") == counts.predicted_count("a") == 0
+    assert counts.binary("a") == BinaryCounts(0, 0, 0, 0)
+    assert counts.sums.active == 0
+    assert counts.to_array().shape == (0, 0)
+    counts.update("a", "a")
+    assert counts.sums.active == 1
+    assert repr(counts) == "ConfusionCounts(1 labels, total=1, correct=1)"
+    assert repr(counts.sums) == "LabelSums(active=1)"
+
+
+def test_states_merge_with_their_like_only() -> None:
+    counts = fed([("a", "b", 1)])
+    for other in (ConfusionCounts(["a", "b"]), ConfusionCounts(["a"]), fed([(1, 2, 1)]), {}):
+        for left, right in ((counts, other), (other, counts)):
+            if isinstance(left, ConfusionCounts):
+                with pytest.raises(StateError, match=r"^merge: "):
+                    left.merge(right)  # type: ignore[arg-type]
+    with pytest.raises(StateError, match=r"^merge: the two confusions differ in their closed list"):
+        ConfusionCounts(["a", "b"]).merge(ConfusionCounts(["a", "c"]))
+    assert counts == fed([("a", "b", 1)])
+    counts.merge(counts)
+    assert counts == fed([("a", "b", 2)])
+    counts._check()
+
+
+def test_pickle_and_copy() -> None:
+    counts = fed([("a", "b", 2), ("b", "b", 1)])
+    assert counts.sums.active == 2
+    for twin in (pickle.loads(pickle.dumps(counts)), copy.copy(counts), copy.deepcopy(counts)):
+        assert twin == counts
+        twin.update("c", "c")
+        twin._check()
+        assert twin != counts
+    assert counts != "counts"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(counts)
+
+
+def written() -> dict[str, Any]:
+    return fed([("a", "b", 2), ("b", "b", 1)]).to_state()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": ["b", "a"]}, "confusion.labels[1]: expected a label after 'b', got 'a'"),
+        ({"labels": ["a", 1]}, "confusion.labels: expected labels that are all str or all int"),
+        (
+            {"labels": ["a", "b", "c"]},
+            "confusion.labels[2]: expected a label that occurs in a cell",
+        ),
+        ({"labels": ["a"]}, "confusion.true[1]: expected an index into 1 labels, got 1"),
+        ({"labels": list(range(MAX_CLASSES + 1))}, "confusion.labels: expected at most 100000"),
+        ({"closed": 1}, "confusion.closed: expected a bool, got 1"),
+        ({"true": np.array([0, -1])}, "confusion.true[1]: expected an index into 2 labels, got -1"),
+        ({"true": np.array([0])}, "confusion.predicted: expected 1 values, as many as in true"),
+        ({"true": np.array([1, 0])}, "confusion.true[1]: expected cells that ascend by true"),
+        ({"true": np.array([1, 1])}, "confusion.true[1]: expected cells that ascend by true"),
+        ({"weight": np.array([2, 0])}, "confusion.weight[1]: expected a finite weight above 0"),
+        ({"weight": np.array([1.5, np.nan])}, "confusion.weight[1]: expected a finite weight"),
+        ({"weight": [2, 1]}, "confusion.weight: expected an array, or a list of int of which one"),
+        ({"weight": [2**63, 2**130]}, "confusion.weight[1]: expected a finite weight above 0"),
+        ({"weight": np.array([1], dtype="u1")}, "confusion.weight: expected a one-dimensional int"),
+        ({"more": 1}, "confusion: expected the keys closed, labels, predicted, true, weight, got"),
+    ],
+)
+def test_a_damaged_state_is_refused_by_name(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(StateError, match=r"^" + re.escape(message)):
+        ConfusionCounts.from_state(written() | change)
+
+
+def test_an_empty_float_state_is_refused() -> None:
+    empty = ConfusionCounts().to_state()
+    with pytest.raises(StateError, match=r"^confusion.weight: expected at least one weight where"):
+        ConfusionCounts.from_state(empty | {"weight": np.zeros(0)})
+
+
+def test_indices_of_labels_are_used_again() -> None:
+    places = LabelIndex()
+    assert [places.place(label) for label in "abc"] == [0, 1, 2]
+    places.leave(1)
+    twin = places.copy()
+    assert places.place("d") == 1
+    assert twin.place("e") == 1
+    assert places.labels == ["a", "d", "c"]
+    assert twin.labels == ["a", "e", "c"]

@@ -1,0 +1,655 @@
+"""The evaluator's public interface: values, reasons, errors, files."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import os
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as reference
+
+import streameval as se
+from streameval.errors import OptionError
+from streameval.states.class_probability import ClassProbabilitySums
+
+LABELS = st.sampled_from([True, False])
+SCORES = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.floats(0, 1))
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(LABELS, SCORES, st.integers(1, 4)), min_size=1, max_size=60))
+def test_binary_equals_scikit_learn(rows: list[tuple[bool, float, int]]) -> None:
+    y, s, w = (np.array(column) for column in zip(*rows, strict=True))
+    ev = se.Evaluator()
+    ev.update_many(y, score=s, weight=w)
+    predicted = s >= 0.5
+    close = {"abs": 1e-12, "nan_ok": True}
+    assert ev["accuracy"] == pytest.approx(
+        reference.accuracy_score(y, predicted, sample_weight=w), **close
+    )
+    assert ev["brier_score"] == pytest.approx(
+        reference.brier_score_loss(y, s, sample_weight=w, pos_label=True), **close
+    )
+    if len(set(y.tolist())) == 2:
+        assert ev["roc_auc"] == pytest.approx(
+            reference.roc_auc_score(y, s, sample_weight=w), **close
+        )
+        assert ev["average_precision"] == pytest.approx(
+            reference.average_precision_score(y, s, sample_weight=w), **close
+        )
+    else:
+        assert math.isnan(ev["roc_auc"])
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from("abcd"), st.integers(1, 3)),
+        min_size=1,
+        max_size=50,
+    )
+)
+def test_classification_report_equals_scikit_learn(rows: list[tuple[str, str, int]]) -> None:
+    y, p, w = (list(column) for column in zip(*rows, strict=True))
+    ev = se.Evaluator(task="multiclass")
+    ev.update_many(y, p, weight=w)
+    ours = ev.classification_report().to_dict()
+    theirs = reference.classification_report(
+        y, p, sample_weight=w, output_dict=True, zero_division=math.nan
+    )
+    theirs.setdefault("accuracy", reference.accuracy_score(y, p, sample_weight=w))
+    theirs.pop("micro avg", None)
+    assert list(ours) == list(theirs)
+    for name, row in theirs.items():
+        if isinstance(row, dict):
+            assert ours[name] == pytest.approx(row, abs=1e-12, nan_ok=True), name
+        else:
+            assert ours[name] == pytest.approx(row, abs=1e-12)
+
+
+Y = [True, False, True, False, True]
+S = [0.9, 0.4, 0.35, 0.1, 0.8]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        list,
+        tuple,
+        np.array,
+        pd.Series,
+        pl.Series,
+        pa.array,
+        lambda values: pa.chunked_array([pa.array(values)]),
+    ],
+)
+def test_columns_of_every_kind(column: Any) -> None:
+    plain, other = se.Evaluator(), se.Evaluator()
+    plain.update_many(Y, score=S)
+    other.update_many(column(Y), score=column(S))
+    assert plain.to_bytes() == other.to_bytes()
+
+
+def test_string_columns_of_every_kind() -> None:
+    names = ["ham" if not y else "spam" for y in Y]
+    want = se.Evaluator(positive="spam")
+    want.update_many(names, score=S)
+    for column in (np.array(names), pd.Series(names), pl.Series(names), pa.array(names)):
+        ev = se.Evaluator(positive="spam")
+        ev.update_many(column, score=S)
+        assert ev.to_bytes() == want.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "event", "message"),
+    [
+        ({}, {"y_true": True, "score": math.nan}, "score: expected a finite number, got nan"),
+        ({}, {"y_true": True, "score": -math.inf}, "score: expected a finite number, got -inf"),
+        ({}, {"y_true": True, "score": "0.5"}, "score: expected a finite number, got '0.5'"),
+        ({}, {"y_true": True, "proba": 1.5}, r"proba: expected a probability in \[0, 1\], got 1.5"),
+        ({}, {"y_true": True}, "expected a prediction: y_pred, score= or proba=, got none"),
+        ({}, {"y_true": True, "score": 0.5, "proba": 0.5}, "got both"),
+        ({}, {"y_true": "1", "y_pred": 1}, "expected a number like the label 1 seen before"),
+        ({}, {"y_true": 2, "y_pred": 1}, 'task="multiclass" for more than two labels'),
+        ({}, {"y_true": [1], "y_pred": 1}, "y_true: expected a str, int or bool label"),
+        ({}, {"y_true": None, "y_pred": 1}, "got None; this event has no label yet"),
+        ({}, {"y_true": 0.5, "y_pred": 1}, "a fraction is a score: pass it as score="),
+        ({}, {"y_true": 1, "y_pred": 1, "weight": -1}, "weight: expected a weight above 0"),
+        ({}, {"y_true": 1, "y_pred": 1, "weight": math.nan}, "weight: expected a weight above 0"),
+        ({}, {"y_true": 1, "y_pred": 1, "weight": True}, "weight: expected a weight above 0"),
+        ({"task": "multiclass"}, {"y_true": "a", "score": 0.5}, "expected proba="),
+        ({"task": "multiclass"}, {"y_true": "a", "proba": {"a": 0.9}}, "proba"),
+        ({"task": "multiclass"}, {"y_true": "a", "proba": {"a": 0.5, 1: 0.5}}, "proba"),
+        ({"task": "multiclass"}, {"y_true": "a", "y_pred": 1}, "y_pred: expected a str"),
+        (
+            {"task": "multiclass", "labels": ["a", "b"]},
+            {"y_true": "a", "y_pred": "c"},
+            "y_pred: expected one of the classes",
+        ),
+    ],
+)
+def test_a_bad_event_leaves_no_trace(
+    options: dict[str, Any], event: dict[str, Any], message: str
+) -> None:
+    ev = se.Evaluator(**options)
+    before = ev.to_bytes()
+    with pytest.raises(se.InputError, match=message):
+        ev.update(**event)
+    assert ev.to_bytes() == before
+    rows = {name: [value] for name, value in event.items()}
+    with pytest.raises(se.InputError):
+        ev.update_many(**rows)
+    assert ev.to_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"y_true": [1, 0], "score": [0.5]}, "score: expected 2 values"),
+        ({"y_true": [1, 0], "score": [0.5, math.inf]}, r"score\[1\]: expected a finite"),
+        ({"y_true": [1, "1"], "y_pred": [1, 1]}, r"y_true\[1\]: expected a number"),
+        ({"y_true": [1, 7], "y_pred": [1, 1]}, r"y_true\[1\]: expected 0 or the positive label 1"),
+        ({"y_true": [1, 0], "y_pred": [1, 1], "weight": [1, 0]}, r"weight\[1\]: .* above 0"),
+        ({"y_true": np.zeros((2, 2)), "y_pred": [1, 1]}, "one dimension"),
+        ({"y_true": "spam", "y_pred": [1]}, "expected a column"),
+    ],
+)
+def test_a_bad_column_leaves_no_trace(columns: dict[str, Any], message: str) -> None:
+    ev = se.Evaluator()
+    ev.update(1, 0)
+    before = ev.to_bytes()
+    with pytest.raises(se.InputError, match=message):
+        ev.update_many(**columns)
+    assert ev.to_bytes() == before
+
+
+def test_minus_zero_is_zero() -> None:
+    left, right = se.Evaluator(), se.Evaluator()
+    left.update_many([1, 0], score=[-0.0, 0.0])
+    right.update_many([0, 1], score=[-0.0, 0.0])
+    assert left["roc_auc"] == 0.5
+    assert left.to_bytes() == right.to_bytes()
+
+
+def test_labels_that_python_says_are_equal_are_one() -> None:
+    ev = se.Evaluator(task="multiclass")
+    for label in (True, 1, np.int64(1), 1.0):
+        ev.update(label, 1)
+    assert ev.confusion.labels == [1]
+    assert ev["accuracy"] == 1.0
+
+
+def test_asked_for_what_was_not_fed() -> None:
+    ev = se.Evaluator()
+    assert math.isnan(ev["roc_auc"])
+    ev.update(True, True)
+    with pytest.raises(se.MetricError, match=r"roc_auc needs scores: pass score="):
+        ev["roc_auc"]
+    with pytest.raises(se.MetricError, match="roc needs scores"):
+        ev.curve("roc")
+    assert "roc_auc" not in [row.metric for row in ev.report()]
+    with pytest.raises(se.MetricError, match="roc_auc needs scores"):
+        ev.report(["accuracy", "roc_auc"])
+    narrow = se.Evaluator(metrics=["accuracy"])
+    narrow.update(True, score=0.7)
+    with pytest.raises(se.MetricError, match="told to keep other metrics"):
+        narrow["roc_auc"]
+    with pytest.raises(se.MetricError, match="temporal=True"):
+        ev["kappa_temporal"]
+    with pytest.raises(se.MetricError, match="f1 is about one class"):
+        se.Evaluator(task="multiclass")["f1"]
+
+
+def test_an_event_that_brings_nothing_that_is_kept_is_refused() -> None:
+    ev = se.Evaluator(metrics=["roc_auc"])
+    for call in (lambda: ev.update(1, 1), lambda: ev.update_many([1, 0], [1, 1])):
+        with pytest.raises(se.InputError, match="only metrics of scores are kept, got labels only"):
+            call()
+    ev.update(1, score=0.5)
+    assert [row.metric for row in ev.report()] == ["roc_auc"]
+
+
+def test_undefined_says_why_in_the_users_words() -> None:
+    ev = se.Evaluator(positive="spam")
+    ev.update("ham", "ham")
+    value = ev["precision"]
+    assert math.isnan(value)
+    assert value.reason == "no event was predicted 'spam'"  # type: ignore[attr-defined]
+    assert ev.report(["precision"]).to_dict()["metrics"]["precision"]["value"] is None
+    assert ev.value("precision", undefined=0.0) == 0.0
+    assert se.Evaluator(positive="spam", undefined=1.0)["precision"] == 1.0
+
+
+def test_reason_stays_worded_after_the_metric_was_once_defined() -> None:
+    ev = se.Evaluator(positive="spam")
+    ev.update("spam", "spam")
+    assert ev["precision"] == 1.0
+    assert ev["precision"] == 1.0
+    ev.revert("spam", "spam")
+    ev.update("ham", "ham")
+    assert ev["precision"].reason == "no event was predicted 'spam'"  # type: ignore[attr-defined]
+
+
+def test_revert_of_what_never_came() -> None:
+    ev = se.Evaluator(positive="spam")
+    ev.update("spam", score=0.7)
+    before = ev.to_bytes()
+    for event in ({"score": 0.8}, {"score": 0.7, "weight": 2}, {"score": 0.2}):
+        with pytest.raises(se.InputError):
+            ev.revert("spam", **event)
+    with pytest.raises(se.InputError):
+        ev.revert("eggs", score=0.7)
+    assert ev.to_bytes() == before
+    ev.update("ham", score=0.1)
+    assert ev.labels == ["ham", "spam"]
+
+
+def test_merge_leaves_the_operands_alone() -> None:
+    shards = [se.Evaluator() for _ in range(3)]
+    for n, shard in enumerate(shards):
+        shard.update_many(Y, score=[s * (n + 1) / 3 for s in S])
+    before = [shard.to_bytes() for shard in shards]
+    forward, backward = se.merge(shards), se.merge(reversed(shards))
+    assert forward.to_bytes() == backward.to_bytes()
+    assert [shard.to_bytes() for shard in shards] == before
+    with pytest.raises(se.StateError, match=r"threshold is 0\.5 here and 0\.4 there"):
+        shards[0].merge(se.Evaluator(threshold=0.4))
+    with pytest.raises(se.StateError, match="at least one"):
+        se.merge([])
+    with pytest.raises(se.StateError, match=r"evaluators\[1\]: expected an Evaluator, got int"):
+        se.merge([shards[0], 3])  # type: ignore[list-item]
+    left, right = se.Evaluator(positive="a"), se.Evaluator(positive="a")
+    left.update("b", "a")
+    right.update("c", "a")
+    with pytest.raises(se.StateError, match="different negative labels"):
+        left.merge(right)
+
+
+def test_no_evaluator_is_merged_with_itself() -> None:
+    ev, other = se.Evaluator(), se.Evaluator()
+    ev.update(True, score=0.9)
+    other.update(False, score=0.4)
+    before = ev.to_bytes()
+    with pytest.raises(se.StateError, match=r"got this one, .* twice; pass copy\(\) of it"):
+        ev.merge(ev)
+    message = r"evaluators\[2\]: .* evaluators\[0\] again, .* twice; pass copy\(\) of it"
+    with pytest.raises(se.StateError, match=message):
+        se.merge([ev, other, ev])
+    with pytest.raises(se.StateError, match=message):
+        se.merge(shard for shard in (ev, other, ev))
+    assert ev.to_bytes() == before
+    twice = se.merge([ev, ev.copy()])
+    assert twice["support"] == 2.0
+    # Evaluators that come and go may have the address of an earlier one.
+    assert se.merge(se.from_bytes(before) for _ in range(50))["support"] == 50.0
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "message"),
+    [
+        (
+            {"labels": [f"class {n:03}" for n in range(100)]},
+            {"labels": [f"class {n:03}" for n in range(99)] + ["other"]},
+            "labels has ['class 099'] only here and ['other'] only there",
+        ),
+        ({"labels": ["a", "b", "c"]}, {"labels": ["a", "c", "b"]}, "labels[1] is 'b' here and 'c'"),
+        ({"labels": ["a"]}, {}, "labels is ['a'] here and None there"),
+        ({}, {"metrics": ["accuracy"]}, "metrics is None here and ['accuracy'] there"),
+        (
+            {"window": se.Panes("1h", pane="5m"), "bins": 5},
+            {"window": se.Panes("1h", pane="10m")},
+            "bins is 5 here and 10 there; window.pane is 300000000 here and 600000000 there",
+        ),
+        (
+            {"window": se.Last(3)},
+            {"window": se.Fading(3)},
+            "window.clock is None here and 'events' there, window.half_life is None here and 3 "
+            "there, window.kind is 'last' here and 'fading' there",
+        ),
+        (
+            {"task": "binary", "positive": "x" * 500 + "a"},
+            {"task": "binary", "positive": "x" * 500 + "b"},
+            "positive from character 500 on is 'a' here and 'b' there",
+        ),
+    ],
+)
+def test_merge_names_the_settings_that_differ(
+    mine: dict[str, Any], theirs: dict[str, Any], message: str
+) -> None:
+    ev = se.Evaluator(**{"task": "multiclass", **mine})
+    with pytest.raises(se.StateError, match=re.escape(message)):
+        ev.merge(se.Evaluator(**{"task": "multiclass", **theirs}))
+
+
+def test_declared_labels_in_figures() -> None:
+    rows = [("a", "a"), ("a", "a"), ("b", "a"), ("b", "b"), ("b", "b")]
+    ev = se.Evaluator(task="multiclass", labels=["a", "b", "c"])
+    for y_true, y_pred in rows:
+        ev.update(y_true, y_pred)
+    assert ev.confusion.to_array().shape == (3, 3)
+    assert list(ev.value("recall", average=None)) == ["a", "b", "c"]
+    assert math.isnan(ev["geometric_mean"])
+    assert ev.value("recall_macro", undefined=0) == pytest.approx((1 + 2 / 3) / 3)
+    assert ev["specificity_macro"] == pytest.approx((2 / 3 + 1 + 1) / 3)
+    assert "c" in str(ev.classification_report())
+    grades = se.Evaluator(task="multiclass", labels=[1, 2, 3, 4, 5])
+    grades.update_many([1, 2, 4, 5], [1, 2, 5, 5])
+    expected = reference.cohen_kappa_score(
+        [1, 2, 4, 5], [1, 2, 5, 5], labels=[1, 2, 3, 4, 5], weights="linear"
+    )
+    assert grades["cohen_kappa_linear"] == pytest.approx(expected)
+    # The order of declared labels is the order of grades.
+    ordered = se.Evaluator(task="multiclass", labels=["low", "mid", "high"])
+    ordered.update_many(["low", "mid", "high"], ["mid", "mid", "high"])
+    assert ordered["cohen_kappa_linear"] == pytest.approx(
+        reference.cohen_kappa_score(
+            ["low", "mid", "high"],
+            ["mid", "mid", "high"],
+            labels=["low", "mid", "high"],
+            weights="linear",
+        )
+    )
+
+
+def test_a_binary_task_has_two_classes_whichever_occurs() -> None:
+    for options in ({}, {"positive": "spam"}, {"positive": "spam", "labels": ["ham", "spam"]}):
+        ev = se.Evaluator(**options, undefined=0)  # type: ignore[arg-type]
+        positive = options.get("positive", True)
+        ev.update(positive, positive)
+        assert ev.confusion.labels == ev.labels
+        assert ev.confusion.to_array().tolist() == [[0, 0], [0, 1]]
+        assert ev["recall_macro"] == 0.5
+        assert ev["geometric_mean"] == 0.0
+        rows = ev.classification_report().rows
+        assert list(rows.values()) == [(0.0, 0.0, 0.0, 0), (1.0, 1.0, 1.0, 1)]
+
+
+@pytest.mark.parametrize("task", [np.zeros(0, np.int64), np.zeros(2), "other", None])
+def test_a_state_of_no_task_is_refused(task: Any) -> None:
+    state = se.Evaluator(task="multiclass").to_state()
+    state["options"]["task"] = task
+    with pytest.raises(se.StateError):
+        se.Evaluator.from_state(state)
+
+
+def test_a_state_of_undeclared_classes_is_refused() -> None:
+    ev = se.Evaluator(task="multiclass", labels=["b", "a"])
+    ev.update("a", "b")
+    state = ev.to_state()
+    assert state["window"]["confusion"]["closed"] is False
+    assert state["window"]["confusion"]["labels"] == ["a", "b"]
+    assert se.Evaluator.from_state(copy.deepcopy(state)).confusion.labels == ["b", "a"]
+    for change in ({"labels": ["a", "c"]}, {"closed": True}):
+        damaged = copy.deepcopy(state)
+        damaged["window"]["confusion"].update(change)
+        with pytest.raises(se.StateError, match=r"^confusion\."):
+            se.Evaluator.from_state(damaged)
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    ev = se.Evaluator(positive="spam", threshold=0.3)
+    ev.update_many(["spam", "ham"], score=[0.7, 0.2])
+    path = tmp_path / "a.state"
+    ev.save(path)
+    twin = se.load(path)
+    assert twin.to_bytes() == ev.to_bytes() == path.read_bytes()
+    assert str(twin.report()) == str(ev.report())
+    assert twin.labels == ["ham", "spam"]
+    with pytest.raises(se.StateError):
+        se.load(tmp_path / "missing.state")
+    with pytest.raises(se.StateError):
+        ev.save(tmp_path / "missing" / "a.state")
+    assert os.listdir(tmp_path) == ["a.state"]
+
+
+def test_errors_and_undefined_values_survive_pickling() -> None:
+    error = se.InputError("score", expected="a", got="b", remedy="c", remedy_code="d").at(3)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.remedy_code) == (str(error), "d")
+    for option in (
+        OptionError.requires("--worst", "--slice", remedy="add --slice FIELD"),
+        OptionError.conflicts("--proba", "--score"),
+    ):
+        twin = pickle.loads(pickle.dumps(option))
+        assert (type(twin), str(twin)) == (OptionError, str(option))
+        assert (twin.field, twin.expected, twin.got) == (option.field, option.expected, option.got)
+        assert isinstance(option, se.InputError)
+        assert str(option.at(3)) == str(option)
+
+
+def test_pickling_and_copying_give_an_independent_evaluator() -> None:
+    ev = se.Evaluator(positive="spam", window=se.Last(3))
+    ev.update_many(["spam", "ham", "spam"], score=[0.9, 0.2, 0.7])
+    assert ev["roc_auc"] == 1.0
+    for twin in (pickle.loads(pickle.dumps(ev)), copy.copy(ev), copy.deepcopy(ev), ev.copy()):
+        assert twin == ev
+        twin.update("ham", score=0.95)
+        assert twin["roc_auc"] == 0.5
+    assert ev["roc_auc"] == 1.0
+
+
+def test_report_renders_hostile_labels_harmlessly() -> None:
+    ev = se.Evaluator(task="multiclass")
+    hostile = "<script>|\n\x1b[31m`"
+    ev.update(hostile, "b")
+    report = ev.classification_report()
+    assert "\x1b" not in str(report)
+    assert "<script>" not in report._repr_html_()
+    assert "<script>" not in report.to_markdown()
+    assert len(report.to_markdown().splitlines()) == 7
+    assert "\n" not in str(ev.report(["precision_macro"])).splitlines()[1]
+
+
+def test_kappa_temporal_where_it_is_asked_for() -> None:
+    y = [0, 0, 1, 1, 0, 1, 1, 1]
+    p = [0, 1, 1, 1, 0, 0, 1, 1]
+    ev = se.Evaluator(temporal=True)
+    for label, predicted in zip(y, p, strict=True):
+        ev.update(label, predicted)
+    persistence = sum(a == b for a, b in itertools.pairwise(y)) / (len(y) - 1)
+    accuracy = reference.accuracy_score(y, p)
+    assert ev["kappa_temporal"] == pytest.approx(1 - (1 - accuracy) / (1 - persistence))
+    batch = se.Evaluator(temporal=True)
+    batch.update_many(y, p)
+    assert batch["kappa_temporal"] == ev["kappa_temporal"]
+    assert se.from_bytes(ev.to_bytes())["kappa_temporal"] == ev["kappa_temporal"]
+    with pytest.raises(se.InputError, match="order"):
+        ev.revert(0, 0)
+
+
+def test_cut_points_and_curves() -> None:
+    ev = se.Evaluator()
+    ev.update_many(Y, score=S)
+    cut = ev.thresholds("youden")
+    assert (cut.threshold, cut.tp, cut.fp) == (0.8, 2, 0)
+    fpr, tpr, _ = ev.curve("roc", drop_intermediate=False)
+    want = reference.roc_curve(Y, S, drop_intermediate=False)
+    np.testing.assert_allclose(fpr, want[0])
+    np.testing.assert_allclose(tpr, want[1])
+    with pytest.raises(se.MetricError, match="no curve is called"):
+        ev.curve("rock")
+    with pytest.raises(se.MetricError, match="no cut-point is called"):
+        ev.thresholds("best")
+
+
+def test_classes_are_left_out_only_where_no_number_stands_in() -> None:
+    rows = {}
+    for undefined in (None, 0.0):
+        ev = se.Evaluator(task="multiclass", undefined=undefined)
+        ev.update("cat", "dog")
+        (rows[undefined],) = ev.report(["recall_macro"])
+    assert "dog" in rows[None].reason
+    assert rows[0.0].reason == ""
+
+
+def test_the_confusion_may_hold_a_cell_heavier_than_one_event_may_be() -> None:
+    ev = se.Evaluator(positive="yes")
+    ev.update_many(["yes"] * 3, ["no"] * 3, weight=[2**53] * 3)
+    assert list(ev.confusion.cells()) == [("yes", "no", 3 * 2**53)]
+    assert ev.confusion.exact
+    ev.update("yes", "no", weight=0.5)
+    ev.update("yes", "no", weight=1.5)
+    ev.confusion._check()
+    assert list(ev.confusion.cells()) == [("yes", "no", 3 * 2.0**53 + 2.0)]
+    assert not ev.confusion.exact
+
+
+def frames(columns: dict[Any, Any]) -> dict[str, Any]:
+    """The same columns in everything that names them."""
+    made: dict[str, Any] = {"dict": columns, "pandas": pd.DataFrame(columns)}
+    if all(isinstance(name, str) for name in columns):
+        made["polars"] = pl.DataFrame(columns)
+        made["table"] = pa.table(columns)
+        made["batch"] = pa.record_batch(columns)
+    return made
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.permutations(range(4)),
+    st.sampled_from([["ant", "bee", "cow", "dog"], [0, 1, 2, 3], [7, -1, 30, 4]]),
+)
+def test_columns_of_probabilities_are_taken_by_name(
+    seed: int, order: list[int], labels: list[Any]
+) -> None:
+    rng = np.random.default_rng(seed)
+    matrix = rng.dirichlet(np.ones(4), 30)
+    y_true = [labels[place] for place in rng.integers(0, 4, 30)]
+    expected = se.Evaluator("multiclass", labels=labels)
+    expected.update_many(y_true, proba=matrix)
+    open_set = se.Evaluator("multiclass")
+    open_set.update_many(y_true, proba=dict(zip(labels, matrix.T, strict=True)))
+    # Declared numbers may be named by their text, which all that files can hold.
+    for names in (labels, [str(label) for label in labels]):
+        columns = {names[place]: matrix[:, place] for place in order}
+        for kind, table in frames(columns).items():
+            found = se.Evaluator("multiclass", labels=labels)
+            found.update_many(y_true, proba=table)
+            assert found.to_bytes() == expected.to_bytes(), kind
+        one = se.Evaluator("multiclass", labels=labels)
+        for true, row in zip(y_true, matrix.tolist(), strict=True):
+            one.update(true, proba={names[place]: row[place] for place in order})
+        assert one.to_bytes() == expected.to_bytes()
+        rows = se.Evaluator("multiclass", labels=labels)
+        mappings = [{names[place]: row[place] for place in order} for row in matrix.tolist()]
+        rows.update_many(y_true, proba=mappings)
+        assert rows.to_bytes() == expected.to_bytes()
+    for kind, table in frames({labels[place]: matrix[:, place] for place in order}).items():
+        found = se.Evaluator("multiclass")
+        found.update_many(y_true, proba=table)
+        assert found.to_bytes() == open_set.to_bytes(), kind
+        if kind == "dict":
+            continue
+        sums = ClassProbabilitySums()
+        sums.update_many(y_true, table, labels)
+        assert sums == expected.total._window.current().class_probability
+
+
+def test_names_that_are_no_labels() -> None:
+    labels = ["setosa", "versicolor", "virginica"]
+    good = {name: [0.25, 0.5, 1.0] for name in labels}
+    good["setosa"] = [0.5, 0.0, 0.0]
+    good["virginica"] = [0.25, 0.5, 0.0]
+    for wrong, message in [
+        ({"setsoa": 0, "versicolor": 1, "virginica": 2}, "got 'setsoa'; did you mean 'setosa'"),
+        (
+            {0: 0, 1: 1, 2: 2},
+            "got 0; name the columns by the labels, or pass an array in the order",
+        ),
+        ({"id": 0, "versicolor": 1, "virginica": 2}, "got 'id'; name the columns"),
+    ]:
+        table = {name: good[labels[place]] for name, place in wrong.items()}
+        for kind, frame in frames(table).items():
+            evaluator = se.Evaluator("multiclass", labels=labels)
+            with pytest.raises(se.errors.InputError, match=re.escape(message)):
+                evaluator.update_many(labels, proba=frame)
+            assert evaluator.to_bytes() == se.Evaluator("multiclass", labels=labels).to_bytes(), (
+                kind
+            )
+    twice = pd.concat([pd.DataFrame(good), pd.DataFrame(good)], axis=1)
+    with pytest.raises(se.errors.InputError, match="expected each column once, got 'setosa' again"):
+        se.Evaluator("multiclass").update_many(labels, proba=twice)
+    both = {0: [0.5], "0": [0.2], 1: [0.3]}
+    for proba in (both, pd.DataFrame(both), [{name: v[0] for name, v in both.items()}]):
+        with pytest.raises(se.errors.InputError, match="expected each label once"):
+            se.Evaluator("multiclass", labels=[0, 1]).update_many([0], proba=proba)
+    # Without declared labels a text stays a text, and is refused beside numbers.
+    with pytest.raises(
+        se.errors.InputError, match="expected a number like the label 0 seen before, got '0'"
+    ):
+        se.Evaluator("multiclass").update_many(
+            [0, 1], proba=pd.DataFrame({"0": [1, 0], "1": [0, 1]})
+        )
+    with pytest.raises(se.errors.InputError, match="a data frame or a mapping, label -> column"):
+        se.Evaluator("multiclass").update_many([0, 1], proba=np.eye(2))
+
+
+def test_a_binary_frame_gives_the_positive_column_by_name() -> None:
+    shares = [0.25, 0.75, 0.5]
+    rest = [1 - share for share in shares]
+    for positive, y_true, names in [
+        ("spam", ["ham", "spam", "ham"], ("spam", "ham")),
+        (True, [False, True, False], (True, False)),
+        (1, [0, 1, 0], ("1", "0")),
+        (-1, [1, -1, 1], (-1, 1)),
+    ]:
+        expected = se.Evaluator(positive=positive)
+        expected.update_many(y_true, proba=shares)
+        for columns in ({names[0]: shares, names[1]: rest}, {names[1]: rest, names[0]: shares}):
+            for kind, frame in frames(columns).items():
+                found = se.Evaluator(positive=positive)
+                found.update_many(y_true, proba=frame)
+                assert found.to_bytes() == expected.to_bytes(), kind
+    for columns, message in [
+        (
+            {"sapm": shares, "ham": rest},
+            "a column for the positive label 'spam', got ['sapm', 'ham']",
+        ),
+        (
+            {"spam": shares, "ham": shares},
+            "proba[0]: expected probabilities that add up to 1, got 0.5",
+        ),
+        (
+            {"spam": shares, "ham": rest, "x": rest},
+            "expected two labels, each once, got 'x' beside",
+        ),
+    ]:
+        evaluator = se.Evaluator(positive="spam")
+        with pytest.raises(se.errors.InputError, match=re.escape(message)):
+            evaluator.update_many(["ham", "spam", "ham"], proba=pd.DataFrame(columns))
+        assert evaluator.to_bytes() == se.Evaluator(positive="spam").to_bytes()
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("window", [None, se.Last(5), se.Fading(5)], ids=repr)
+@pytest.mark.parametrize(
+    "weight",
+    [0, 0.0, -0.0, np.int64(0), np.float32(0), False, True, np.True_, np.False_, -1, "1", None,
+     math.nan, math.inf, 2**53 + 1],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_weight(task: Any, window: Any, weight: Any) -> None:
+    evaluator = se.Evaluator(task, window=window)
+    empty = evaluator.to_bytes()
+    for call in (evaluator.update, evaluator.revert):
+        with pytest.raises(se.errors.InputError, match="weight: expected a weight above 0"):
+            call(True, True, weight=weight)
+    for column in ([1, weight], np.array([1, weight], dtype=object), np.array([weight, weight])):
+        with pytest.raises(
+            se.errors.InputError, match=r"weight\[[01]\]: expected a weight above 0"
+        ):
+            evaluator.update_many([1, 1], [1, 1], weight=column)
+    assert evaluator.to_bytes() == empty

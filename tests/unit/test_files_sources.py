@@ -1,0 +1,152 @@
+"""Paths, patterns, formats, compression."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import pytest
+
+from streameval.errors import InputError
+from streameval.records.chunk import Wanted
+from streameval.records.csv_table import LabelTypes
+from streameval.records.sources import Source, find_paths, find_sources, read_source
+
+pytestmark = pytest.mark.backend_independent
+
+WANTED = [Wanted("y", "label")]
+
+
+def labels(source: Source, stdin: bytes = b"") -> list[object]:
+    chunks = read_source(source, WANTED, LabelTypes(), io.BytesIO(stdin))
+    return [label for chunk in chunks for label in list(chunk.events.columns["y"])]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("b.jsonl", "a.jsonl", "c[1].jsonl", "deep/d.jsonl"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'{{"y": "{name}"}}\n')
+    (tmp_path / "e.csv").write_text("y\ne\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_patterns_are_sorted_and_arguments_keep_their_order(files: Path) -> None:
+    assert find_paths(["e.csv", "*.jsonl"]) == ["e.csv", "a.jsonl", "b.jsonl", "c[1].jsonl"]
+    assert find_paths(["**/*.jsonl"])[-1] == "deep/d.jsonl"
+
+
+def test_a_file_of_exactly_that_name_comes_first(files: Path) -> None:
+    assert find_paths(["c[1].jsonl"]) == ["c[1].jsonl"]
+    assert find_paths(["[a]*"]) == ["a.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no.jsonl"], "no.jsonl: expected a file, got no such file"),
+        (["no*.jsonl"], "no*.jsonl: expected a pattern that some file matches, got no match"),
+        (["deep"], "deep: expected a file, got a directory; give 'deep/*.jsonl'"),
+        (["a.jsonl", "*.jsonl"], "a.jsonl: expected each file once, got it twice"),
+        (["a.jsonl", "./a.jsonl"], "./a.jsonl: expected each file once, got it twice"),
+        (["-", "-"], "-: expected each file once, got it twice"),
+    ],
+)
+def test_arguments_that_do_not_do(files: Path, arguments: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        find_paths(arguments)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("-", Source("-", "jsonl")),
+        ("x.jsonl", Source("x.jsonl", "jsonl")),
+        ("x.JSON", Source("x.JSON", "jsonl")),
+        ("x.ndjson.gz", Source("x.ndjson.gz", "jsonl", gzipped=True)),
+        ("x.csv.gz", Source("x.csv.gz", "csv", gzipped=True)),
+        ("x.parquet", Source("x.parquet", "parquet")),
+    ],
+)
+def test_formats_by_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: Source
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).touch()
+    assert find_sources([name]) == [source]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x.txt", "x.txt: expected a name that ends in .jsonl, .csv or .parquet, got '.txt'; say"),
+        ("x", "got no ending"),
+        ("x.parquet.gz", "x.parquet.gz: expected Parquet as it is, got it in gzip"),
+    ],
+)
+def test_endings_that_tell_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).touch()
+    with pytest.raises(InputError) as caught:
+        find_sources([name])
+    assert message in str(caught.value)
+    if name == "x":
+        assert find_sources([name], "csv") == [Source("x", "csv")]
+
+
+def test_stdin_and_gzip(tmp_path: Path) -> None:
+    assert labels(Source("-", "jsonl"), b'{"y": 1}\n') == [1]
+    assert labels(Source("-", "csv"), b"y\n1\n") == [1]
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"y\n1\n"))
+    assert labels(Source(str(path), "csv", gzipped=True)) == [1]
+
+
+def test_parquet_from_a_pipe(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    path = tmp_path / "a.parquet"
+    parquet.write_table(arrow.table({"y": ["a", "b"]}), path)
+    source = Source("-", "parquet")
+    (chunk,) = read_source(source, WANTED, LabelTypes(), Pipe(path.read_bytes()))
+    assert chunk.events.columns["y"] == ["a", "b"]
+    assert chunk.source == "<stdin>"
+
+
+@pytest.mark.parametrize("damage", ["cut", "checksum", "stream", "foreign"])
+def test_damaged_gzip(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    data = bytearray(gzip.compress(b'{"y": 1}\n' * 1000))
+    if damage == "cut":
+        del data[-12:]
+    elif damage == "checksum":
+        data[-6] ^= 1
+    elif damage == "stream":
+        data[10] = 0xFF  # a kind of block that does not exist
+    else:
+        data[:] = b'{"y": 1}\n'
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="expected a whole gzip file, got damage"):
+        labels(Source(str(path), "jsonl", gzipped=True))
+
+
+def test_progress_hears_positions(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"y": 1}\n' * 300_000)
+    heard: list[int] = []
+    source = Source(str(path), "jsonl")
+    for _ in read_source(source, WANTED, LabelTypes(), io.BytesIO(), heard.append):
+        pass
+    assert heard == sorted(heard)
+    assert heard[-1] == source.size == 2_700_000

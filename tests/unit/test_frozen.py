@@ -1,0 +1,42 @@
+"""Frozen states thaw to equal ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.time_buckets import freeze, thaw
+from tests.support.laws import assert_same
+from tests.support.window_model import Item, binary_stream, class_stream
+
+
+def fed(task: str, items: list[Item], weight: float) -> StateSet:
+    state_set = StateSet(StatePlan.everything(task))  # type: ignore[arg-type]
+    for item in items:
+        if task == "binary":
+            state_set.update(item.y_true, int(item.score >= 0.5), item.score, weight)
+        else:
+            state_set.update(item.y_true, "a", item.proba, weight)
+    return state_set
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+@pytest.mark.parametrize("weight", [1, 2**52, 0.5])
+def test_there_and_back(task: str, weight: float) -> None:
+    items = (binary_stream if task == "binary" else class_stream)(100, seed=1)
+    # Sums of probabilities of such weights pass 64 bits.
+    state_set = fed(task, items, weight)
+    again = thaw(freeze(state_set), state_set.plan)
+    assert_same(again.to_state(), state_set.to_state())
+    again._check()
+    # What is thawed can be changed.
+    again.merge(state_set)
+    assert again.support("confusion") == 2 * state_set.support("confusion")
+
+
+def test_a_pane_of_labels_takes_little_room() -> None:
+    state_set = StateSet(StatePlan.for_states("binary", ["confusion"]))
+    for true in (0, 1):
+        for predicted in (0, 1):
+            state_set.update(true, predicted)
+    assert len(freeze(state_set)) < 200

@@ -1,0 +1,69 @@
+"""Every target of make runs in CI, and a failing benchmark does not stop the others."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks import run
+from benchmarks.timing import Row
+
+pytestmark = pytest.mark.backend_independent
+
+ROOT = Path(__file__).parents[2]
+
+_ELSEWHERE = {"check": "static and test", "bench": "bench-quick", "scripts": "static"}
+"""Targets that CI does not call by name -> which of the others do the same."""
+
+
+def test_every_target_runs_in_ci() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    called = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / ".ci" / "run").read_text()))
+    assert called | set(_ELSEWHERE) == targets
+
+
+def _markers() -> set[str]:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    markers = settings["tool"]["pytest"]["ini_options"]["markers"]
+    return {marker.partition(":")[0] for marker in markers}
+
+
+def test_selections_of_tests_name_markers_that_exist() -> None:
+    selections = re.findall(r'pytest .*-m "([^"]*)"', (ROOT / "Makefile").read_text())
+    assert len(selections) == 2
+    for selection in selections:
+        assert set(re.findall(r"\w+", selection)) - {"and", "or", "not"} <= _markers()
+
+
+def test_every_folder_of_tests_has_a_marker() -> None:
+    modules = (ROOT / "tests").glob("*/test_*.py")
+    assert {module.parent.name for module in modules} <= _markers()
+
+
+def _row() -> Row:
+    return Row("a row", 1.0, 2.0, 2.0, "≥ 1×", True, "a peer")
+
+
+def _divide(number: int) -> Row:
+    raise ZeroDivisionError(f"{number} / 0")
+
+
+def test_a_row_that_fails_leaves_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = [("One section", [partial(_divide, 7), _row])]
+    monkeypatch.setattr(run, "sections", lambda quick: iter(parts))
+    monkeypatch.setattr("sys.argv", ["run", "--only", "one"])
+    with pytest.raises(SystemExit) as end:
+        run.main()
+    assert end.value.code == 1
+    said = capsys.readouterr().err
+    assert "a row: 1 against 2 s (a peer), 2, target ≥ 1×: reached" in said
+    assert said.endswith("no row: _divide(7): ZeroDivisionError: 7 / 0\n")
+    text = run.document({"One section": [_row()]}, ["_divide(7): ZeroDivisionError"], "results")
+    assert "## Rows that could not be measured\n\n- _divide(7): ZeroDivisionError" in text

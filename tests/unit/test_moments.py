@@ -1,0 +1,188 @@
+"""Mean and variance of scores, against exact fractions."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.errors import InputError, StateError
+from streameval.states.moments import ScoreMoments
+from streameval.states.score_index import ScoreIndex
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+WEIGHTS = st.one_of(st.integers(1, 5), st.integers(1, 2**53), st.floats(5e-324, 2.0**53))
+
+
+def _as_float(value: Fraction) -> float:
+    try:
+        return value.numerator / value.denominator
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def expected(events: list[Any]) -> tuple[float, float]:
+    """Mean and population variance, each rounded once."""
+    pairs = [(Fraction(score), Fraction(weight)) for score, weight in events]
+    total = sum(weight for _, weight in pairs)
+    mean = sum(score * weight for score, weight in pairs) / total
+    variance = sum((score - mean) ** 2 * weight for score, weight in pairs) / total
+    return _as_float(mean), _as_float(variance)
+
+
+@given(st.lists(st.tuples(FINITE, WEIGHTS), min_size=1, max_size=8), st.booleans())
+@settings(max_examples=150)
+def test_mean_and_variance_are_correctly_rounded(events: list[Any], positive: bool) -> None:
+    single, many = ScoreMoments(), ScoreMoments()
+    for score, weight in events:
+        single.update(positive, score, weight)
+    many.update_many(
+        [positive] * len(events), [score for score, _ in events], [w for _, w in events]
+    )
+    assert single == many
+    single._check()
+    assert (single.mean(positive), single.variance(positive)) == expected(events)
+    assert single.mean(not positive) is single.variance(not positive) is None
+    assert single.count(not positive) == 0
+
+
+def test_golden_scores() -> None:
+    positive = [2, 9, 0, 1, 9, 9, 5, 0, 8, 5, 2, 9, 6]
+    negative = [-5, 3, 0, -2, -8, -2, -4, 5, -1, 6, -2, 1, -4]
+    moments = ScoreMoments()
+    moments.update_many([True] * 13 + [False] * 13, positive + negative)
+    assert (moments.mean(True), moments.mean(False)) == (5.0, -1.0)
+    assert moments.variance(True) == statistics.pvariance(positive)
+    assert moments.variance(False) == statistics.pvariance(negative)
+
+
+def test_a_large_mean_does_not_cost_the_variance() -> None:
+    moments = ScoreMoments()
+    moments.update_many([True] * 3, [1e15, 1e15 + 1, 1e15 + 2])
+    assert moments.variance(True) == pytest.approx(2 / 3, abs=1e-15)
+    assert np.var([1e15, 1e15 + 1, 1e15 + 2]) == pytest.approx(2 / 3)  # two passes; no stream
+
+
+def test_from_the_smallest_to_the_largest_float() -> None:
+    moments = ScoreMoments()
+    for score in (5e-324, 1.7e308, -1.7e308):
+        moments.update(True, score)
+    assert moments.variance(True) == math.inf
+    moments.revert(True, 1.7e308)
+    moments.revert(True, -1.7e308)
+    assert (moments.mean(True), moments.variance(True)) == (5e-324, 0.0)
+
+
+def test_many_events_have_the_bits_of_single_ones() -> None:
+    rng = np.random.default_rng(6)
+    n = 40_000
+    scores = rng.normal(size=n) * 2.0 ** rng.integers(-40, 40, n)
+    scores[:50] = rng.normal(size=50) * 2.0 ** rng.integers(-1070, 1020, 50)
+    positive = rng.random(n) < 0.3
+    big = np.where(rng.random(n) < 0.01, 2**53, rng.integers(1, 5, n))
+    for weight in (None, big, rng.random(n)):
+        single, many = ScoreMoments(), ScoreMoments()
+        many.update_many(positive, scores, weight)
+        weights = [1] * n if weight is None else weight.tolist()
+        for event in zip(positive.tolist(), scores.tolist(), weights, strict=True):
+            single.update(*event)
+        assert many.to_state() == single.to_state()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_from_groups_has_the_bits_of_the_events(whole: bool) -> None:
+    rng = np.random.default_rng(7)
+    scores = np.round(rng.normal(size=3000), 2)
+    positive = rng.random(3000) < 0.5
+    weight = rng.integers(1, 3000, 3000) if whole else rng.integers(1, 9, 3000) / 2
+    index = ScoreIndex()
+    index.update_many(positive, scores, weight)
+    derived, fed = ScoreMoments.from_groups(index.groups()), ScoreMoments()
+    fed.update_many(positive, scores, weight)
+    # Halves add up in the index without rounding, too.
+    assert derived == fed
+    assert derived.exact is whole
+
+
+def test_fractions_end_revert_but_are_summed_exactly() -> None:
+    moments = ScoreMoments()
+    for weight in (0.1, 2**53, 0.1):
+        moments.update(True, 2.0, weight)
+    assert not moments.exact
+    assert moments.count(True) == 2.0**53  # the nearest float to the exact sum
+    other = ScoreMoments()
+    other.update(True, 2.0, 0.1)
+    other.update(True, 2.0, 0.1)
+    other.update(True, 2.0, 2**53)
+    assert moments == other
+    with pytest.raises(InputError, match="float sums cannot be undone exactly"):
+        moments.revert(True, 2.0)
+    whole = ScoreMoments()
+    whole.merge(moments)
+    assert not whole.exact
+    assert type(ScoreMoments().count(True)) is int
+    assert type(whole.count(True)) is float
+
+
+@pytest.mark.parametrize("event", [(False, 3.0), (True, 9.0), (True, 3.0, 3), (True, -3.0, 2)])
+def test_what_never_came_is_not_reverted(event: tuple[Any, ...]) -> None:
+    moments = ScoreMoments()
+    moments.update_many([True, True], [3.0, 3.5])
+    before = moments.to_state()
+    with pytest.raises(InputError, match="score: expected an event that was counted before"):
+        moments.revert(*event)
+    assert moments.to_state() == before
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ((None, 0.5), "positive: expected True or 1"),
+        ((True, math.inf), "score: expected a finite number, got inf"),
+        ((True, 0.5, 0.0), "weight: expected a weight above 0"),
+        ((True, 0.5, 2**53 + 1), "weight: expected a weight above 0"),
+    ],
+)
+def test_bad_events_are_refused_whole(event: tuple[Any, ...], message: str) -> None:
+    moments = ScoreMoments()
+    with pytest.raises(InputError, match=message):
+        moments.update(*event)
+    positive, score, weight = (*event, 1)[:3]
+    with pytest.raises(InputError, match=message.replace(":", r"(\[1\])?:")):
+        moments.update_many([True, positive], [0.5, score], [1, weight])
+    with pytest.raises(InputError, match="score: expected 2 values"):
+        moments.update_many([True, False], [0.5])
+    assert moments == ScoreMoments()
+
+
+def test_only_moments_merge() -> None:
+    with pytest.raises(StateError, match="expected ScoreMoments, got None"):
+        ScoreMoments().merge(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weight": {"numerator": 3, "shift": 1}}, r"moments\.positive\.weight: expected a whole"),
+        ({"weight": {"numerator": 0, "shift": 0}}, r"moments\.positive: no events have these"),
+        ({"weight": {"numerator": 1 << 200, "shift": 0}}, r"moments\.positive: no events"),
+        ({"squares": {"numerator": 1, "shift": 0}}, r"moments\.positive: no events have these"),
+        ({"squares": {"numerator": 8, "shift": 1}}, r"moments\.positive\.squares: .*lowest terms"),
+        ({"sum": None}, r"moments\.positive\.sum: expected numerator and shift, got None"),
+        ({"extra": 1}, r"moments\.positive: expected the keys"),
+    ],
+)
+def test_damaged_states_are_refused_with_the_field(change: dict[str, Any], message: str) -> None:
+    moments = ScoreMoments()
+    moments.update_many([True, True, False], [1.0, 3.0, 2.5])
+    data = moments.to_state()
+    assert ScoreMoments.from_state(data) == moments
+    data["positive"] = {**data["positive"], **change}
+    with pytest.raises(StateError, match=message):
+        ScoreMoments.from_state(data)

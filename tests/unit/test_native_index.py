@@ -1,0 +1,266 @@
+"""The compiled score index keeps the same laws, and has the bits of the portable one."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+import math
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import tracemalloc
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from streameval.errors import InputError
+from streameval.metrics import roc_auc
+from streameval.states.ranking.portable_index import PortableScoreIndex
+from tests.support.laws import LAWS, StateSpec, check_law, columns
+
+native_index = pytest.importorskip(
+    "streameval.states.native.native_index",
+    reason="NOT TESTED: compiled code, of which none was built",
+)
+fuzz = pytest.importorskip("tests.crash.fuzz_native_index").fuzz
+
+NativeScoreIndex = native_index.NativeScoreIndex
+SCORES = st.one_of(
+    st.sampled_from([0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 0.1, 0.5, 0.5000000000000001]),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+
+
+def spec(name: str, weights: st.SearchStrategy[float], **more: object) -> StateSpec:
+    return StateSpec(
+        name=name,
+        empty=NativeScoreIndex,
+        events=st.tuples(st.booleans(), SCORES, weights),
+        update=lambda state, event: state.update(*event),
+        update_many=lambda state, events: state.update_many(*columns(events, 3)),
+        revert=lambda state, event: state.revert(*event),
+        read=lambda state: [state.twice_wins, state.positives, state.negatives, state.distinct],
+        **more,
+    )
+
+
+SPECS = [
+    spec("unit weights", st.just(1)),
+    spec("whole weights", st.sampled_from([1, 2, 3, 300, 70_000, 2**40, 2**53])),
+    spec(
+        "fractions",
+        st.sampled_from([1, 0.5, 1.5, 2]),
+        excused={"revert": "float sums cannot be undone exactly"},
+    ),
+]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
+def test_laws(spec: StateSpec, law: str) -> None:
+    check_law(spec, law, max_examples=20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_a_million_random_operations_agree_with_the_portable_index(seed: int) -> None:
+    assert fuzz(250_000, seed) > 0
+
+
+def filled(kind: type, count: int = 20_000) -> object:
+    rng = np.random.default_rng(5)
+    index = kind()
+    index.update_many(rng.random(count) < 0.3, rng.random(count).round(4))
+    return index
+
+
+def test_the_written_form_is_that_of_the_portable_index() -> None:
+    native, portable = filled(NativeScoreIndex), filled(PortableScoreIndex)
+    left, right = native.to_state(), portable.to_state()
+    assert list(left) == list(right)
+    for key, value in left.items():
+        assert np.asarray(value).tobytes() == np.asarray(right[key]).tobytes()
+    assert PortableScoreIndex.from_state(left).twice_wins == native.twice_wins
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [[1, 1, 1], [3, 2**25, 5], [2**26, 2**26, 1], [2**53, 2**53, 7], [1, 0.5, 3]],
+    ids=["ones", "small", "at the edge of a double", "large", "fractions"],
+)
+def test_its_auc_has_the_bits_of_the_metric(weights: list[float]) -> None:
+    native, portable = NativeScoreIndex(), PortableScoreIndex()
+    assert math.isnan(native.roc_auc())
+    draw = np.random.default_rng(11)
+    for n in range(400):
+        event = (bool(draw.random() < 0.3), round(float(draw.random()), 2), weights[n % 3])
+        native.update(*event)
+        portable.update(*event)
+        value = native.roc_auc()
+        both = portable.positives and portable.negatives
+        assert value.hex() == roc_auc(portable).hex() if both else math.isnan(value)
+
+
+def test_copies_and_pickles_are_independent() -> None:
+    index = filled(NativeScoreIndex)
+    for twin in (
+        index.copy(),
+        copy.copy(index),
+        copy.deepcopy(index),
+        pickle.loads(pickle.dumps(index)),
+    ):
+        assert twin == index
+        twin.update(True, 2.0)
+        assert twin.twice_wins != index.twice_wins
+
+
+def test_refusals_change_nothing() -> None:
+    index = filled(NativeScoreIndex)
+    before = index.to_state()
+    for call in (
+        lambda: index.update(True, float("nan")),
+        lambda: index.update(2, 0.5),
+        lambda: index.update(True, 0.5, -1),
+        lambda: index.update_many([True, False], [0.5, float("inf")]),
+        lambda: index.revert(True, 7.0),
+        lambda: index.revert(True, 0.5, 10**9),
+    ):
+        with pytest.raises(InputError):
+            call()
+    for key, value in index.to_state().items():
+        assert np.asarray(value).tobytes() == np.asarray(before[key]).tobytes()
+
+
+def test_nothing_leaks() -> None:
+    index = NativeScoreIndex()
+    score = 0.123456
+    references = sys.getrefcount(score)
+
+    def work() -> None:
+        for n in range(2_000):
+            index.update(n % 2 == 0, score)
+            index.update(n % 2 == 0, n / 7)
+        for n in range(2_000):
+            index.revert(n % 2 == 0, score)
+            index.revert(n % 2 == 0, n / 7)
+        index.groups()
+        index.copy()
+
+    work()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        first = tracemalloc.get_traced_memory()[0]
+        for _ in range(5):
+            work()
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - first < 20_000
+    finally:
+        tracemalloc.stop()
+    assert sys.getrefcount(score) == references
+    assert index.distinct == 0
+
+
+def run_together(*works: Callable[[], object]) -> None:
+    """Each in a thread of its own, started at one moment; raises what one of them raised."""
+    start = threading.Barrier(len(works))
+    errors: list[BaseException] = []
+
+    def guarded(work: Callable[[], object]) -> None:
+        start.wait()
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def parts_of(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(1)
+    return [(rng.random(count) < 0.5, rng.random(count)) for _ in range(4)]
+
+
+def test_threads_that_write_to_one_index() -> None:
+    shared, alone = NativeScoreIndex(), NativeScoreIndex()
+    parts = parts_of(50_000)
+    run_together(*[functools.partial(shared.update_many, *part) for part in parts])
+    for part in parts:
+        alone.update_many(*part)
+    assert shared == alone
+    assert shared.twice_wins == alone.twice_wins
+    shared._check()
+
+
+def test_threads_on_two_indices() -> None:
+    parts = parts_of(30_000)
+
+    def fed() -> NativeScoreIndex:
+        index = NativeScoreIndex()
+        for positive, score in parts:
+            index.update_many(positive, score)
+            for flag, number in zip(positive[:500].tolist(), score[:500].tolist(), strict=True):
+                index.update(flag, number)
+                index.revert(flag, number)
+        return index
+
+    found: list[NativeScoreIndex] = []
+    run_together(lambda: found.append(fed()), lambda: found.append(fed()))
+    expected = fed()
+    for index in found:
+        assert index == expected
+        assert index.twice_wins == expected.twice_wins
+        index._check()
+    # Merged into one another at one moment, neither waits for ever.
+    left, right = found
+    run_together(lambda: left.merge(right), lambda: right.merge(left))
+    left._check()
+    right._check()
+
+
+def test_readers_beside_a_writer_see_whole_batches() -> None:
+    batch = 2_000
+    index = NativeScoreIndex()
+    parts = parts_of(batch) * 3
+
+    def write() -> None:
+        for part in parts:
+            index.update_many(*part)
+
+    def read() -> None:
+        for _ in range(40):
+            groups = index.groups()
+            assert (int(groups.positives.sum()) + int(groups.negatives.sum())) % batch == 0
+            copied = index.copy()
+            assert (copied.positives + copied.negatives) % batch == 0
+            assert pickle.loads(pickle.dumps(copied)).twice_wins == copied.twice_wins
+            seen = [block.scores for block in index.group_blocks()]
+            ordered = np.concatenate(seen) if seen else np.zeros(0)
+            assert (np.diff(ordered) > 0).all()
+
+    run_together(write, read, read)
+    assert index.positives + index.negatives == batch * len(parts)
+    index._check()
+
+
+@pytest.mark.parametrize("wish", ["portable", "native"])
+def test_one_variable_chooses(wish: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import streameval; print(streameval.backend())"],
+        env={**os.environ, "STREAMEVAL_BACKEND": wish},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"{wish}\n"

@@ -1,0 +1,286 @@
+"""The compiled ring of Last(n): the bits, the errors and the file of the ring made in Python."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import InputError
+from streameval.states.state_set import StatePlan
+from streameval.windows import last
+
+NativeEventRing = pytest.importorskip(
+    "streameval.states.native.event_ring",
+    reason="NOT TESTED: compiled code, of which none was built",
+).NativeEventRing
+
+compiled = pytest.mark.skipif(se.backend() != "native", reason="the portable backend has no ring")
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"metrics": ["roc_auc"]},
+    {"metrics": ["accuracy"]},
+    {"metrics": ["log_loss", "f1"]},
+    {"positive": "spam", "threshold": 0.4},
+    {"slices": ("country",)},
+]
+READ = ["roc_auc", "f1", "log_loss", "binormal_auc", "average_precision"]
+
+
+def call(evaluator: se.Evaluator, how: str, *args: Any, **given: Any) -> str:
+    """What came of it, in words: the refusal, or nothing."""
+    try:
+        getattr(evaluator, how)(*args, **given)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def value(evaluator: se.Evaluator, name: str) -> str:
+    try:
+        return float(evaluator[name]).hex()
+    except se.errors.MetricError as error:
+        return str(error)
+
+
+def event(draw: random.Random, spam: bool) -> dict[str, Any]:
+    """An event as users pass it: mostly plain, now and then anything."""
+    yes: Any = draw.random() < 0.4
+    if spam:
+        yes = "spam" if yes else "ham"
+    elif draw.random() < 0.2:
+        yes = draw.choice([int(yes), float(yes), np.bool_(yes), np.int64(yes)])
+    given: dict[str, Any] = {"y_true": yes, "slices": {"country": draw.choice("ab")}}
+    score: Any = round(draw.random(), draw.choice((1, 2, 9)))
+    kind = draw.random()
+    if kind < 0.75:
+        given["score"] = score
+    elif kind < 0.8:
+        given["proba"] = score
+    elif kind < 0.85:
+        given["y_pred"] = yes
+    elif kind < 0.9:
+        given |= {"y_pred": yes, "score": np.float64(score)}
+    elif kind < 0.93:
+        given["score"] = draw.choice([-0.0, 1, -3.5, 1e300])
+    elif kind < 0.96:
+        given |= {"score": score, "weight": draw.choice([1, 1.0, np.int64(1), 3])}
+    else:
+        bad = [
+            {"score": float("nan")},
+            {"score": "0.5"},
+            {"y_true": "eggs", "score": 0.5},
+            {"y_true": [], "score": 0.5},
+            {"y_true": None, "score": 0.5},
+            {"y_pred": {}, "score": 0.5},
+            {"score": 0.5, "weight": 0},
+            {"score": 0.5, "proba": 0.5},
+            {},
+        ]
+        given |= draw.choice(bad)
+    return given
+
+
+@compiled
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(options) or "default")
+@pytest.mark.parametrize("n", [1, 3, 40])
+def test_random_operations_agree_with_a_deque(
+    n: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ev = se.Evaluator(window=se.Last(n), **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(last, "compiled_ring", lambda most, plan: None)
+        plain = se.Evaluator(window=se.Last(n), **options)
+    assert ev._places.total._compiled is not None  # type: ignore[attr-defined]
+    assert plain._places.total._compiled is None  # type: ignore[attr-defined]
+    draw = random.Random(n)
+    spam = "positive" in options
+    came: list[dict[str, Any]] = []
+    for step in range(1_500):
+        act = draw.random()
+        if act < 0.9:
+            given = event(draw, spam)
+            came.append(given)
+            assert call(ev, "update", **given) == call(plain, "update", **given)
+        elif act < 0.94:
+            given = draw.choice(came[-n - 2 :])
+            assert call(ev, "revert", **given) == call(plain, "revert", **given)
+        elif act < 0.97:
+            count = draw.choice((0, 1, 2, n, 2 * n))
+            true = ["spam" if draw.random() < 0.4 else "ham" for _ in range(count)]
+            column: Any = true if spam else np.array([label == "spam" for label in true], bool)
+            weight = None if draw.random() < 0.8 else [draw.choice((1, 2)) for _ in range(count)]
+            rest = {"weight": weight, "slices": {"country": ["a"] * count}}
+            scores = [round(draw.random(), 2) for _ in range(count)]
+            assert call(ev, "update_many", column, score=scores, **rest) == call(
+                plain, "update_many", column, score=scores, **rest
+            )
+        elif act < 0.98:
+            ev = se.from_bytes(ev.to_bytes())
+            with monkeypatch.context() as patch:
+                patch.setattr(last, "compiled_ring", lambda most, plan: None)
+                plain = se.from_bytes(plain.to_bytes())
+        else:
+            for name in READ:
+                assert value(ev, name) == value(plain, name), name
+        for name in draw.sample(["roc_auc", "accuracy"], 1):
+            assert value(ev, name) == value(plain, name)
+        if step % 20 == 0:
+            assert ev.to_bytes() == plain.to_bytes()
+            assert ev.retained == plain.retained
+            ev._check()
+    assert ev.to_bytes() == plain.to_bytes()
+    assert {key: view.report().to_dict() for key, view in ev.slices().items()} == {
+        key: view.report().to_dict() for key, view in plain.slices().items()
+    }
+
+
+@compiled
+def test_plain_events_take_the_short_way_until_something_was_derived() -> None:
+    ev = se.Evaluator(positive="spam", window=se.Last(3))
+    count = ev._count
+    assert count is not None
+    assert not count("ham", None, 0.5, None, 1)  # nobody has seen this label yet
+    ev.update("ham", score=0.5)
+    assert count("ham", None, 0.25, None, 1)
+    assert count("spam", "ham", 0.25, None, 1)
+    assert count("spam", "ham", None, None, 1)
+    assert not count("spam", None, 0.5, None, 2)
+    assert ev["accuracy"] == 1 / 3
+    assert ev["log_loss"] > 0
+    assert not count("spam", None, 0.5, None, 1)
+    assert ev.retained["events"] == 3
+    ev._check()
+    ev.update("spam", score=0.75, weight=2)
+    assert not count("spam", None, 0.5, None, 1)
+    ev.update_many(["spam", "ham", "spam"], score=[0.5, 0.5, 0.5])
+    assert count("spam", None, 0.5, None, 1)  # no weight is inside any more
+    ev._check()
+    emptied = ev.emptied()
+    emptied.merge(ev)
+    assert emptied.to_bytes() == ev.to_bytes()
+
+
+def test_a_ring_answers_as_a_deque_does() -> None:
+    ring, held = NativeEventRing(8), deque[Any]()
+    draw = random.Random(4)
+    for _ in range(4_000):
+        act = draw.random()
+        item = (
+            draw.randrange(2),
+            draw.randrange(2),
+            draw.choice([None, 0.0, 0.5, draw.random()]),
+            1,
+        )
+        if act < 0.5:
+            ring.append(item)
+            held.append(item)
+        elif act < 0.85 and held:
+            assert ring.popleft() == held.popleft()
+        elif act < 0.9 and held:
+            place = draw.randrange(len(held))
+            del ring[place]
+            del held[place]
+        elif act < 0.95:
+            place = draw.randrange(len(held) + 1)
+            ring.insert(place, item)
+            held.insert(place, item)
+        else:
+            backs = [back for back, other in enumerate(reversed(held), 1) if other == item]
+            assert ring.newest(item) == (backs[0] if backs else 0)
+        assert list(ring) == list(held)
+        assert len(ring) == len(held)
+    with pytest.raises(IndexError):
+        ring[len(ring)]
+    with pytest.raises(IndexError):
+        del ring[len(ring)]
+    ring.drop(10**6)
+    with pytest.raises(IndexError):
+        ring.popleft()
+    assert list(ring) == []
+
+
+def test_columns_are_the_events() -> None:
+    ring = NativeEventRing(8)
+    true, guess = np.array([True, False, True, True])[::2], np.array([False, True])
+    ring.extend_columns(true, guess, np.array([-0.0, 0.5]))
+    ring.extend_columns(true, guess, None)
+    assert list(ring) == [(1, 0, 0.0, 1), (1, 1, 0.5, 1), (1, 0, None, 1), (1, 1, None, 1)]
+    assert str(ring[0][2]) == "0.0"
+
+
+@compiled
+def test_which_windows_have_a_compiled_ring() -> None:
+    binary = StatePlan.everything("binary")
+    assert last.compiled_ring(3, binary) is not None
+    assert last.compiled_ring(3, StatePlan.everything("multiclass")) is None
+    assert last.compiled_ring(3, StatePlan.everything("binary", temporal=True)) is None
+
+
+@compiled
+def test_nothing_leaks() -> None:
+    ev = se.Evaluator(positive="spam", window=se.Last(50))
+    score = 0.123456
+    labels = ("".join(["sp", "am"]), "".join(["h", "am"]))
+
+    def work() -> None:
+        for n in range(500):
+            ev.update(labels[n % 2], score=score)
+            ev.update(labels[n % 3 == 0], score=n / 500)
+            assert ev["roc_auc"] >= 0
+            call(ev, "update", [], score=score)
+
+    work()
+    gc.collect()
+    watched = [score, *labels, ev._places.total.current(), ev._intake, None, True, False]
+    before = [sys.getrefcount(item) for item in watched]
+    for _ in range(3):
+        work()
+    gc.collect()
+    after = [sys.getrefcount(item) for item in watched]
+    assert all(abs(a - b) < 20 for a, b in zip(after, before, strict=True)), (before, after)
+
+
+_PROGRAM = """
+import hashlib, random
+import streameval as se
+draw = random.Random(8)
+ev = se.Evaluator(window=se.Last(60))
+seen = hashlib.sha256()
+for step in range(2000):
+    ev.update(draw.random() < 0.3, score=round(draw.random(), 2))
+    if step % 7 == 0:
+        seen.update(repr([float(ev[name]) for name in ("roc_auc", "f1")]).encode())
+    if step % 501 == 500:
+        seen.update(repr(float(ev["log_loss"])).encode())
+        seen.update(ev.to_bytes())
+        ev = se.from_bytes(ev.to_bytes())
+print(se.backend(), seen.hexdigest())
+"""
+
+
+def test_both_backends_write_the_same_bytes() -> None:
+    found = {}
+    for backend in ("portable", "native"):
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            env={**os.environ, "STREAMEVAL_BACKEND": backend},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        name, digest = done.stdout.split()
+        found[name] = digest
+    assert len(found) == 2
+    assert len(set(found.values())) == 1
+    assert len(digest) == 2 * hashlib.sha256().digest_size

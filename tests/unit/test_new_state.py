@@ -1,0 +1,279 @@
+"""A state is one class and one row: what a new one gets from the registry alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.errors import InputError
+from streameval.events.event import EventBatch
+from streameval.metrics import registry as metric_registry
+from streameval.metrics.metric import Metric
+from streameval.states.fields import bool_field, fields_of, refuse, weights_field
+from streameval.states.registry import STATES, StateRow
+from streameval.states.state_set import StatePlan, StateSet
+from tests.support.laws import LAWS, StateSpec, check_law
+from tests.support.window_model import Item, Model, batches, binary_stream, columns
+
+# The class, as its module would have it ------------------------------------
+
+UNIT = 2**40
+
+
+class ScoreTotals:
+    """Weight and total score of each class, in whole units of 2**-40."""
+
+    def __init__(self) -> None:
+        self.exact = True
+        self.weights: list[Any] = [0, 0]
+        self.totals: list[Any] = [0, 0]
+
+    def update(self, positive: bool, score: float, weight: Any = 1) -> None:
+        self._add(positive, round(score * UNIT), weight)
+
+    def _add(self, positive: bool, units: int, weight: Any) -> None:
+        if type(weight) is float:
+            self._promote()
+        self.weights[positive] += weight
+        self.totals[positive] += weight * units
+
+    def _promote(self) -> None:
+        self.exact = False
+        self.weights, self.totals = list(map(float, self.weights)), list(map(float, self.totals))
+
+    def update_many(self, positive: Any, score: Any, weight: Any) -> None:
+        each = [1] * len(score) if weight is None else weight.tolist()
+        for event in zip(positive.tolist(), score.tolist(), each, strict=True):
+            self.update(*event)
+
+    def revert(self, positive: bool, score: float, weight: Any = 1) -> None:
+        if not self.exact or type(weight) is float or self.weights[positive] < weight:
+            raise InputError("score", expected="an event that was counted", got=str(score))
+        self._add(positive, round(score * UNIT), -weight)
+
+    def merge(self, other: ScoreTotals) -> None:
+        if not other.exact:
+            self._promote()
+        for positive in (False, True):
+            self.weights[positive] += other.weights[positive]
+            self.totals[positive] += other.totals[positive]
+
+    def subtract(self, other: ScoreTotals) -> None:
+        for positive in (False, True):
+            self.weights[positive] -= other.weights[positive]
+            self.totals[positive] -= other.totals[positive]
+
+    def to_state(self) -> dict[str, Any]:
+        return {"exact": self.exact, "weights": self.weights[:], "totals": self.totals[:]}
+
+    @classmethod
+    def from_state(cls, data: Any) -> ScoreTotals:
+        name = "score_totals"
+        data = fields_of(data, name, frozenset({"exact", "weights", "totals"}))
+        new = cls()
+        new.exact = bool_field(data, "exact", name)
+        new.weights = weights_field(data, "weights", name, new.exact, 2)[:]
+        totals, kind = data["totals"], int if new.exact else float
+        if type(totals) is not list or [type(total) for total in totals] != [kind, kind]:
+            refuse(f"{name}.totals", f"two of type {kind.__name__}", totals)
+        new.totals = totals[:]
+        return new
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ScoreTotals) and self.to_state() == other.to_state()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _check(self) -> None:
+        kind = int if self.exact else float
+        assert {type(value) for value in self.weights + self.totals} == {kind}
+
+
+def summed(parts: Any, unit: int) -> dict[str, Any]:
+    form: dict[str, Any] = {"exact": False}
+    for key in ("weights", "totals"):
+        form[key] = [
+            sum(part[key][positive] * factor for part, factor in parts) / unit
+            for positive in (False, True)
+        ]
+    return form
+
+
+# Its row, and that of a metric ----------------------------------------------
+
+ROW = StateRow(
+    name="score_totals",
+    types=(ScoreTotals,),
+    tasks=frozenset({"binary"}),
+    fed_by="scores",
+    how_to_feed="scores: pass score= with each event",
+    make=lambda plan: ScoreTotals(),
+    support=lambda totals: sum(totals.weights),
+    weighted_sum=summed,
+)
+
+
+def score_gap(totals: ScoreTotals, undefined: float | None = None) -> float:
+    """Mean score of positives less that of negatives."""
+    if not all(totals.weights):
+        return se.metrics.Undefined("a class is missing") if undefined is None else undefined
+    low, high = (t / w for t, w in zip(totals.totals, totals.weights, strict=True))
+    return (high - low) / UNIT
+
+
+METRIC = Metric(
+    name="score_gap",
+    function=score_gap,
+    state="score_totals",
+    definition="mean score of positives less that of negatives",
+    tasks=frozenset({"binary"}),
+    low=-float("inf"),
+    high=float("inf"),
+    shown=frozenset({"binary"}),
+)
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(STATES, ROW.name, ROW)
+    names = {**metric_registry.METRICS, METRIC.name: METRIC}
+    monkeypatch.setattr(metric_registry, "METRICS", names)
+    monkeypatch.setitem(metric_registry._OF_TASK["binary"], METRIC.name, METRIC)  # type: ignore[arg-type]
+
+
+# What it gets ---------------------------------------------------------------
+
+WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m"), se.Fading(40)]
+KEPT = [None, ["score_gap"], ["score_gap", "accuracy", "roc_auc"]]
+
+
+def opened(window: Any, kept: Any = None) -> se.Evaluator:
+    return se.Evaluator(window=window, metrics=kept, slices=("country",), time_unit="s")
+
+
+def stream(n: int, seed: int) -> list[Item]:
+    rng = np.random.default_rng(seed)
+    return [
+        Item(item.y_true, item.score, time=item.time, slices={"country": f"c{rng.integers(3)}"})
+        for item in binary_stream(n, seed)
+    ]
+
+
+def gap(inside: list[tuple[Item, float]]) -> float:
+    means = []
+    for positive in (False, True):
+        held = [(item.score, weight) for item, weight in inside if item.y_true is positive]
+        means.append(sum(s * w for s, w in held) / sum(w for _, w in held))
+    return means[1] - means[0]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=repr)
+@pytest.mark.parametrize("kept", KEPT, ids=repr)
+def test_events_batches_slices_and_files(window: Any, kept: Any, tmp_path: Path) -> None:
+    single, many, model = opened(window, kept), opened(window, kept), Model(window)
+    items = stream(400, 3)
+    compared = 0
+    for run in batches(items, np.random.default_rng(1), 40):
+        for item in run:
+            single.update(**item.arguments(timed=True, sliced=True))
+            model.add(item)
+        many.update_many(**columns(run, timed=True, sliced=True))
+        inside = model.inside() if window is not None else [(item, 1.0) for item in model.items]
+        if {item.y_true for item, _ in inside} == {False, True}:
+            assert single["score_gap"] == pytest.approx(gap(inside), abs=1e-6)
+            compared += 1
+    assert compared > 5
+    assert many.to_bytes() == single.to_bytes()
+    single._check()
+    path = tmp_path / "state"
+    single.save(path)
+    loaded = se.load(path)
+    assert loaded == single
+    assert loaded.report()["score_gap"] == single["score_gap"]
+    for key, view in single.slices().items():
+        assert loaded.slices()[key]["score_gap"] == pytest.approx(view["score_gap"], nan_ok=True)
+
+
+MERGED = [None, *WINDOWS[2:4]]
+
+
+def contents(evaluator: se.Evaluator) -> str:
+    state = evaluator.to_state()
+    return repr((state["window"], state["slices"]))
+
+
+@pytest.mark.parametrize("window", MERGED, ids=repr)
+def test_revert(window: Any) -> None:
+    one, items = opened(window), stream(60, 5)
+    for item in items:
+        one.update(**item.arguments(timed=True, sliced=True))
+    before = contents(one)
+    given = Item(True, 0.125, time=items[-1].time, slices=items[-1].slices)
+    one.update(**given.arguments(timed=True, sliced=True))
+    assert contents(one) != before
+    one.revert(**given.arguments(timed=True, sliced=True))
+    assert contents(one) == before
+
+
+@pytest.mark.parametrize("window", MERGED, ids=repr)
+def test_shards(window: Any) -> None:
+    items = sorted(stream(90, 7), key=lambda item: item.time)
+    whole, shards = opened(window), [opened(window) for _ in range(3)]
+    for n, item in enumerate(items):
+        whole.update(**item.arguments(timed=True, sliced=True))
+        shards[n % 3].update(**item.arguments(timed=True, sliced=True))
+    assert contents(se.merge(shards)) == contents(whole)
+
+
+def test_a_whole_event_is_put_back_where_the_new_state_refuses() -> None:
+    state_set = StateSet(StatePlan.everything("binary"))
+    assert state_set.plan.keeps == {"confusion", "index", "score_totals"}
+    state_set.update(1, 1, 0.5)
+    state_set.score_totals.revert(True, 0.5)
+    before = state_set.to_state()
+    with pytest.raises(InputError):
+        state_set.revert(1, 1, 0.5)
+    assert repr(state_set.to_state()) == repr(before)
+
+
+def test_it_is_asked_for_in_words() -> None:
+    one = se.Evaluator()
+    one.update(True, False)
+    with pytest.raises(se.errors.MetricError, match="score_gap needs scores: pass score= with"):
+        one["score_gap"]
+
+
+def many(state_set: StateSet, events: list[Any]) -> None:
+    if events:
+        true, predicted, score, weight = map(np.array, zip(*events, strict=True))
+        state_set.update_many(EventBatch(true == 1, predicted == 1, score, weight))
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_laws(law: str) -> None:
+    plan = StatePlan.everything("binary")
+    spec = StateSpec(
+        name="state set with a new state",
+        empty=lambda: StateSet(plan),
+        events=st.tuples(
+            st.sampled_from([0, 1]),
+            st.sampled_from([0, 1]),
+            st.sampled_from([0.25, 0.5, -3.0]),
+            st.sampled_from([1, 2]),
+        ),
+        update=lambda state_set, event: state_set.update(*event),
+        update_many=many,
+        revert=lambda state_set, event: state_set.revert(*event),
+        read=lambda state_set: (
+            state_set.score_totals.to_state(),
+            state_set.support("score_totals"),
+        ),
+        from_state=lambda data: StateSet.from_state(data, plan),
+        max_events=5,
+    )
+    check_law(spec, law, max_examples=8)

@@ -1,0 +1,378 @@
+"""Pictures: every curve and format, hostile text, gaps, no leaked figures."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.evaluator.reports import SeriesRow
+from streameval.metrics.curves import CURVES
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+
+from matplotlib.figure import Figure
+
+from streameval import plots
+
+pytestmark = [pytest.mark.slow, pytest.mark.backend_independent]
+
+ENDINGS = [".png", ".svg", ".pdf", ".html"]
+
+
+def scored(count: int = 500, seed: int = 1) -> se.Evaluator:
+    source = random.Random(seed)
+    labels = [source.random() < 0.4 for _ in range(count)]
+    scores = [min(1.0, max(0.0, source.gauss(0.6 if y else 0.4, 0.2))) for y in labels]
+    ev = se.Evaluator()
+    ev.update_many(labels, score=scores)
+    return ev
+
+
+def paned(
+    hours: int = 24, missing: frozenset[int] = frozenset(), per_hour: int = 20
+) -> se.Evaluator:
+    source = random.Random(hours)
+    ev = se.Evaluator(window=se.Panes(f"{hours}h", pane="1h"), time_unit="s")
+    times = [t for t in range(0, hours * 3600, 3600 // per_hour) if t // 3600 not in missing]
+    labels = [source.random() < 0.5 for _ in times]
+    ev.update_many(labels, score=[source.random() for _ in times], event_time=times)
+    return ev
+
+
+def saved_svg(ax: Any, path: Path) -> str:
+    plots.save_figure(ax, path)
+    text = path.read_text("utf-8")
+    ElementTree.fromstring(text)
+    return text
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", sorted(CURVES))
+def test_every_curve_in_every_format(tmp_path: Path, name: str, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    plots.save_figure(plots.plot_curve(scored(), name), path)
+    data = path.read_bytes()
+    magic = {
+        ".png": b"\x89PNG\r\n",
+        ".svg": b"<?xml",
+        ".pdf": b"%PDF-",
+        ".html": b"<!DOCTYPE html>",
+    }
+    end = {
+        ".png": b"IEND\xaeB`\x82",
+        ".svg": b"</svg>\n",
+        ".pdf": b"%%EOF\n",
+        ".html": b"</html>\n",
+    }
+    assert data.startswith(magic[ending])
+    assert data.endswith(end[ending])
+
+
+def test_a_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
+    plots.save_figure(plots.plot_curve(scored(), "roc"), tmp_path / "a.html")
+    text = (tmp_path / "a.html").read_text("utf-8")
+    assert text.count("<svg") == text.count("</svg>") == 1
+    assert not re.search(r"(src|href)=['\"](?!#)", text)
+    assert "url(http" not in text
+    assert "<?xml" not in text
+
+
+def test_curves_are_the_evaluators(tmp_path: Path) -> None:
+    ev = scored()
+    for name, (x, y) in {
+        "roc": ("fpr", "tpr"),
+        "precision_recall": ("recall", "precision"),
+        "calibration": ("predicted", "observed"),
+        "pr_gain": ("recall_gain", "precision_gain"),
+    }.items():
+        curve = ev.curve(name)
+        lines = [line.get_xydata() for line in plots.plot_curve(ev, name).lines]
+        drawn = np.column_stack([getattr(curve, x), getattr(curve, y)])
+        assert any(line.shape == drawn.shape and np.allclose(line, drawn) for line in lines), name
+    assert any(
+        "AUC = " + f"{ev['roc_auc']:.2f}" in text.get_text()
+        for text in plots.plot_curve(ev, "roc").get_legend().get_texts()
+    )
+
+
+def test_the_calibration_of_many_classes() -> None:
+    ev = se.Evaluator("multiclass")
+    ev.update_many(["a", "b"] * 5, proba=[{"a": 0.75, "b": 0.25}] * 10)
+    assert len(plots.plot_curve(ev, "calibration").lines) == 2
+    with pytest.raises(se.MetricError, match="not for multiclass"):
+        plots.plot_curve(ev, "roc")
+
+
+@pytest.mark.parametrize("name", sorted(CURVES))
+def test_undefined_curves_tell_why(name: str) -> None:
+    ev = se.Evaluator()
+    # A score outside [0, 1] is no probability; one class alone has no ranking.
+    ev.update(False, score=2.5)
+    with pytest.raises(se.InputError, match=r"^curve: expected a curve that is defined, got .+"):
+        plots.plot_curve(ev, name)
+
+
+@pytest.mark.parametrize("name", ["roc", "det", "precision_recall", "pr_gain"])
+def test_two_events_are_enough(tmp_path: Path, name: str) -> None:
+    ev = se.Evaluator()
+    ev.update_many([True, False], score=[0.9, 0.1])
+    saved_svg(plots.plot_curve(ev, name), tmp_path / "a.svg")
+
+
+def test_unknown_curves_and_labels_without_scores() -> None:
+    with pytest.raises(se.MetricError, match=r"no curve is called 'rocc'; there are roc, prec"):
+        plots.plot_curve(scored(), "rocc")
+    ev = se.Evaluator()
+    ev.update(True, True)
+    with pytest.raises(se.MetricError, match="needs scores"):
+        plots.plot_curve(ev, "roc")
+
+
+HOSTILE = [
+    "$x_1$",
+    "$",
+    "\\$y$",
+    "$\\frac{",
+    "<b>",
+    "--><script>alert(1)</script>",
+    "]]>",
+    "&amp;",
+    "a\nb",
+    "\x00\x1b[31m",
+    "猫🐱",
+    "x" * 10_000,
+    "_hidden",
+    "%s{}",
+]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_hostile_labels_are_text(tmp_path: Path, ending: str) -> None:
+    ev = se.Evaluator("multiclass")
+    ev.update_many(HOSTILE, HOSTILE[1:] + HOSTILE[:1])
+    ax = plots.plot_confusion(ev)
+    path = tmp_path / f"a{ending}"
+    plots.save_figure(ax, path)
+    if ending == ".svg":
+        ElementTree.parse(path)
+    if ending in (".svg", ".html"):
+        text = path.read_text("utf-8")
+        assert "<b>" not in text
+        assert "<script" not in re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
+        # A comment ends at the first "-->": whatever follows it is a picture again.
+        assert not re.search(r"-->\s*<script", text)
+    shown = [label.get_text() for label in ax.get_yticklabels()]
+    assert max(map(len, shown)) <= 30
+    assert not any(letter in label for label in shown for letter in "\n\x00\x1b")
+    # No label is read as mathematics: dollars come in escaped.
+    assert not any(re.search(r"(?<!\\)\$", label) for label in shown)
+
+
+def test_dollars_are_drawn(tmp_path: Path) -> None:
+    """The escape is for the parser; the picture has the label itself."""
+    drawn = []
+    for label in ("$x$", "x"):
+        ev = se.Evaluator("multiclass", labels=[label, "b"])
+        ev.update(label, "b")
+        ax = plots.plot_confusion(ev)
+        ax.figure.draw_without_rendering()
+        drawn.append(ax.get_yticklabels())
+    dollars, plain = (
+        next(t for t in labels if "x" in t.get_text()).get_window_extent().width for labels in drawn
+    )
+    assert dollars > 2 * plain  # two dollars more, where mathematics would have made it none
+
+
+def test_confusion(tmp_path: Path) -> None:
+    ev = se.Evaluator("multiclass")
+    ev.update_many(["a"] * 3 + ["b"], ["a", "a", "b", "b"])
+    ax = plots.plot_confusion(ev)
+    assert [text.get_text() for text in ax.texts] == ["2", "1", "0", "1"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b"]
+    ev.update("a", "b", weight=0.5)
+    assert [text.get_text() for text in plots.plot_confusion(ev).texts] == ["2", "1.5", "0", "1"]
+    with pytest.raises(se.InputError, match="expected 1 to 30 classes to draw, got 0"):
+        plots.plot_confusion(se.Evaluator("multiclass"))
+    many = se.Evaluator("multiclass")
+    many.update_many(range(31), range(31))
+    with pytest.raises(se.InputError, match="got 31"):
+        plots.plot_confusion(many)
+    plots.save_figure(plots.plot_confusion(many, most=31), tmp_path / "a.png")
+
+
+def line_of(ax: Any) -> Any:
+    (line,) = ax.lines
+    return line
+
+
+def test_a_series_has_its_values_and_supports() -> None:
+    ev = paned(24, missing=frozenset({5, 6}))
+    rows = ev.series("accuracy")
+    ax = plots.plot_series(rows, "accuracy")
+    np.testing.assert_array_equal(line_of(ax).get_ydata(), [row.value for row in rows])
+    assert np.isnan(line_of(ax).get_ydata()[5])
+    (beneath,) = [other for other in ax.figure.axes if other is not ax]
+    (outline,) = beneath.patches
+    values, edges, _ = outline.get_data()
+    assert values.tolist() == [row.support for row in rows]
+    np.testing.assert_allclose(np.diff(edges), 1 / 24)
+    np.testing.assert_allclose(line_of(ax).get_xdata(), edges[:-1] + 1 / 48)
+    # The bars stay beneath the line.
+    bottom, top = ax.get_ylim()
+    lowest = (np.nanmin(line_of(ax).get_ydata()) - bottom) / (top - bottom)
+    assert max(values) / beneath.get_ylim()[1] < lowest
+    assert all(0 <= tick <= 1 for tick in ax.get_yticks())
+    assert all(float(tick).is_integer() for tick in beneath.get_yticks())
+
+
+def test_a_thousand_panes_and_more(tmp_path: Path) -> None:
+    ev = paned(1000, missing=frozenset(range(400, 450)) - {425}, per_hour=4)
+    for ending in ENDINGS:
+        ax = plots.plot_series(ev.series("f1"), "f1")
+        plots.save_figure(ax, tmp_path / f"a{ending}")
+    assert len(line_of(ax).get_xdata()) == 1000
+    # A pane alone between two gaps has no line to be seen by.
+    assert line_of(ax).get_marker() == "o"
+    assert len(ax.get_xticks()) < 15
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_series_without_a_value(tmp_path: Path, ending: str) -> None:
+    ev = se.Evaluator(window=se.Panes("3h", pane="1h"), time_unit="s")
+    empty = plots.plot_series(ev.series("recall"), "recall")
+    assert [t.get_text() for t in empty.texts] == ["recall is undefined: no pane holds an event"]
+    plots.save_figure(empty, tmp_path / f"a{ending}")
+    ev.update_many([False] * 3, [False] * 3, event_time=[0, 4000, 8000])
+    rows = ev.series("recall")
+    ax = plots.plot_series(rows, "recall")
+    assert rows[0].reason in ax.texts[0].get_text()
+    plots.save_figure(ax, tmp_path / f"b{ending}")
+
+
+def test_one_pane_constant_values_and_borders_of_time(tmp_path: Path) -> None:
+    for start, end in (
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000001Z"),
+        ("1970-01-01T00:00:00Z", "1970-01-02T00:00:00Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-08T00:00:00Z"),
+        ("9999-12-30T00:00:00Z", "9999-12-31T23:59:59.999999Z"),
+    ):
+        ax = plots.plot_series([SeriesRow(start, end, 1.0, "", 1)], "accuracy")
+        assert max(ax.get_yticks()) <= 1
+        plots.save_figure(ax, tmp_path / "a.png")
+        (beneath,) = [other for other in ax.figure.axes if other is not ax]
+        assert all(float(tick).is_integer() for tick in beneath.get_yticks())
+        ax = plots.plot_series([SeriesRow(start, end, 1.0, "", 1)], "accuracy", label="one")
+        plots.save_figure(ax, tmp_path / "a.png")
+
+
+def test_several_lines_share_axes(tmp_path: Path) -> None:
+    ax = None
+    for hours, label in ((24, "$country$=PT"), (20, "country=<b>")):
+        ax = plots.plot_series(paned(hours).series("f1"), "f1", ax=ax, label=label)
+    assert ax is not None
+    assert len(ax.lines) == 2
+    assert len(ax.figure.axes) == 1
+    ax.legend()
+    assert "<b>" not in saved_svg(ax, tmp_path / "a.svg")
+
+
+def test_axes_of_the_user(tmp_path: Path) -> None:
+    figure = Figure(figsize=(12, 4))
+    left, right = figure.subplots(1, 2)
+    assert plots.plot_curve(scored(), "roc", ax=left) is left
+    assert plots.plot_series(paned().series("f1"), "f1", ax=right) is right
+    plots.save_figure(left, tmp_path / "a.png")
+    assert figure.get_layout_engine() is None  # the user's figure stays as it was laid out
+
+
+def test_a_view_of_a_slice_can_be_drawn() -> None:
+    ev = se.Evaluator(slices=("c",))
+    ev.update_many([True, False] * 5, score=[0.9, 0.2] * 5, slices={"c": ["x"] * 10})
+    (view,) = ev.slices().values()
+    assert plots.plot_curve(view, "roc").lines
+    assert plots.plot_confusion(view).texts
+
+
+def test_endings(tmp_path: Path) -> None:
+    ax = plots.plot_curve(scored(), "roc")
+    for name in ("a.gif", "a", "png", ".png"):
+        with pytest.raises(se.InputError, match=r"expected a file name in \.png, \.svg, \.pdf"):
+            plots.save_figure(ax, tmp_path / name)
+    plots.save_figure(ax, tmp_path / "A.PNG")
+    plots.save_figure(ax, os.fspath(tmp_path / "a.b.svg"))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_failure_leaves_the_old_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.png"
+    path.write_text("old")
+    ax = plots.plot_curve(scored(), "roc")
+
+    def fail(*arguments: object, **options: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(ax.figure, "savefig", fail)
+    with pytest.raises(MemoryError):
+        plots.save_figure(ax, path)
+    assert path.read_text() == "old"
+
+
+def test_nothing_of_pyplot_is_left_behind(tmp_path: Path) -> None:
+    """In a process of its own, since other tests may have used pyplot."""
+    code = """
+import sys, json, warnings
+warnings.simplefilter("error")
+import matplotlib
+before = dict(matplotlib.rcParams)
+import streameval as se
+from streameval import plots
+ev = se.Evaluator(window=se.Panes("2h", pane="1h"), time_unit="s")
+scores = [0.75, 0.25, 0.5, 0.5] * 10
+ev.update_many([True, False] * 20, score=scores, event_time=range(0, 7200, 180))
+for name in ("roc", "precision_recall", "det", "pr_gain", "calibration"):
+    plots.save_figure(plots.plot_curve(ev, name), sys.argv[1])
+plots.save_figure(plots.plot_confusion(ev), sys.argv[1])
+plots.save_figure(plots.plot_series(ev.series("f1"), "f1"), sys.argv[1])
+import matplotlib.pyplot as plt
+after = dict(matplotlib.rcParams)
+changed = [k for k in before if before[k] != after[k] and k != "backend"]
+print(json.dumps([plt.get_fignums(), changed]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a.png")], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert json.loads(done.stdout) == [[], []]
+
+
+def test_without_the_extra() -> None:
+    for missing in ("matplotlib", "sklearn"):
+        code = f"import sys; sys.modules[{missing!r}] = None; import streameval.plots"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+        assert done.returncode == 1
+        assert f"plotting needs the package '{missing}'".encode() in done.stderr
+        assert b"pip install 'streameval[plots]'" in done.stderr
+
+
+def test_pixels_show_a_line(tmp_path: Path) -> None:
+    """The line and the bars are really in the picture, in their colours."""
+    matplotlib = pytest.importorskip("matplotlib.image")
+    plots.save_figure(plots.plot_series(paned().series("f1"), "f1"), tmp_path / "a.png")
+    pixels = matplotlib.imread(io.BytesIO((tmp_path / "a.png").read_bytes()))[:, :, :3]
+    blue = (np.abs(pixels - np.array([0x1F, 0x77, 0xB4]) / 255).sum(axis=2) < 0.05).sum()
+    grey = (np.abs(pixels - 0.87).sum(axis=2) < 0.05).sum()
+    assert blue > 500
+    assert grey > 20_000

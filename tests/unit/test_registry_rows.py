@@ -1,0 +1,205 @@
+"""The registry itself: complete rows, names that are found, errors that name alternatives."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from streameval import metrics
+from streameval.errors import MetricError
+from streameval.metrics import CURVES, CUT_POINTS, METRICS, ROWS, compute, find, shown_metrics
+from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.metric import BOTH, DIRECTIONS
+from streameval.metrics.registry import USUAL_METRICS
+from streameval.states.registry import STATES
+from tests.support.metric_laws import states_of
+
+TASKS = sorted(BOTH)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_row_is_whole(row):
+    assert row.name == row.name.lower()
+    assert row.name.isidentifier()
+    assert row.definition.strip(" .\n") == row.definition != ""
+    assert "\n" not in row.definition
+    assert row.low < row.high
+    assert row.direction in DIRECTIONS
+    assert row.tasks
+    assert row.tasks <= BOTH
+    assert row.shown <= row.tasks
+    assert row.states[0] == row.state
+    assert set(row.states) <= set(STATES)
+    accepted = inspect.signature(row.function).parameters
+    assert "undefined" in accepted
+    assert set(row.params) <= set(accepted)
+    assert row.needs_positive <= ("positive" in accepted)
+    for name, value in row.fixed.items():
+        if isinstance(row.function, functools.partial):
+            assert row.function.keywords[name] == value
+
+
+def test_names_are_unique_in_each_task():
+    for task in TASKS:
+        names = [row.name for row in ROWS if task in row.tasks]
+        assert len(names) == len(set(names))
+    assert set(METRICS) == {row.name for row in ROWS}
+
+
+def test_every_public_metric_function_has_a_row():
+    functions = {
+        name
+        for name in metrics.__all__
+        if inspect.isfunction(getattr(metrics, name))
+        and "undefined" in inspect.signature(getattr(metrics, name)).parameters
+    }
+    assert functions - {"compute", "left_out"} == functions & set(METRICS)
+
+
+def test_reports_show_a_dozen():
+    shown = {task: [row.name for row in shown_metrics(task)] for task in TASKS}
+    assert all(10 <= len(names) <= 14 for names in shown.values())
+    common = {"log_loss", "brier_score", "expected_calibration_error", "matthews_corrcoef"}
+    assert common | {"roc_auc", "average_precision", "f1"} <= set(shown["binary"])
+    assert common | {"f1_macro", "roc_auc_ovr"} <= set(shown["multiclass"])
+
+
+@pytest.mark.parametrize("use", USUAL_METRICS, ids="-".join)
+def test_usual_metrics_are_rows_in_the_order_of_reports(use):
+    names = USUAL_METRICS[use]
+    assert list(names) == [row.name for row in ROWS if use[1] in row.tasks and row.name in names]
+
+
+def test_each_use_of_usual_metrics_serves_both_tasks():
+    uses = {use for use, _ in USUAL_METRICS}
+    assert set(USUAL_METRICS) == {(use, task) for use in uses for task in TASKS}
+
+
+CLASS_FUNCTIONS = [
+    getattr(metrics, row.name)
+    for row in ROWS
+    if row.needs_positive and row.state == "confusion" and row.name != "support"
+]
+
+
+@pytest.mark.parametrize("function", CLASS_FUNCTIONS, ids=lambda function: function.__name__)
+def test_the_docstring_of_a_class_metric_is_whole(function):
+    row, text = METRICS[function.__name__], inspect.getdoc(function)
+    sections = [line for line in text.splitlines() if re.fullmatch(r"[A-Z]\w+:", line)]
+    assert sections == ["Args:", "Returns:", "Raises:", "Cost:", "Source:"]
+    assert row.definition in text
+    assert f"[{row.low:g}, ".replace("-", "−") in text
+    documented = re.findall(r"^    (\w+): ", text, re.MULTILINE)
+    assert (
+        list(inspect.signature(function).parameters)
+        == documented[: documented.index("MetricError")]
+    )
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("function", CLASS_FUNCTIONS, ids=lambda function: function.__name__)
+def test_a_class_metric_is_found_by_its_name(function):
+    made = inspect.unwrap(function)
+    assert made.__qualname__ == function.__name__
+    assert pickle.loads(pickle.dumps(made)) is made
+
+
+def test_the_curves_of_a_service_are_curves():
+    assert SERVED_CURVES == ("roc", "precision_recall", "calibration")
+    assert set(SERVED_CURVES) < set(CURVES)
+
+
+COUNTS = states_of("binary", [(1, 1, 0.5, 2), (0, 1, 0.5, 1)])["confusion"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: find("f1_marco"), "no metric is called 'f1_marco'; did you mean f1_macro"),
+        (lambda: find("MCC"), "did you mean matthews_corrcoef?"),
+        (lambda: find("recall_score"), "did you mean recall"),
+        (
+            lambda: find("zzz"),
+            "no metric is called 'zzz'; streameval.metrics.METRICS and `streameval metrics` list",
+        ),
+        (lambda: find(3), "no metric is called 3; a name is a str"),
+        (
+            lambda: find("precision", "multiclass"),
+            "precision is about one class: in a multi-class task ask "
+            "precision_macro, precision_micro or precision_weighted",
+        ),
+        (lambda: find("roc_auc", "multiclass"), "roc_auc is for binary tasks; ask roc_auc_ovr"),
+        (lambda: find("ks", "multiclass"), "ks is for binary tasks"),
+        (lambda: find("informedness", "multiclass"), "informedness is for binary tasks"),
+        (
+            lambda: find("roc_auc_ovr", "binary"),
+            "roc_auc_ovr is for multi-class tasks; ask roc_auc",
+        ),
+        (lambda: find("top_k_accuracy", "binary"), "top_k_accuracy is for multi-class tasks"),
+        (lambda: find("accuracy", None, "macro"), "accuracy takes no average"),
+        (lambda: find("f1_macro", None, "micro"), "f1_macro takes no average"),
+        (
+            lambda: find("recall", None, "samples"),
+            "recall has no average 'samples'; there are recall_macro, recall_micro, recall_",
+        ),
+        (lambda: compute("f1", COUNTS), "f1 is about one class: say which with positive="),
+        (lambda: compute("f1_macro", COUNTS, beta=2), "f1_macro takes no parameter 'beta'"),
+        (lambda: compute("fbeta_macro", COUNTS, gamma=2), "no parameter 'gamma'; it takes beta"),
+        (lambda: compute("roc_auc", COUNTS), "roc_auc is a function of ScoreIndex, got Confusion"),
+        (
+            lambda: compute("kappa_temporal", COUNTS),
+            "is a function of ConfusionCounts, PreviousLabel, got ConfusionCounts",
+        ),
+        (lambda: compute("accuracy"), "accuracy is a function of ConfusionCounts, got none"),
+    ],
+)
+def test_errors_say_what_to_do(call, message):
+    with pytest.raises(MetricError) as caught:
+        call()
+    assert message in str(caught.value)
+
+
+def test_an_average_may_be_given_apart():
+    assert find("fbeta", "multiclass", "weighted").name == "fbeta_weighted"
+    assert find("recall", "binary", "binary").name == "recall"
+    assert find("roc_auc_ovr", "multiclass", "macro").name == "roc_auc_ovr"
+    assert find("roc_auc_ovr", "multiclass", "weighted").name == "roc_auc_ovr_weighted"
+    each = find("f1", "multiclass", None)
+    assert each.bind()(COUNTS) == {0: 0.0, 1: 0.8}
+    assert find("fbeta", "multiclass", None).bind(beta=2)(COUNTS) == metrics.fbeta(
+        COUNTS, beta=2, average=None
+    )
+    assert find("support", "multiclass", None).bind()(COUNTS) == {0: 1, 1: 2}
+    one = find("f1", "multiclass", "binary")
+    assert one.bind(positive=1)(COUNTS) == 0.8
+    with pytest.raises(MetricError, match="say which with positive="):
+        one.bind()
+    scores = states_of("multiclass", [("a", "a", {"a": 1.0}, 1), ("b", "a", {"a": 1.0}, 1)])
+    per_class = find("roc_auc_ovr", "multiclass", None).bind()(scores["class_scores"])
+    assert per_class == {"a": 0.5, "b": 0.5}
+
+
+def test_one_name_serves_the_states_of_both_tasks():
+    binary = states_of("binary", [(1, 1, 0.5, 1)])["probability"]
+    multi = states_of("multiclass", [("a", "a", {"a": 0.5, "b": 0.5}, 1)])["class_probability"]
+    assert compute("log_loss", binary) == compute("log_loss", multi) == pytest.approx(math.log(2))
+    assert find("log_loss", "binary").state == "probability"
+    assert find("log_loss", "multiclass").state == "class_probability"
+    assert METRICS["log_loss"].state == "probability"
+
+
+def test_binding_without_options_costs_nothing():
+    assert find("f1_macro").bind() is find("f1_macro").function
+    assert find("f1_micro").bind() is find("accuracy").function
+
+
+def test_the_definitions_page_has_every_name():
+    page = (Path(__file__).parents[2] / "docs" / "definitions.md").read_text("utf-8")
+    named = set(re.findall(r"`(\w+)`", page))
+    assert set(METRICS) | set(CURVES) | set(CUT_POINTS) <= named

@@ -1,0 +1,554 @@
+"""The score index against a double loop and scikit-learn, and its errors."""
+
+from __future__ import annotations
+
+import copy
+import math
+import os
+import pickle
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from sklearn.metrics import roc_auc_score
+
+from streameval.errors import InputError, StateError
+from streameval.states.ranking import portable_index, ranked_weights, sorted_runs
+from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.score_index import ScoreIndex, backend
+
+POOL = [0.0, 0.25, 0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0), 1.0]
+POOL += [5e-324, -5e-324, 2.5e-308, 1.7e308, -1.7e308, -0.0, -3.0]
+scores = st.one_of(st.sampled_from(POOL), st.floats(allow_nan=False, allow_infinity=False))
+weights = st.sampled_from([1, 1, 1, 2, 3, 2**40, 2**53])
+events = st.lists(st.tuples(st.booleans(), scores, weights), max_size=12)
+
+
+def literal_wins(listed):
+    """Twice the weight of pairs won: every pair looked at."""
+    return sum(
+        weight * other_weight * ((score > other) + (score >= other))
+        for positive, score, weight in listed
+        if positive
+        for other_positive, other, other_weight in listed
+        if not other_positive
+    )
+
+
+def literal_groups(listed):
+    rows = {}
+    for positive, score, weight in listed:
+        rows.setdefault(score + 0.0, [0, 0])[0 if positive else 1] += weight
+    return [(score, *row) for score, row in sorted(rows.items())]
+
+
+def found_groups(index):
+    return list(zip(*map(np.ndarray.tolist, index.groups()), strict=True))
+
+
+def auc(index):
+    return index.twice_wins / (2 * index.positives * index.negatives)
+
+
+def fed(listed):
+    index = PortableScoreIndex()
+    for event in listed:
+        index.update(*event)
+    return index
+
+
+def as_columns(listed):
+    return [list(column) for column in zip(*listed, strict=True)] or [[], [], []]
+
+
+class IndexMachine(RuleBasedStateMachine):
+    """Anything in any order; the same bits as the plain list of events gives."""
+
+    def __init__(self):
+        super().__init__()
+        self.index = PortableScoreIndex()
+        self.listed = []
+
+    @rule(event=st.tuples(st.booleans(), scores, weights))
+    def update(self, event):
+        self.index.update(*event)
+        self.listed.append(event)
+
+    @rule(listed=events)
+    def update_many(self, listed):
+        self.index.update_many(*as_columns(listed))
+        self.listed += listed
+
+    @rule(listed=events)
+    def merge(self, listed):
+        other = fed(listed)
+        if len(listed) % 2:
+            assert other.twice_wins == literal_wins(listed)
+        before = other.to_state()
+        self.index.merge(other)
+        assert str(other.to_state()) == str(before)
+        self.listed += listed
+
+    @rule(place=st.integers(0, 10**6))
+    def revert(self, place):
+        if self.listed:
+            event = self.listed.pop(place % len(self.listed))
+            self.index.revert(*event)
+
+    @rule()
+    def read(self):
+        assert self.index.twice_wins == literal_wins(self.listed)
+
+    @rule(event=st.tuples(st.booleans(), scores, weights))
+    def copy(self, event):
+        twin = self.index.copy()
+        self.index.update(*event)
+        self.index.merge(twin)
+        self.index._check()
+        self.index = twin
+
+    @rule()
+    def round_trip(self):
+        self.index = PortableScoreIndex.from_state(self.index.to_state())
+
+    @rule()
+    def pickled(self):
+        self.index = pickle.loads(pickle.dumps(self.index))
+
+    @invariant()
+    def same_as_the_list(self):
+        index = self.index.copy()
+        assert index.positives == sum(w for positive, _, w in self.listed if positive)
+        assert index.negatives == sum(w for positive, _, w in self.listed if not positive)
+        assert found_groups(index) == literal_groups(self.listed)
+        assert index.distinct == len(literal_groups(self.listed))
+        assert index.exact
+        assert index.twice_wins == literal_wins(self.listed)
+        assert type(index.twice_wins) is int
+        # On a copy, because checking settles what waits.
+        self.index.copy()._check()
+
+
+TestActions = IndexMachine.TestCase
+TestActions.settings = settings(max_examples=60, stateful_step_count=15)
+
+
+class TestActionsTight(IndexMachine.TestCase):
+    """The same, with limits so low that few events pass through every stage."""
+
+    settings = settings(max_examples=60, stateful_step_count=15)
+
+    @pytest.fixture(autouse=True)
+    def _limits(self, monkeypatch):
+        monkeypatch.setattr(ranked_weights, "_DELTA_LEAST", 3)
+        monkeypatch.setattr(ranked_weights, "_QUEUE_LEAST", 5)
+        monkeypatch.setattr(ranked_weights, "_LOOSE_MOST", 3)
+        monkeypatch.setattr(ranked_weights, "_SMALL_ARRAY", 2)
+        monkeypatch.setattr(sorted_runs, "_BLOCK", 2)
+        monkeypatch.setattr(portable_index, "_ONE_BY_ONE", 1)
+
+
+# --- numbers ------------------------------------------------------------------------------
+
+
+@given(events)
+def test_any_path_gives_the_same_bits(listed):
+    one, many, merged = fed(listed), PortableScoreIndex(), PortableScoreIndex()
+    many.update_many(*as_columns(listed))
+    for start in range(0, len(listed), 4):
+        merged.merge(fed(listed[start : start + 4]))
+    assert one.twice_wins == many.twice_wins == merged.twice_wins == literal_wins(listed)
+    assert one == many == merged
+    assert found_groups(one) == literal_groups(listed)
+
+
+@pytest.mark.parametrize("digits", [1, 2, 16])
+@pytest.mark.parametrize("weighing", ["none", "whole", "fractions"])
+def test_auc_is_that_of_scikit_learn(digits, weighing):
+    random = np.random.default_rng(digits)
+    positive = random.random(3000) < 0.3
+    score = (random.normal(size=3000) + positive).round(digits)
+    weight = {
+        "none": None,
+        "whole": random.integers(1, 50, 3000),
+        "fractions": random.random(3000) + 0.01,
+    }[weighing]
+    index = PortableScoreIndex()
+    for part in np.array_split(np.arange(3000), 7):
+        index.update_many(positive[part], score[part], None if weight is None else weight[part])
+    expected = roc_auc_score(positive, score, sample_weight=weight)
+    assert math.isclose(auc(index), expected, rel_tol=1e-12 if index.exact else 1e-9)
+    assert index.exact == (weighing != "fractions")
+
+
+def test_every_prefix_is_that_of_scikit_learn():
+    random = np.random.default_rng(1)
+    positive, score = random.random(400) < 0.5, random.random(400).round(2)
+    index = PortableScoreIndex()
+    for n, (label, value) in enumerate(zip(positive, score, strict=True), start=1):
+        index.update(label, value)
+        if 0 < positive[:n].sum() < n:
+            assert math.isclose(auc(index), roc_auc_score(positive[:n], score[:n]), rel_tol=1e-12)
+    index._check()
+
+
+def test_a_window_slides_exactly(monkeypatch):
+    monkeypatch.setattr(ranked_weights, "_DELTA_LEAST", 64)
+    random = np.random.default_rng(2)
+    listed = [(bool(p), float(s), 1) for p, s in zip(random.random(3000) < 0.4,
+              random.random(3000).round(3), strict=True)]  # fmt: skip
+    index = PortableScoreIndex()
+    for n, event in enumerate(listed):
+        index.update(*event)
+        if n >= 200:
+            index.revert(*listed[n - 200])
+        if n % 500 == 0:
+            assert index.twice_wins == literal_wins(listed[max(0, n - 199) : n + 1])
+    index._check()
+    assert index == fed(listed[-200:])
+
+
+def test_twice_wins_passes_int64_and_stays_an_integer():
+    index = PortableScoreIndex()
+    for n in range(8):
+        index.update(n % 2 == 0, float(n), 2**53)
+    index.update(False, 0.0, 1)
+    assert index.twice_wins == literal_wins(
+        [(n % 2 == 0, float(n), 2**53) for n in range(8)] + [(False, 0.0, 1)]
+    )
+    assert index.twice_wins > 2**63
+    many = PortableScoreIndex()
+    many.update_many([True] * 5000 + [False] * 5000, list(range(10_000)), [2**40] * 10_000)
+    assert many.twice_wins == 0
+    many.update_many([True] * 5000, [20_000.0] * 5000, [2**40] * 5000)
+    assert many.twice_wins == 2 * 5000 * 5000 * 2**80
+    many.update(True, 20_000, 2**40)
+    assert many.twice_wins == 2 * 5001 * 5000 * 2**80
+    many._check()
+
+
+def test_large_shares_of_events_give_the_same_bits():
+    random = np.random.default_rng(5)
+    positive, score = random.random(30_000) < 0.5, random.normal(size=30_000)
+    whole = PortableScoreIndex()
+    whole.update_many(positive, score)
+    one, merged = PortableScoreIndex(), PortableScoreIndex()
+    for n, (label, value) in enumerate(zip(positive.tolist(), score.tolist(), strict=True)):
+        one.update(label, value)
+        if n % 5000 == 0:
+            assert one.twice_wins >= 0
+    for part in np.array_split(np.arange(30_000), 3):
+        shard = PortableScoreIndex()
+        shard.update_many(positive[part], score[part])
+        merged.merge(shard)
+    assert one == whole == merged
+    assert one.twice_wins == whole.twice_wins == merged.twice_wins
+    assert math.isclose(auc(whole), roc_auc_score(positive, score), rel_tol=1e-12)
+
+
+def test_small_batches_and_merges_keep_wins_current():
+    random = np.random.default_rng(3)
+    index = PortableScoreIndex()
+    index.update_many(random.random(5000) < 0.5, random.random(5000))
+    assert index.twice_wins > 0
+    index.update_many([True, False, True], [0.5, 0.25, 0.75], [1, 2, 2**40])
+    assert index._wins is not None
+    index.merge(PortableScoreIndex([(True, 0.5), (False, 0.5)]))
+    assert index._wins is not None
+    index.merge(PortableScoreIndex())
+    index.update_many([], [])
+    assert index._wins is not None
+    index._check()
+    large = index.copy()
+    index.update_many([True] * 5000, random.random(5000))
+    large.merge(large)
+    assert index._wins is None
+    assert large._wins is None
+    index._check()
+    assert index.twice_wins == PortableScoreIndex.from_state(index.to_state()).twice_wins
+
+
+def test_neighbouring_and_extreme_scores_keep_their_order():
+    values = [0.5, math.nextafter(0.5, 1.0), math.nextafter(0.5, 0.0)]
+    values += [-v for v in values] + [5e-324, -5e-324, 0.0, 1.7e308, -1.7e308, 2.5e-308]
+    listed = [(n % 2 == 0, v, 1) for n, v in enumerate(values)]
+    listed += [(n % 2 == 1, v, 1) for n, v in enumerate(values)]
+    index = PortableScoreIndex()
+    index.update_many(*as_columns(listed))
+    assert index.twice_wins == literal_wins(listed)
+    assert index.groups().scores.tolist() == sorted(values)
+
+
+# --- fractions ----------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from(POOL), st.floats(1e-6, 1e6)), max_size=15))
+def test_fractions_as_weights_agree_to_nine_digits(listed):
+    one, many = fed(listed), PortableScoreIndex()
+    many.update_many(*as_columns(listed))
+    for index in (one, many):
+        assert math.isclose(index.twice_wins, literal_wins(listed), rel_tol=1e-9, abs_tol=1e-300)
+        positives = math.fsum(w for positive, _, w in listed if positive)
+        assert math.isclose(index.positives, positives, rel_tol=1e-9)
+        index._check()
+
+
+def test_the_first_fraction_promotes_for_good():
+    index = PortableScoreIndex([(True, 0.5), (False, 0.5)])
+    assert (index.exact, index.twice_wins) == (True, 1)
+    index.update(True, 0.7, 2.0)
+    assert index.exact
+    index.update(True, 0.7, 0.5)
+    assert not index.exact
+    assert type(index.twice_wins) is type(index.positives) is float
+    assert (index.twice_wins, index.positives, index.negatives) == (6.0, 3.5, 1.0)
+    index.update(False, 0.1)
+    assert index.twice_wins == 13.0
+    assert index.groups().negatives.dtype == np.float64
+    whole = PortableScoreIndex([(True, 0.5)])
+    whole.merge(index)
+    assert not whole.exact
+    index.merge(PortableScoreIndex([(True, 0.5)]))
+    assert whole == index
+    assert whole != PortableScoreIndex([(True, 0.5)])
+    for weight in (1, 0.5):
+        with pytest.raises(InputError, match="float sums cannot be undone exactly"):
+            whole.revert(True, 0.5, weight)
+    with pytest.raises(InputError, match="float sums cannot be undone exactly"):
+        PortableScoreIndex([(True, 0.5)]).revert(True, 0.5, 0.5)
+    empty = PortableScoreIndex.from_state(PortableScoreIndex().to_state() | {
+        "exact": False, "positives": np.zeros(0), "negatives": np.zeros(0)})  # fmt: skip
+    assert not empty.exact
+    assert empty.twice_wins == 0.0
+
+
+# --- bad input ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        ((True, math.nan), "score: expected a finite number, got nan"),
+        ((True, math.inf), "score: expected a finite number, got inf"),
+        ((True, -math.inf), "score: expected a finite number, got -inf"),
+        ((True, "0.5"), "score: expected a finite number, got '0.5'"),
+        ((True, None), "score: expected a finite number, got None"),
+        ((True, True), "score: expected a finite number, got True"),
+        ((True, 10**400), "score: expected a finite number"),
+        ((2, 0.5), "positive: expected True or 1 for a positive event, .* got 2"),
+        (("yes", 0.5), "positive: expected True or 1"),
+        ((None, 0.5), "positive: expected True or 1"),
+        ((True, 0.5, 0), "weight: expected a weight above 0 .* got 0"),
+        ((True, 0.5, -1), "weight: expected a weight above 0"),
+        ((True, 0.5, math.nan), "weight: expected a weight above 0"),
+        ((True, 0.5, 2**53 + 1), "weight: expected a weight above 0"),
+        ((True, 0.5, "1"), "weight: expected a weight above 0"),
+    ],
+)
+@pytest.mark.parametrize("read", [False, True])
+def test_a_bad_event_is_refused_and_nothing_counted(event, message, read):
+    index = PortableScoreIndex([(True, 0.9), (False, 0.3)])
+    if read:
+        assert index.twice_wins == 2
+    before = index.copy()
+    for method in (index.update, index.revert):
+        with pytest.raises(InputError, match=message):
+            method(*event)
+        assert index == before
+    column = [[True], [0.5], [1]]
+    for place, value in enumerate(event):
+        column[place] = [column[place][0], value]
+    if len(event) == 2:
+        column[2] = [1, 1]
+    with pytest.raises(InputError, match=r"\[1\]: expected"):
+        index.update_many(*column)
+    assert index == before
+    assert index.twice_wins == 2
+
+
+def test_columns_of_different_length_are_refused():
+    index = PortableScoreIndex()
+    for columns in (([True], [0.5, 0.1]), ([True, False], [0.5]), ([True], [0.5], [1, 1])):
+        with pytest.raises(InputError, match="one for each event"):
+            index.update_many(*columns)
+    with pytest.raises(InputError, match="expected a column"):
+        index.update_many(True, 0.5)
+    assert index.groups().scores.tolist() == []
+
+
+def test_what_never_came_cannot_be_taken_back():
+    index = PortableScoreIndex([(True, 0.9), (False, 0.3)])
+    index.update(True, 0.5, 2)
+    before = index.copy()
+    for event in ((False, 0.9), (True, 0.3), (True, 0.5, 3), (True, 0.8), (False, 0.3, 2)):
+        with pytest.raises(InputError, match="score: expected an event that was counted before"):
+            index.revert(*event)
+        assert index == before
+    index.revert(1, np.float64(0.5), 2.0)
+    assert index == PortableScoreIndex([(True, 0.9), (False, 0.3)])
+    index._check()
+
+
+def test_weight_beyond_the_limit_is_refused_and_nothing_counted():
+    index = PortableScoreIndex()
+    columns = [False] + [True] * 511, np.arange(512.0), [1] + [2**53] * 511
+    index.update_many(*columns)
+    before = index.copy()
+    with pytest.raises(InputError, match="add up to at most 4611686018427387903, got 900"):
+        index.update(True, 0.5, 2**53)
+    with pytest.raises(InputError, match="add up to at most"):
+        index.update_many([False, True], [1.0, 2.0], [1, 2**53])
+    assert index == before
+    # Whichever class is too heavy, the other one is not counted either.
+    swapped = PortableScoreIndex()
+    swapped.update_many([not positive for positive in columns[0]], *columns[1:])
+    for heavy in (index, swapped):
+        before = heavy.copy()
+        with pytest.raises(InputError, match="add up to at most"):
+            heavy.update_many([False, True], [1.0, 2.0], [2**53, 2**53])
+        other = PortableScoreIndex([(False, 1.0), (True, 1.0)])
+        other.merge(heavy)
+        with pytest.raises(InputError, match="add up to at most"):
+            heavy.merge(other)
+        assert heavy == before
+    assert index.twice_wins == 2 * 511 * 2**53
+    index._check()
+
+
+def test_only_an_index_can_be_merged():
+    with pytest.raises(StateError, match="merge: expected a score index, got dict"):
+        PortableScoreIndex().merge({})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": None}, "index.scores: expected a one-dimensional float64 array"),
+        ({"scores": np.array([0.1, 0.1])}, r"index.scores\[1\]: expected scores in ascending"),
+        ({"scores": np.array([0.2, 0.1])}, r"index.scores\[1\]: expected scores in ascending"),
+        ({"scores": np.array([-0.0, 0.1])}, r"index.scores\[0\]: expected 0.0"),
+        ({"scores": np.array([0.1, np.nan])}, r"index.scores\[1\]: expected finite"),
+        ({"scores": np.array([0.1, np.inf])}, r"index.scores\[1\]: expected finite"),
+        ({"scores": np.array([0.1])}, "index.positives: expected 1 weights, one for each score"),
+        ({"positives": np.array([1, -1])}, r"index.positives\[1\]: expected weights of at least"),
+        ({"positives": np.array([1, 0])}, r"index.positives\[1\]: expected a weight above 0"),
+        ({"positives": np.array([1.0, 1.0])}, "index.positives: .* int64 array, got float64"),
+        ({"positives": np.array([2**61, 2**61])}, "index.positives: expected a sum of at most"),
+        ({"negatives": np.array([2**62, 2**62])}, "index.negatives: expected a sum of at most"),
+        ({"negatives": np.array([[0, 0]])}, "index.negatives: expected a one-dimensional"),
+        ({"exact": False}, "index.positives: .* float64 array, got int64"),
+        ({"exact": 1}, "index.exact: expected a bool"),
+        ({"more": 1}, "index: expected the keys"),
+    ],
+)
+def test_a_damaged_state_says_what_is_wrong(change, message):
+    state = PortableScoreIndex([(True, 0.1), (True, 0.9)]).to_state()
+    with pytest.raises(StateError, match=message):
+        PortableScoreIndex.from_state(state | change)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -0.5, -0.0, 1e300])
+def test_a_damaged_weight_is_refused(bad):
+    index = PortableScoreIndex([(False, 0.1)])
+    index.update(True, 0.9, 0.5)
+    state = index.to_state()
+    assert PortableScoreIndex.from_state(state) == index
+    state["positives"][0] = bad
+    with pytest.raises(StateError, match=r"index\.positives"):
+        PortableScoreIndex.from_state(state)
+
+
+# --- columns, copies, memory --------------------------------------------------------------
+
+
+def test_columns_may_be_of_any_kind():
+    expected = PortableScoreIndex([(True, 0.5), (False, 0.25), (True, 0.0)])
+    for positive in ([True, False, True], [1, 0, 1], np.array([1, 0, 1], dtype=np.int8),
+                     pd.Series([True, False, True]), [np.True_, 0, 1]):  # fmt: skip
+        for score in ([0.5, 0.25, -0.0], np.array([0.5, 0.25, 0], dtype=np.float32),
+                      pd.Series([0.5, 0.25, 0.0]), (0.5, 0.25, 0)):  # fmt: skip
+            index = PortableScoreIndex()
+            index.update_many(positive, score)
+            assert index == expected
+    index = PortableScoreIndex()
+    for event in ((np.True_, np.float32(0.5)), (np.int64(0), 0.25), (1, 0)):
+        index.update(*event)
+    assert index == expected
+
+
+def test_the_arrays_that_were_given_are_left_alone():
+    score = np.random.default_rng(0).random(20_000)
+    positive = score > 0.5
+    kept = score.copy()
+    index = PortableScoreIndex()
+    index.update_many(positive, score)
+    assert index.twice_wins == 2 * index.positives * index.negatives
+    np.testing.assert_array_equal(score, kept)
+    score[:] = 0.0
+    assert auc(index) == 1.0
+    state = index.to_state()
+    state["scores"][:] = 0.0
+    assert index == PortableScoreIndex.from_state(index.to_state())
+    with pytest.raises(ValueError, match="read-only"):
+        index.groups().scores[0] = 1.0
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, PortableScoreIndex.copy])
+def test_a_copy_goes_its_own_way(duplicate):
+    index = PortableScoreIndex([(True, 0.5), (False, 0.25)])
+    assert index.twice_wins == 2
+    index.update(True, 0.125)
+    twin = duplicate(index)
+    twin.update(False, 0.75)
+    index.update(True, 0.875)
+    assert twin == PortableScoreIndex([(True, 0.5), (False, 0.25), (True, 0.125), (False, 0.75)])
+    assert index == PortableScoreIndex([(True, 0.5), (False, 0.25), (True, 0.125), (True, 0.875)])
+    for each in (index, twin):
+        each._check()
+    assert index != twin
+    assert index != "index"
+
+
+@pytest.mark.parametrize("shape", ["disjoint", "identical", "identical, weighted", "tied often"])
+def test_a_batch_rests_in_32_bytes_a_distinct_score(shape):
+    random = np.random.default_rng(4)
+    score, positive = random.random(60_000), random.random(60_000) < 0.5
+    if shape.startswith("identical"):
+        score = np.tile(score, 2)
+        positive = np.arange(120_000) < 60_000
+    weight = np.full(120_000, 3) if "weighted" in shape else None
+    if shape == "tied often":
+        score = score.round(4)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    index = PortableScoreIndex()
+    index.update_many(positive, score, weight)
+    assert index.twice_wins > 0
+    used = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    fixed = 20_000
+    assert used - fixed <= 32 * index.distinct
+    if shape == "disjoint":
+        assert used - fixed <= 8 * index.distinct
+
+
+# --- which implementation -----------------------------------------------------------------
+
+
+def test_the_portable_implementation_can_be_asked_for():
+    code = (
+        "from streameval.states import score_index as s; print(s.backend(), s.ScoreIndex.__name__)"
+    )
+    environment = os.environ | {"STREAMEVAL_BACKEND": "portable"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["portable", "PortableScoreIndex"]
+    assert backend() in ("portable", "native")
+    assert ScoreIndex([(True, 0.5), (False, 0.25)]).twice_wins == 2

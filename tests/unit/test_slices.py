@@ -1,0 +1,415 @@
+"""Slices: totals, keys, combinations, overflow, reports, shards, and one watermark for all."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.errors import InputError, StateError
+from streameval.evaluator.slices import MISSING, OTHER, slice_name
+from tests.support.window_model import Item, batches, binary_stream, columns, plain
+
+DIMENSIONS = ("country", ("country", "model"))
+WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m")]
+
+
+def sliced(n: int, seed: int, countries: int = 4) -> list[Item]:
+    rng = np.random.default_rng(seed)
+    return [
+        Item(
+            item.y_true, item.score, time=item.time,
+            slices={"country": f"c{rng.integers(countries)}", "model": int(rng.integers(2))},
+        )
+        for item in binary_stream(n, seed)
+    ]  # fmt: skip
+
+
+def opened(window: Any = None, **options: Any) -> se.Evaluator:
+    return se.Evaluator(window=window, slices=DIMENSIONS, time_unit="s", **options)
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=repr)
+@pytest.mark.parametrize("most", [100, 5])
+def test_batches_give_the_bits_of_single_events(window: Any, most: int) -> None:
+    items = sliced(400, seed=3, countries=6)
+    one, many, at_once = (opened(window, max_slices=most) for _ in range(3))
+    for run in batches(items, np.random.default_rng(0), 60):
+        for item in run:
+            one.update(**item.arguments(timed=True, sliced=True))
+        many.update_many(**columns(run, timed=True, sliced=True))
+    at_once.update_many(**columns(items, timed=True, sliced=True))
+    assert one.to_bytes() == many.to_bytes() == at_once.to_bytes()
+    again = se.from_bytes(one.to_bytes())
+    assert again.to_bytes() == one.to_bytes()
+    for ev in (one, many, again):
+        ev._check()
+    if most == 5:
+        assert one.retained["slices"] == 7 == one.retained["slices_at_most"]
+        assert one.slices_overflowed == again.slices_overflowed > 100
+
+
+@pytest.mark.parametrize("window", WINDOWS[:2], ids=repr)
+def test_each_slice_is_an_evaluator_of_its_events(window: Any) -> None:
+    items = sliced(300, seed=4)
+    ev = opened(window)
+    ev.update_many(**columns(items, timed=True, sliced=True))
+    assert len(ev.slices()) == 4 + 8
+    for key, view in ev.slices().items():
+        mine = [i for i in items if all(i.slices[name] == value for name, value in key)]
+        if window is not None:
+            mine = mine[-window.n :]
+        fresh = plain("binary", [(item, 1) for item in mine])
+        for name in ("accuracy", "roc_auc", "f1", "log_loss"):
+            assert repr(float(view[name])) == repr(float(fresh[name])), key
+
+
+def test_slices_see_the_watermark_of_the_stream() -> None:
+    ev = se.Evaluator(window=se.Panes("10m"), slices=("country",), time_unit="s")
+    pt, de = {"country": "PT"}, {"country": "DE"}
+    ev.update(True, True, event_time=0, slices=pt)
+    assert ev.slices()[(("country", "PT"),)]["accuracy"] == 1.0
+    ev.update(True, True, event_time=5000, slices=de)
+    # No later event of PT has come, yet its window has moved on.
+    assert math.isnan(ev.slices()[(("country", "PT"),)]["accuracy"])
+    ev.update(True, True, event_time=3000, slices=pt)
+    assert ev.arrivals["late_dropped"] == 1
+
+
+@pytest.mark.parametrize("window", [se.Panes("10m"), se.Fading("2m"), se.Last(2)], ids=repr)
+def test_a_batch_may_span_more_than_is_kept(window: Any) -> None:
+    one, many = (se.Evaluator(window=window, slices=("user",), time_unit="s") for _ in range(2))
+    times = [n * 900 for n in range(30)]
+    users = [n % 11 for n in range(30)]
+    for when, user in zip(times, users, strict=True):
+        one.update(True, score=0.7, event_time=when, slices={"user": user})
+    many.update_many([True] * 30, score=[0.7] * 30, event_time=times, slices={"user": users})
+    assert one.to_bytes() == many.to_bytes()
+    assert se.from_bytes(many.to_bytes()).to_bytes() == one.to_bytes()
+    many._check()
+
+
+def test_a_late_event_opens_no_slice() -> None:
+    for many in (False, True):
+        ev = se.Evaluator(window=se.Panes("10m"), slices=("country",), time_unit="s")
+        times, countries = [5000, 0, 5001], ["PT", "DE", "FR"]
+        if many:
+            ev.update_many([1] * 3, [1] * 3, event_time=times, slices={"country": countries})
+        else:
+            for when, country in zip(times, countries, strict=True):
+                ev.update(1, 1, event_time=when, slices={"country": country})
+        assert [slice_name(key) for key in ev.slices()] == ["country=FR", "country=PT"]
+
+
+def test_a_hostile_stream_fills_one_slice() -> None:
+    ev = se.Evaluator(slices=("user", "country"), max_slices=50)
+    for n in range(500):
+        ev.update(n % 2, 1, slices={"user": f"u{n}", "country": "PT"})
+    ev.update_many([1] * 2000, [1] * 2000, slices={"user": range(2000), "country": ["PT"] * 2000})
+    assert len(ev.slices()) == 51
+    other = (("user", OTHER),)
+    assert ev.slices()[other].report(["accuracy"]).rows[0].support == 2451
+    assert ev.slices_overflowed == 2451
+    # The value itself, out of the stream, is counted there too.
+    ev.update(1, 1, slices={"user": OTHER, "country": "PT"})
+    assert ev.slices()[other].report(["accuracy"]).rows[0].support == 2452
+    assert ev.slices_overflowed == 2451
+    ev.revert(1, 1, slices={"user": "u499", "country": "PT"})
+    assert ev.slices()[other].report(["accuracy"]).rows[0].support == 2451
+    assert list(ev.slices())[-1] == other
+    ev._check()
+
+
+def test_other_in_a_fresh_evaluator_takes_no_room() -> None:
+    ev = se.Evaluator(slices=("country",), max_slices=1)
+    for country in (OTHER, "PT", "DE", OTHER):
+        ev.update(1, 1, slices={"country": country})
+    assert [slice_name(key) for key in ev.slices()] == ["country=PT", f"country={OTHER}"]
+    assert ev.slices_overflowed == 1
+    ev._check()
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3)), min_size=1, max_size=12),
+    st.integers(1, 6),
+)
+def test_who_comes_first_gets_the_room(values: list[tuple[str, int]], most: int) -> None:
+    one = se.Evaluator(slices=("x", "y", ("x", "y")), max_slices=most)
+    many = se.Evaluator(slices=("x", "y", ("x", "y")), max_slices=most)
+    for x, y in values:
+        one.update(1, 1, slices={"x": x, "y": y})
+    n = len(values)
+    many.update_many(
+        [1] * n, [1] * n, slices={"x": [v[0] for v in values], "y": [v[1] for v in values]}
+    )
+    assert one.to_bytes() == many.to_bytes()
+    assert one.retained["slices"] <= most + 3
+
+
+def test_the_report_puts_the_worst_first() -> None:
+    ev = se.Evaluator(slices=("country",))
+    for country, right, wrong in [("PT", 9, 1), ("DE", 5, 5), ("FR", 1, 0), ("ES", 3, 1)]:
+        n = right + wrong
+        ev.update_many(
+            [True] * n, [True] * right + [False] * wrong, slices={"country": [country] * n}
+        )
+    ev.update(False, False, slices={"country": "IT"})
+
+    def order(metric: str, **options: Any) -> list[str]:
+        rows = ev.slice_report(metric, **options).rows
+        return [str(row.slice[0][1]) for row in rows]
+
+    assert order("accuracy") == ["DE", "ES", "PT", "FR", "IT"]
+    assert order("recall") == ["DE", "ES", "PT", "FR", "IT"]  # the last is undefined
+    assert order("error_rate") == ["DE", "ES", "PT", "FR", "IT"]
+    assert order("accuracy", worst=2) == ["DE", "ES"]
+    assert order("accuracy", best=1) == ["IT"]
+    assert order("accuracy", worst=1, best=1) == ["DE", "IT"]
+    assert order("accuracy", worst=0) == []
+    assert order("accuracy", worst=9, best=9) == ["DE", "ES", "PT", "FR", "IT"]
+    assert order("recall", worst=9) == ["DE", "ES", "PT", "FR"]
+    report = ev.slice_report("accuracy", min_support=4)
+    assert [row.support for row in report.rows] == [10, 4, 10]
+    assert report.below_support == 2
+    assert report.to_dict()["slices"][0] == {
+        "slice": {"country": "DE"}, "value": 0.5, "support": 10
+    }  # fmt: skip
+    assert "left out for less support: 2" in str(report)
+    assert "country=DE" in report.to_markdown()
+    with pytest.raises(InputError, match="worst: expected a number of slices"):
+        ev.slice_report("accuracy", worst=-1)
+
+
+def test_what_is_no_slice() -> None:
+    for bad, message in [
+        (("country", "country"), "slices: expected each name once"),
+        (
+            (("country", "model"), ("model", "country")),
+            "slices: expected each combination once, in whichever order, got .'model', 'country'",
+        ),
+        ((("country", "country"),), "slices: expected each name once"),
+        ((1,), "slices: expected names, or tuples of names"),
+        (("",), "slices: expected names"),
+        ((None,), "slices: expected names"),
+        (5, "slices: expected names"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            se.Evaluator(slices=bad)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="max_slices: expected a number from 1"):
+        se.Evaluator(slices=("a",), max_slices=0)
+    ev = se.Evaluator(slices=("country",))
+    for value, message in [
+        (None, "slices: expected a mapping with 'country', got None"),
+        ({"country": 0.5}, re.escape("slices['country']: expected a str, int or bool value")),
+        ({"country": math.inf}, "expected a str, int or bool value, or None, got inf"),
+        ({"country": ["PT"]}, "or None, got .'PT'. of type list"),
+        ({"country": MISSING}, "got '.missing.'; pass None where the value is missing"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            ev.update(1, 1, slices=value)
+    with pytest.raises(InputError, match=re.escape("slices['country'][1]: expected a str")):
+        ev.update_many([1, 1], [1, 1], slices={"country": ["PT", ["DE"]]})
+    with pytest.raises(InputError, match=re.escape("slices['country'][2]: expected a value other")):
+        ev.update_many([1] * 3, [1] * 3, slices={"country": ["PT", None, MISSING]})
+    with pytest.raises(InputError, match="country"):
+        ev.update_many([1, 1], [1, 1], slices={"country": ["PT"]})
+    assert ev.to_bytes() == se.Evaluator(slices=("country",)).to_bytes()
+
+
+def supports(ev: se.Evaluator) -> dict[Any, Any]:
+    return {
+        tuple(value for _, value in key): view.report(["accuracy"]).rows[0].support
+        for key, view in ev.slices().items()
+    }
+
+
+def test_a_number_and_its_text_are_one_slice() -> None:
+    one, many = se.Evaluator(slices=("v",)), se.Evaluator(slices=("v",))
+    values = [
+        "1", 1, True, "x", np.int64(7), 1.0, "7", "007", "+7", "-0", "0", "-7", -7, "7.0",
+        2**63, str(2**63), str(2**63 - 1), 2**63 - 1, -(2**63), str(-(2**63)), "٧", "",
+    ]  # fmt: skip
+    for value in values:
+        one.update(1, 1, slices={"v": value})
+    many.update_many([1] * len(values), [1] * len(values), slices={"v": values})
+    assert one.to_bytes() == many.to_bytes()
+    assert supports(one) == {
+        (-(2**63),): 2, (-7,): 2, (0,): 1, (1,): 4, (7,): 2, (2**63 - 1,): 2,
+        (str(2**63),): 2, ("x",): 1, ("007",): 1, ("+7",): 1, ("-0",): 1, ("7.0",): 1, ("٧",): 1,
+        ("",): 1,
+    }  # fmt: skip
+    assert se.from_bytes(one.to_bytes()).to_bytes() == one.to_bytes()
+    # No two slices look the same.
+    assert len(set(map(slice_name, one.slices()))) == len(one.slices())
+
+
+@pytest.mark.parametrize("window", [None, se.Panes("1h"), se.Last(5)], ids=repr)
+def test_an_old_state_may_hold_a_number_and_its_text(window: Any) -> None:
+    ev = se.Evaluator(window=window, slices=("v",), time_unit="s")
+    for second, value in enumerate([7, 7, "7x", "8x"]):
+        ev.update(1, 1, event_time=second, slices={"v": value})
+    state = ev.to_state()
+    for item in state["slices"]:
+        if item["key"] != [["v", 7]]:
+            item["key"][0][1] = item["key"][0][1][0]
+    old = se.Evaluator.from_state(state)
+    old._check()
+    if isinstance(window, se.Last):  # two rings have no common order
+        assert supports(old) == {(7,): 2, (8,): 1, ("7",): 1}
+        assert list(map(slice_name, old.slices())) == ["v=7", "v=8", "v='7'"]
+    else:
+        assert supports(old) == {(7,): 3, (8,): 1}
+        old.revert(1, 1, event_time=2, slices={"v": "7"})
+        assert supports(old) == {(7,): 2, (8,): 1}
+    assert se.from_bytes(old.to_bytes()).to_bytes() == old.to_bytes()
+
+
+GAPS: list[Any] = [None, math.nan, np.nan, np.float64("nan"), np.datetime64("NaT"), pd.NA, pd.NaT]
+
+
+ABSENT = object()
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([*GAPS, "PT", "DE", "7", 7, ABSENT]),
+            st.sampled_from([*GAPS, "a", 1, "1", ABSENT]),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=14,
+    ),
+    st.sampled_from(WINDOWS),
+    st.integers(1, 8),
+)
+def test_an_event_without_a_slice_value_counts_in_the_total(
+    rows: list[tuple[Any, Any, bool]], window: Any, most: int
+) -> None:
+    one, many = opened(window, max_slices=most), opened(window, max_slices=most)
+    plain = se.Evaluator(window=window, time_unit="s")
+    for second, (country, model, right) in enumerate(rows):
+        values = {"country": country, "model": model}
+        values = {key: value for key, value in values.items() if value is not ABSENT}
+        one.update(True, right, event_time=second, slices=values)
+        plain.update(True, right, event_time=second)
+    gone = [[None if value is ABSENT else value for value in row[:2]] for row in rows]
+    many.update_many(
+        [True] * len(rows),
+        [row[2] for row in rows],
+        event_time=list(range(len(rows))),
+        slices={"country": [row[0] for row in gone], "model": [row[1] for row in gone]},
+    )
+    assert one.to_bytes() == many.to_bytes()
+    assert str(one.report()) == str(plain.report())
+    assert one["accuracy"] == plain["accuracy"]
+    if not isinstance(window, se.Fading):
+        assert sum(n for key, n in supports(one).items() if len(key) == 1) == len(rows)
+    one._check()
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pd.Series([1, None, 2]), {1: 1, 2: 1, MISSING: 1}),
+        (pd.Series(["a", None, pd.NA], dtype="string"), {"a": 1, MISSING: 2}),
+        (pd.Series(["a", None], dtype=object), {"a": 1, MISSING: 1}),
+        (pd.Series(pd.Categorical(["a", None])), {"a": 1, MISSING: 1}),
+        (pd.array([2**62 + 1, None], dtype="Int64"), {2**62 + 1: 1, MISSING: 1}),
+        (pa.array([2**62 + 1, None]), {2**62 + 1: 1, MISSING: 1}),
+        (pa.chunked_array([["a"], [None]]), {"a": 1, MISSING: 1}),
+        (pa.array(["a", None]).dictionary_encode(), {"a": 1, MISSING: 1}),
+        (pl.Series([2**62 + 1, None]), {2**62 + 1: 1, MISSING: 1}),
+        (pl.Series(["a", None], dtype=pl.Categorical), {"a": 1, MISSING: 1}),
+        (np.ma.array([1, 2], mask=[False, True]), {1: 1, MISSING: 1}),
+        (np.array([1.0, np.nan]), {1: 1, MISSING: 1}),
+        (np.array(["a", None, float("nan")], dtype=object), {"a": 1, MISSING: 2}),
+    ],
+    ids=range(13),
+)
+def test_every_column_type_may_have_gaps(column: Any, expected: dict[Any, int]) -> None:
+    ev = se.Evaluator(slices=("v",))
+    ev.update_many([1] * len(column), [1] * len(column), slices={"v": column})
+    assert supports(ev) == {(value,): count for value, count in expected.items()}
+    # A label that is masked or null is never taken for the value beneath.
+    if any(value == MISSING for value in expected):
+        with pytest.raises(InputError, match=re.escape("y_true[")):
+            se.Evaluator("multiclass").update_many(column, [1] * len(column))
+
+
+def test_a_gap_is_reported_reverted_and_merged_under_its_name() -> None:
+    shards = [se.Evaluator(slices=DIMENSIONS) for _ in range(2)]
+    for ev in shards:
+        ev.update(1, 0, slices={"model": "a"})
+        ev.update(1, 1, slices={"country": "PT", "model": None})
+    merged = se.merge(shards)
+    assert merged["accuracy"] == 0.5
+    assert set(supports(merged)) == {("PT",), (MISSING,), (MISSING, "a"), ("PT", MISSING)}
+    assert "country=(missing), model=a" in str(merged.slice_report("accuracy"))
+    merged.revert(1, 0, slices={"country": math.nan, "model": "a"})
+    assert supports(merged)[(MISSING,)] == 1
+    assert se.from_bytes(merged.to_bytes()).to_bytes() == merged.to_bytes()
+
+
+def test_a_revert_finds_its_slice_after_a_merge() -> None:
+    def shard(countries: str) -> se.Evaluator:
+        ev = se.Evaluator(slices=("country",), max_slices=1)
+        for n, country in enumerate(countries):
+            ev.update(n % 2, 1, slices={"country": country})
+        return ev
+
+    merged = se.merge([shard("ab"), shard("b")])
+    assert merged.slices_overflowed == 2  # an event of b, and then the slice of b
+    merged.revert(1, 1, slices={"country": "b"})
+    merged.revert(0, 1, slices={"country": "b"})
+    with pytest.raises(InputError):
+        merged.revert(0, 1, slices={"country": "b"})
+    merged._check()
+    # The other way round the slice is there, and has had one event only.
+    merged = se.merge([shard("b"), shard("ab")])
+    merged.revert(0, 1, slices={"country": "b"})
+    before = merged.to_bytes()
+    with pytest.raises(InputError):
+        merged.revert(1, 1, slices={"country": "b"})
+    assert merged.to_bytes() == before
+
+
+def test_slices_set_up_differently_are_not_merged() -> None:
+    for other in (
+        se.Evaluator(slices=("a",), max_slices=5),
+        se.Evaluator(slices=("b",)),
+        se.Evaluator(),
+    ):
+        with pytest.raises(StateError, match="set up differently"):
+            se.Evaluator(slices=("a",)).merge(other)
+
+
+def test_what_a_file_may_hold() -> None:
+    ev = se.Evaluator(slices=("country",), max_slices=2)
+    for country in "abc":
+        ev.update(1, 1, slices={"country": country})
+    state = ev.to_state()
+    first, second, other = state["slices"]
+    for saved, message in [
+        ([second, first], "slices: expected them sorted"),
+        ([first, first], "is there twice"),
+        ([first, {**second, "key": [["town", "b"]]}], "slices: expected a slice of"),
+        ([first, {"key": second["key"]}], "expected a key and a window"),
+        ([first, second, {**other, "key": [["country", "z"]]}], "expected at most 2, got 3"),
+        ({}, "slices: expected a list"),
+    ]:
+        with pytest.raises(StateError, match=message):
+            se.Evaluator.from_state({**state, "slices": saved})
+    with pytest.raises(StateError, match="slices_overflowed: expected a count"):
+        se.Evaluator.from_state({**state, "slices_overflowed": -1})

@@ -1,0 +1,436 @@
+"""The state file: one text of bytes for each structure, and clear errors for all else."""
+
+import math
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import tracemalloc
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from streameval.errors import StateError
+from streameval.state_files import header as state_header
+from streameval.state_files.codec import pack, unpack
+from tests.crash.fuzz_state_file import forge, text_of
+from tests.support.read_state import read_state
+
+ROOT = Path(__file__).parents[2]
+relaxed = partial(settings, suppress_health_check=[HealthCheck.too_slow])
+DTYPES = ("bool", "float64", "int64", "uint8")
+
+
+def arrays():
+    return st.one_of(
+        st.lists(st.booleans(), max_size=9).map(lambda v: np.array(v, dtype=bool)),
+        st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=5).map(
+            lambda v: np.array(v, dtype=np.float64)
+        ),
+        st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5).map(
+            lambda v: np.array(v, dtype=np.int64)
+        ),
+        st.binary(max_size=17).map(lambda v: np.frombuffer(v, dtype=np.uint8)),
+    )
+
+
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=6) | st.sampled_from(
+    ["$", "$$", "$int:5", "$text:", "$array:int64:0:0", "\ud83d\ude00", "😀", '"\\/\b\0\x7f\u2028']
+)
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([2**63 - 1, 2**63, -(2**63), -(2**63) - 1, -(2**64), 16**400])
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS
+    | arrays(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+STRUCTURES = st.dictionaries(TEXTS, VALUES, max_size=5)
+
+
+@given(STRUCTURES)
+@relaxed(max_examples=200)
+def test_what_is_packed_comes_back_and_the_second_reader_agrees(structure):
+    data = pack(structure, kind="example")
+    assert type(data) is bytes
+    assert text_of(unpack(data, kind="example")) == text_of(structure)
+    kind, read = read_state(data)
+    assert (kind, text_of(read)) == ("example", text_of(structure))
+
+
+def shuffled(rng, value):
+    """The same structure, with every dict filled in another order and every array strided."""
+    if isinstance(value, dict):
+        return {key: shuffled(rng, value[key]) for key in rng.sample(list(value), len(value))}
+    if isinstance(value, list):
+        return [shuffled(rng, item) for item in value]
+    if isinstance(value, np.ndarray):
+        return np.repeat(value, 2)[::2].astype(value.dtype.newbyteorder(">"))
+    return value
+
+
+@given(STRUCTURES, st.randoms(use_true_random=False))
+@relaxed(max_examples=50)
+def test_same_content_same_bytes(structure, rng):
+    assert pack(shuffled(rng, structure), kind="x") == pack(structure, kind="x")
+
+
+def test_numbers_of_another_type_are_told_apart():
+    packed = {pack({"a": value}, kind="x") for value in (1, 1.0, True, "1", np.array([1]), [1])}
+    assert len(packed) == 6
+    assert pack({"a": 0.0}, kind="x") != pack({"a": -0.0}, kind="x")
+
+
+def test_every_float_comes_back_to_the_bit():
+    bits = np.random.default_rng(7).integers(0, 2**64, 50_000, dtype=np.uint64).view(np.float64)
+    floats = bits[np.isfinite(bits)].tolist()
+    floats += [s * m * 10.0**e for s in (1, -1) for m in (1, 1.5, 9.999) for e in range(-8, 25)]
+    floats += [5e-324, 2.2250738585072014e-308, sys.float_info.max, 2.0**53, 0.1 + 0.2, -0.0]
+    data = pack({"floats": floats}, kind="x")
+    back = unpack(data, kind="x")["floats"]
+    assert struct.pack(f"{len(floats)}d", *back) == struct.pack(f"{len(floats)}d", *floats)
+    assert read_state(data)[1]["floats"] == floats
+
+
+def test_subclasses_are_written_as_what_they_are():
+    structure = {"float": np.float64(0.1), np.str_("key"): np.str_("text")}
+    back = unpack(pack(structure, kind="x"), kind="x")
+    assert back == {"float": 0.1, "key": "text"}
+    assert [type(value) for value in back.values()] == [float, str]
+
+
+def test_the_example_of_the_specification():
+    text = (ROOT / "docs" / "state-format.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^([0-9a-f]{8})  ((?:[0-9a-f]{2} ?)+?)  +\S", text, re.MULTILINE)
+    written = bytes.fromhex("".join(row for _, row in rows))
+    assert [int(at, 16) for at, _ in rows] == list(range(0, len(written), 16))
+    structure = {
+        "hits": np.array([True, False, True]),
+        "label": "$5",
+        "scores": np.array([0.25, 0.5]),
+        "threshold": 0.5,
+        "total": 3,
+        "wins": 18446744073709551616,
+    }
+    assert pack(structure, kind="example") == written
+    assert len(written) == 248
+
+
+# What cannot be written
+
+
+@pytest.mark.parametrize(
+    ("structure", "message"),
+    [
+        ({"a": {"b": [1, math.nan]}}, r"$.data.a.b[1]: expected a finite float, got nan"),
+        ({"a": -math.inf}, "$.data.a: expected a finite float, got -inf"),
+        ({"a": (1, 2)}, "got (1, 2) of type tuple"),
+        ({"a": np.int64(1)}, "of type int64"),
+        ({"a": b"x"}, "of type bytes"),
+        ({"a": {1: 2}}, "$.data.a: expected keys of type str, got 1 of type int"),
+        ({"a b": {2}}, "$.data['a b']: expected None, a bool, int"),
+        ({"a": np.zeros((2, 2))}, "'float64' of shape (2, 2)"),
+        ({"a": np.zeros(2, dtype=np.float32)}, "'float32' of shape (2,)"),
+        ({"a": np.array(["x"])}, "expected a one-dimensional array of bool, float64, int64"),
+        ({"a": np.array([0.0, math.nan, 1])}, "$.data.a[1]: expected finite floats, got nan"),
+        ({"a": np.array([0.0, -math.inf])}, "$.data.a[1]: expected finite floats, got -inf"),
+        ({"a": np.array([math.inf, 0.0])}, "$.data.a[0]: expected finite floats, got inf"),
+        ({"a": np.array([0, 9], dtype=np.uint8).view(bool)}, "expected the bytes 0 and 1, got 9"),
+        ([1], "expected a dict and the name of its kind, got [1] and 'x'"),
+    ],
+)
+def test_what_has_no_written_form_is_refused_by_place(structure, message):
+    with pytest.raises(StateError, match=re.escape(message)):
+        pack(structure, kind="x")
+
+
+def nested(depth):
+    """A dict of lists of dicts …, so many inside one another."""
+    value = {} if depth % 2 else []
+    for level in range(depth - 1, 0, -1):
+        value = {"a": value} if level % 2 else [value]
+    return value
+
+
+def test_depth_is_bounded_on_both_sides():
+    deepest = nested(64)
+    assert unpack(pack(deepest, kind="x"), kind="x") == deepest
+    with pytest.raises(StateError, match="nest more than 64 deep"):
+        pack(nested(65), kind="x")
+    cycle = {}
+    cycle["cycle"] = [cycle]
+    with pytest.raises(StateError, match="nest more than 64 deep"):
+        pack(cycle, kind="x")
+    for head, tail in ((b"[" * 64, b"]" * 64), (b'{"a":' * 64, b"1" + b"}" * 64)):
+        with pytest.raises(StateError, match="the header nests lists and dicts"):
+            unpack(forge(b'{"data":{"a":' + head + tail + b'},"kind":"x"}'), kind="x")
+    # Brackets inside strings are text, also behind escaped quotes and backslashes.
+    texts = {"a": "[" * 99, 'q"' + "{" * 99: "\\", "b": '\\"' + "[" * 99, "c": "\\\\"}
+    assert unpack(pack(texts, kind="x"), kind="x") == texts
+
+
+def run_python(code, *arguments):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_millions_of_brackets_do_not_reach_the_parser():
+    # In a process of its own: without the guard it would end in a segmentation fault.
+    code = """
+import sys
+from streameval.state_files.disk import unpack, StateError
+from tests.crash.fuzz_state_file import forge
+sys.setrecursionlimit(10**9)
+for bracket in (b"[", b'{"a":', b'["x\\\\\\\\",{"\\\\"":'):
+    try:
+        unpack(forge(b'{"data":{"a":' + bracket * 2_000_000), kind="x")
+    except StateError as error:
+        print(error)
+"""
+    done = run_python(code)
+    assert done.stdout.count("more than 64 deep") == 3, (done.returncode, done.stderr)
+
+
+def test_a_caller_near_its_recursion_limit_gets_a_state_error():
+    data = pack(nested(60), kind="x")
+
+    def at_depth(levels):
+        return at_depth(levels - 1) if levels else unpack(data, kind="x")
+
+    seen = set()
+    for room in range(10, 60):
+        depth = 0
+        frame = sys._getframe()
+        while frame is not None:
+            depth, frame = depth + 1, frame.f_back
+        try:
+            at_depth(sys.getrecursionlimit() - depth - room)
+        except StateError as error:
+            seen.add(str(error))
+    assert seen == {"the header nests too deeply for the stack that is left"}
+
+
+def test_limits_of_the_header_hold_on_both_sides(monkeypatch):
+    data = pack({"a": [[], {}, "x,[{", 1]}, kind="x")
+    monkeypatch.setattr(state_header, "MAX_VALUES", 8)  # 3 lists and tables more, 5 commas
+    with pytest.raises(StateError, match="more than 8 values"):
+        unpack(data, kind="x")
+    with pytest.raises(StateError, match="more than 8 values"):
+        pack({"a": [[], {}, "x,[{", 1]}, kind="x")
+    monkeypatch.setattr(state_header, "MAX_VALUES", 9)
+    assert unpack(data, kind="x") == {"a": [[], {}, "x,[{", 1]}
+    monkeypatch.setattr(state_header, "MAX_HEADER_BYTES", 30)
+    with pytest.raises(StateError, match="the header has 42 bytes; at most 30 are allowed"):
+        unpack(data, kind="x")
+    with pytest.raises(StateError, match="the header has 42 bytes; at most 30 are allowed"):
+        pack({"a": [[], {}, "x,[{", 1]}, kind="x")
+
+
+def extent(text):
+    """Depth and number of values, counted one character after the other."""
+    depth = deepest = values = 0
+    inside = escaped = False
+    for character in text:
+        if inside:
+            inside = escaped or character != '"'
+            escaped = character == "\\" and not escaped
+        elif character == '"':
+            inside = True
+        else:
+            values += character in ",[{"
+            depth += (character in "[{") - (character in "]}")
+            deepest = max(deepest, depth)
+    return deepest, values
+
+
+def test_limits_do_not_depend_on_where_the_text_is_cut_for_counting(monkeypatch):
+    rng = random.Random(1)
+    for _ in range(200):
+        text = "".join(rng.choice('"\\[]{},:a') for _ in range(20))
+        structure = {text: [text, nested(rng.randrange(1, 9)), {text: [1, [text]]}, []]}
+        monkeypatch.undo()
+        data = pack(structure, kind="x")
+        deepest, values = extent(data[32 : 32 + int.from_bytes(data[20:24], "little")].decode())
+        monkeypatch.setattr(state_header, "_CHUNK", rng.randrange(1, 9))
+        monkeypatch.setattr(state_header, "MAX_DEPTH", deepest - 1)
+        monkeypatch.setattr(state_header, "MAX_VALUES", values)
+        assert unpack(data, kind="x") == structure
+        monkeypatch.setattr(state_header, "MAX_VALUES", values - 1)
+        with pytest.raises(StateError, match=f"more than {values - 1} values"):
+            unpack(data, kind="x")
+        monkeypatch.setattr(state_header, "MAX_VALUES", values)
+        monkeypatch.setattr(state_header, "MAX_DEPTH", deepest - 2)
+        with pytest.raises(StateError, match=f"the header nests .* more than {deepest - 2} deep"):
+            unpack(data, kind="x")
+
+
+# What cannot be read
+
+
+def header(text, area=b"", **wrong):
+    return forge(b'{"data":{' + text + b'},"kind":"x"}', area, **wrong)
+
+
+GOOD = pack({"a": np.array([1, 2]), "b": 1}, kind="x")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is empty"),
+        (b"PK\3\4", r"not a streameval state file; it begins with b'PK\x03\x04'"),
+        (b"\x80\x04\x95" + bytes(99), r"not a streameval state file; it begins with b'\x80\x04"),
+        (GOOD.replace(b"\r\n", b"\n"), "looks changed by a transfer in text mode"),
+        (GOOD.decode("latin-1").encode(), "looks changed by a transfer in text mode"),
+        (GOOD[:7], "ends after 7 bytes, within its first part of 32: it is cut off"),
+        (GOOD[:31], "ends after 31 bytes, within its first part of 32: it is cut off"),
+        (GOOD[:100], f"ends after 100 bytes; its first part promises {len(GOOD)}: it is cut off"),
+        (GOOD + b"\n", f"has {len(GOOD) + 1} bytes; its first part promises {len(GOOD)}: 1 bytes"),
+        (
+            header(b"", version=7),
+            "written by a newer streameval (format 7); this one reads up to 1: upgrade streameval",
+        ),
+        (header(b"", version=7)[:20], "written by a newer streameval (format 7)"),
+        (header(b"", version=0), "byte 16: expected a format of at least 1, got 0"),
+        (header(b"", total=2**64 - 1), f"promises {2**64 - 1}: it is cut off"),
+        (header(b"", header_length=2**32 - 1), f"byte 20: a header of {2**32 - 1} bytes does not"),
+        (GOOD[:-1] + b"\0", "the checksum at byte"),
+        (forge(b"{}", padding=b"\0\0\0\0\1\0"), "bytes 34 to 40: expected zeros"),
+        (header(b'"a":1,"a":2'), "byte 45: the header is not in its one written form (keys sort"),
+        (header(b'"b":1,"a":2'), """byte 42: the header is not in its one written form"""),
+        (header(b'"a": 1'), "byte 45: the header is not in its one written form"),
+        (header(b'"a":1.50'), "shortest text of a number) at b'0}"),
+        (header(b'"a":1E5'), "byte 46: the header is not in its one written form"),
+        (
+            header(b'"a":NaN'),
+            "from byte 32 on, is not JSON that can be read: JSON is malformed",
+        ),
+        (
+            header(b'"a":1e999'),
+            "from byte 32 on, is not JSON that can be read: Number out of range",
+        ),
+        (header(b'"a":"\\u0041"'), "byte 46: the header is not in its one written form"),
+        (header(b'"a":9223372036854775808'), "$.data.a: expected an int beyond 64 bits as '$int:"),
+        (header(b'"a":["$int:7fffffffffffffff"]'), "$.data.a[0]: '$int:7fffffffffffffff' is not"),
+        (header(b'"a":"$int:010000000000000000"'), "is not in its one written form"),
+        (header(b'"a":"$text:61"'), "$.data.a: '$text:61' is not in its one written form"),
+        (header(b'"a":"$pickle:80"'), "$.data.a: expected '$$', '$int:', '$text:' or '$array:'"),
+        (header(b'"$a":1'), "$.data['$a']: expected '$$', '$int:'"),
+        (header(b'"$int:10000000000000000":1'), "expected a text as a key, got '$int:"),
+        (header(b'"$array:int64:0:0":1'), "expected a text as a key, got '$array:int64:0:0'"),
+        (header(b'"a":"$array:object:1:0"', bytes(8)), "$.data.a: expected '$array:' dtype ':'"),
+        (header(b'"a":"$array:int64:2:0"', bytes(8)), "2 values of int64 from byte 80 on need 16"),
+        (
+            header(b'"a":"$array:int64:1152921504606846976:0"', bytes(8)),
+            "$.data.a: expected '$array:' dtype",
+        ),
+        (
+            header(b'"a":"$array:int64:100000000000000000:0"', bytes(8)),
+            "need 800000000000000000 bytes; 8 are there",
+        ),
+        (
+            header(b'"a":"$array:int64:1:0","b":"$array:int64:1:0"', bytes(16)),
+            "$.data.b: its array begins at byte 104; the one before it ends at 112: arrays lie in",
+        ),
+        (
+            header(b'"a":"$array:int64:1:0","b":"$array:int64:1:16"', bytes(24)),
+            "$.data.b: its array begins at byte 120; the one before it ends at 112",
+        ),
+        (header(b'"a":"$array:uint8:1:0"', b"\1\0\0\0\0\0\0\1"), "bytes 81 to 88: expected zeros"),
+        (header(b"", bytes(8)), "bytes 56 to 64 belong to no array that the header names"),
+        (header(b'"a":"$array:bool:2:0"', b"\1\2" + bytes(6)), "$.data.a[1]: expected the bytes 0"),
+        (
+            header(b'"a":"$array:float64:2:0"', struct.pack("<2d", 0, math.nan)),
+            "$.data.a[1]: expected finite floats, got nan",
+        ),
+        (forge(b'{"data":{}}'), "the header: expected an object with the keys 'data' and 'kind'"),
+        (forge(b'{"data":[],"kind":"x"}'), "the header: expected an object as 'data'"),
+        (forge(b'{"data":{},"kind":"y"}'), "holds the state of kind 'y'; expected 'x'"),
+        ("text", "expected bytes, got 'text' of str"),
+        (memoryview(GOOD)[::2], "expected bytes, got "),
+    ],
+)
+def test_what_is_wrong_is_said_and_where(data, message):
+    with pytest.raises(StateError, match=re.escape(message)) as caught:
+        unpack(data, kind="x")
+    assert len(str(caught.value)) < 300
+
+
+def test_refusals_need_no_memory():
+    million = pack({"scores": np.arange(10**6) / 7, "b": 1}, kind="x")
+    forged = [
+        header(b'"a":"$array:int64:100000000000000000:0"', bytes(8)),
+        header(b"", header_length=2**32 - 1),
+        header(b"", total=2**63),
+        million[:-1],
+        million + b"x",
+        million[:4_000_000] + b"x" + million[4_000_001:],
+        million.replace(b":1000000:", b":9000000:"),
+    ]
+    length = int.from_bytes(million[20:24], "little")
+    forged.append(forge(million[32 : 32 + length].replace(b":1000000:", b":9999999:"), bytes(8**7)))
+    for data in forged:
+        tracemalloc.start()
+        try:
+            with pytest.raises(StateError):
+                unpack(data, kind="x")
+            assert tracemalloc.get_traced_memory()[1] < 100_000
+        finally:
+            tracemalloc.stop()
+
+
+# Memory and ownership of the arrays
+
+
+def test_arrays_of_bytes_are_views_and_of_anything_else_copies():
+    structure = {name: np.ones(3, dtype=name) for name in DTYPES} | {"none": np.zeros(0)}
+    data = pack(structure, kind="x")
+    shifted = memoryview(b"-" + data)[1:]
+    whole = np.frombuffer(data, np.uint8)
+    for source, shared in ((data, True), (memoryview(data), True), (bytearray(data), False)):
+        back = unpack(source, kind="x")
+        for name in DTYPES:
+            assert np.shares_memory(back[name], whole) is shared
+    for source in (data, memoryview(data), bytearray(data), shifted):
+        for array in unpack(source, kind="x").values():
+            assert array.flags.aligned
+            assert not array.flags.writeable
+            with pytest.raises(ValueError, match="read-only"):
+                array[:] = 0
+
+
+def test_changing_a_mutable_source_afterwards_changes_nothing():
+    source = bytearray(pack({"a": np.arange(5)}, kind="x"))
+    back = unpack(source, kind="x")
+    source[:] = bytes(len(source))
+    assert back["a"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_large_arrays_are_packed_with_one_copy_and_read_with_none():
+    structure = {"scores": np.arange(10**6) / 7, "counts": np.arange(10**6)}
+    tracemalloc.start()
+    try:
+        data = pack(structure, kind="x")
+        assert tracemalloc.get_traced_memory()[1] < 1.05 * len(data)
+        tracemalloc.reset_peak()
+        back = unpack(data, kind="x")
+        assert tracemalloc.get_traced_memory()[1] < 1.05 * len(data)
+    finally:
+        tracemalloc.stop()
+    assert np.array_equal(back["scores"], structure["scores"])

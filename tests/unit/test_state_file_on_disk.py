@@ -1,0 +1,409 @@
+"""State files on disk: the old file or the new one, and clear errors if there is none."""
+
+import errno
+import hashlib
+import os
+import re
+import resource
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streameval.errors import StateError
+from streameval.state_files.codec import pack, unpack
+from streameval.state_files.disk import read_file, write_atomically
+from tests.crash.fuzz_state_file import forge
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives up root's rights for a moment")
+GOOD = pack({"a": np.array([1, 2]), "b": 1}, kind="x")
+
+
+@pytest.fixture(params=["nameless", "named"])
+def way(request, monkeypatch):
+    """Both ways to the new file: without a name, as on Linux, and with one, as elsewhere."""
+    if request.param == "named":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    return request.param
+
+
+def run_python(code, *arguments):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.usefixtures("way")
+def test_write_and_read(tmp_path):
+    path = tmp_path / "a.state"
+    for total in (1, 2):
+        write_atomically(str(path) if total == 1 else path, pack({"total": total}, kind="x"))
+        assert read_file(path, kind="x") == {"total": total}
+        assert os.listdir(tmp_path) == ["a.state"]
+
+
+@pytest.mark.usefixtures("way")
+def test_permissions_follow_the_old_file_or_the_umask(tmp_path):
+    path = tmp_path / "a.state"
+    before = os.umask(0o027)
+    try:
+        write_atomically(path, GOOD)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        path.chmod(0o604)
+        write_atomically(path, GOOD)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o604
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_link_stays_and_its_target_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "target", tmp_path / "link"
+    link.symlink_to(Path("there") / "target")
+    for data in (GOOD, pack({}, kind="x")):  # first the link points at nothing
+        write_atomically(link, data)
+        assert link.is_symlink()
+        assert target.read_bytes() == data
+    assert os.listdir(tmp_path / "there") == ["target"]
+
+
+@pytest.mark.usefixtures("way")
+def test_a_hard_link_keeps_the_old_content(tmp_path):
+    path, backup = tmp_path / "a.state", tmp_path / "backup"
+    write_atomically(path, GOOD)
+    os.link(path, backup)
+    write_atomically(path, pack({}, kind="x"))
+    assert backup.read_bytes() == GOOD
+
+
+def failing(error):
+    """A function that raises, whatever it is given."""
+
+    def fail(*arguments, **options):
+        raise error
+
+    return fail
+
+
+def unwritable(tmp_path):
+    """Paths that fail for root as well, each with its reason."""
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    os.mkfifo(tmp_path / "pipe")
+    return {
+        tmp_path / "missing" / "a.state": "No such file or directory",
+        tmp_path / "file" / "a.state": "Not a directory",
+        tmp_path / ("n" * 300): "File name too long",
+        tmp_path / "loop": "Too many levels of symbolic links",
+        tmp_path: "it is a directory, not a regular file",
+        tmp_path / "pipe": "it is a pipe, not a regular file",
+        Path("/dev/null"): "it is a device or socket, not a regular file",
+        Path("/proc/a.state"): "",
+        Path("/sys/a.state"): "",
+        f"{tmp_path}/nul\0": "embedded null byte",
+    }
+
+
+@pytest.mark.usefixtures("way")
+def test_what_cannot_be_written_is_said_and_nothing_is_left(tmp_path):
+    paths = unwritable(tmp_path)
+    before = sorted(os.listdir(tmp_path))
+    for path, reason in paths.items():
+        with pytest.raises(StateError) as caught:
+            write_atomically(path, GOOD)
+        name = str(path) if str(path).isprintable() else ascii(str(path))
+        assert str(caught.value).startswith(f"{name}: cannot be written: ")
+        assert reason in str(caught.value)
+    assert sorted(os.listdir(tmp_path)) == before
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.fixture
+def as_nobody():
+    """A directory that its user may read but not write; root becomes that user for a moment."""
+    with tempfile.TemporaryDirectory() as outer:
+        Path(outer).chmod(0o755)  # pytest's own directories are closed to others
+        inner = Path(outer) / "read-only"
+        inner.mkdir()
+        for name, mode in (("old.state", 0o666), ("secret.state", 0o000)):
+            (inner / name).write_bytes(GOOD)
+            (inner / name).chmod(mode)
+        inner.chmod(0o555)
+        os.seteuid(65534)
+        try:
+            yield inner
+        finally:
+            os.seteuid(0)
+
+
+@needs_root
+@pytest.mark.usefixtures("way")
+def test_a_read_only_directory(as_nobody):
+    for name in ("old.state", "new.state"):
+        with pytest.raises(StateError, match=rf"{name}: cannot be written: Permission denied$"):
+            write_atomically(as_nobody / name, pack({}, kind="x"))
+    assert sorted(os.listdir(as_nobody)) == ["old.state", "secret.state"]
+    assert read_file(as_nobody / "old.state", kind="x")["b"] == 1
+    with pytest.raises(StateError, match=r"secret\.state: cannot be read: Permission denied$"):
+        read_file(as_nobody / "secret.state", kind="x")
+
+
+@pytest.mark.usefixtures("way")
+def test_a_full_disk(tmp_path):
+    path = tmp_path / "a.state"
+    write_atomically(path, GOOD)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    try:
+        with pytest.raises(StateError, match=r"a\.state: cannot be written: File too large"):
+            write_atomically(path, bytes(10**6))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == GOOD
+    assert os.listdir(tmp_path) == ["a.state"]
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EROFS, "Read-only file system"), KeyboardInterrupt()], ids=type
+)
+@pytest.mark.usefixtures("way")
+def test_a_failure_at_any_step_leaves_the_old_file_alone(tmp_path, monkeypatch, step, error):
+    path = tmp_path / "a.state"
+    write_atomically(path, GOOD)
+    monkeypatch.setattr(os, step, failing(error))
+    expected = (
+        pytest.raises(StateError, match="cannot be written: Read-only file system")
+        if isinstance(error, OSError)
+        else pytest.raises(KeyboardInterrupt)
+    )
+    with expected:
+        write_atomically(path, pack({}, kind="x"))
+    monkeypatch.undo()
+    assert path.read_bytes() == GOOD
+    assert os.listdir(tmp_path) == ["a.state"]
+
+
+@pytest.mark.usefixtures("way")
+def test_the_content_reaches_the_disk_before_its_name_and_the_name_at_last(tmp_path, monkeypatch):
+    steps = []
+    real_fsync, real_replace = os.fsync, os.replace
+
+    def fsync(descriptor):
+        is_directory = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        steps.append("fsync of the directory" if is_directory else "fsync")
+        real_fsync(descriptor)
+
+    def replace(source, target):
+        steps.append("replace")
+        assert Path(source).read_bytes() == GOOD  # nothing is left in a buffer
+        real_replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    write_atomically(tmp_path / "a.state", GOOD)
+    assert steps == ["fsync", "replace", "fsync of the directory"]
+
+
+def test_an_unfinished_file_has_no_name(tmp_path, monkeypatch):
+    try:
+        os.close(os.open(tmp_path, os.O_WRONLY | os.O_TMPFILE))
+    except (AttributeError, OSError):
+        pytest.skip("this system has no files without a name")
+    seen = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (seen.append(os.listdir(tmp_path)), real(fd)))
+    write_atomically(tmp_path / "a.state", GOOD)
+    assert seen == [[], ["a.state"]]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.EIO])
+def test_a_file_system_that_cannot_sync_a_directory(tmp_path, monkeypatch, number):
+    real = os.fsync
+
+    def fsync(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(number, os.strerror(number))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    if number == errno.EINVAL:  # it has no such thing
+        write_atomically(tmp_path / "a.state", GOOD)
+    else:
+        with pytest.raises(StateError, match="cannot be written: Input/output error"):
+            write_atomically(tmp_path / "a.state", GOOD)
+    assert os.listdir(tmp_path) == ["a.state"]
+
+
+def test_a_system_that_gives_a_nameless_file_no_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", failing(OSError(errno.ENOENT, "No /proc here")))
+    write_atomically(tmp_path / "a.state", GOOD)
+    assert (tmp_path / "a.state").read_bytes() == GOOD
+    assert os.listdir(tmp_path) == ["a.state"]
+
+
+def test_a_file_system_without_nameless_files(tmp_path, monkeypatch):
+    real = os.open
+
+    def refuse(path, flags, *arguments, **options):
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        return real(path, flags, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    write_atomically(tmp_path / "a.state", GOOD)
+    assert (tmp_path / "a.state").read_bytes() == GOOD
+    assert os.listdir(tmp_path) == ["a.state"]
+
+
+def test_what_cannot_be_read_is_said(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "foreign").write_bytes(b"PK\3\4 and more")
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "good").write_bytes(GOOD)
+    (tmp_path / "bell\a").write_bytes(b"")
+    cases = {
+        tmp_path / "missing": "missing: cannot be read: No such file or directory",
+        tmp_path: f"{tmp_path}: cannot be read: Is a directory",
+        tmp_path / "pipe": "pipe: is a pipe, not a regular file",  # and does not wait for a writer
+        Path("/dev/zero"): "/dev/zero: is a device or socket, not a regular file",
+        tmp_path / "foreign": "foreign: not a streameval state file; it begins with b'PK",
+        tmp_path / "empty": "empty: is empty",
+        tmp_path / "bell\a": r"bell\x07': is empty",
+        f"{tmp_path}/nul\0": "cannot be read: embedded null byte",
+    }
+    for path, message in cases.items():
+        with pytest.raises(StateError, match=re.escape(message)):
+            read_file(path, kind="x")
+    with pytest.raises(StateError, match="good: holds the state of kind 'x'; expected 'y'"):
+        read_file(tmp_path / "good", kind="y")
+    with pytest.raises(StateError, match=f"good: has {len(GOOD)} bytes; at most 99 are read here"):
+        read_file(tmp_path / "good", kind="x", max_bytes=99)
+
+
+def test_absurd_sizes_are_refused_before_they_are_read(tmp_path):
+    size = 2**43  # a file of holes, 8 TB
+    path = tmp_path / "sparse"
+    for content, message in (
+        (b"", "not a streameval state file"),
+        (GOOD, f"has {size} bytes; its first part promises {len(GOOD)}"),
+        (forge(b"{}", total=size), f"has {size} bytes; at most "),
+    ):
+        path.write_bytes(content)
+        try:
+            os.truncate(path, size)
+        except OSError:
+            pytest.skip("this file system has no files of 8 TB")
+        started = time.monotonic()
+        tracemalloc.start()
+        try:
+            with pytest.raises(StateError, match=f"sparse: {message}"):
+                read_file(path, kind="x")
+            assert tracemalloc.get_traced_memory()[1] < 300_000  # the buffer of one open file
+        finally:
+            tracemalloc.stop()
+        assert time.monotonic() - started < 5
+
+
+def test_a_file_that_grows_or_shrinks_while_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "a.state"
+    real = os.fstat
+
+    def earlier(descriptor):
+        fields = list(real(descriptor))
+        fields[stat.ST_SIZE] = len(GOOD)
+        return os.stat_result(fields)
+
+    monkeypatch.setattr(os, "fstat", earlier)
+    for content, message in ((GOOD + b"more", "1 bytes too many"), (GOOD[:60], "it is cut off")):
+        path.write_bytes(content)
+        with pytest.raises(StateError, match=message):
+            read_file(path, kind="x")
+
+
+def test_a_large_file_takes_its_size_once(tmp_path):
+    path = tmp_path / "large.state"
+    scores = np.arange(10**6) / 7
+    write_atomically(path, pack({"scores": scores, "counts": np.arange(10**6)}, kind="x"))
+    tracemalloc.start()
+    try:
+        back = read_file(path, kind="x")
+        assert tracemalloc.get_traced_memory()[1] < 1.05 * path.stat().st_size
+    finally:
+        tracemalloc.stop()
+    assert np.array_equal(back["scores"], scores)
+
+
+def test_no_memory_left(tmp_path, monkeypatch):
+    monkeypatch.setattr(hashlib, "sha256", failing(MemoryError()))
+    with pytest.raises(StateError, match=f"{len(GOOD)} bytes of state do not fit into memory"):
+        unpack(GOOD, kind="x")
+    monkeypatch.undo()
+    path = tmp_path / "a.state"
+    path.write_bytes(GOOD)
+    monkeypatch.setattr("streameval.state_files.disk._content", failing(MemoryError()))
+    with pytest.raises(StateError, match=r"a\.state: does not fit into memory"):
+        read_file(path, kind="x")
+
+
+KILLING = """
+import os, random, signal, sys, time
+import numpy as np
+from streameval.state_files.disk import pack, read_file, write_atomically
+
+path, way, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if way == "named" and hasattr(os, "O_TMPFILE"):
+    del os.O_TMPFILE
+rng = random.Random(way)
+contents = [pack({"body": np.full(100_000, n)}, kind="x") for n in range(50)]
+write_atomically(path, contents[0])
+last = 0
+for _ in range(kills):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        n = last
+        while True:
+            n += 1
+            write_atomically(path, contents[n % 50])
+            os.write(writing, n.to_bytes(8, "little"))
+    os.close(writing)
+    first = os.read(reading, 8)  # it is writing now
+    time.sleep(rng.random() * 0.04)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    done = first
+    while more := os.read(reading, 4096):
+        done = more
+    os.close(reading)
+    done = int.from_bytes(done[-8:], "little")
+    body = read_file(path, kind="x")["body"]  # whole, or StateError
+    assert (body == body[0]).all() and len(body) == 100_000
+    # The last one that was finished, or the one that was being written.
+    assert body[0] in (done % 50, (done + 1) % 50), (body[0], done)
+    last = done if body[0] == done % 50 else done + 1
+print(kills, "kills,", last, "files,", len(os.listdir(os.path.dirname(path))) - 1, "left over")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["nameless", "named"])
+def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path, way):
+    done = run_python(KILLING, str(tmp_path / "a.state"), way, "30")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("30 kills, ")
+    others = set(os.listdir(tmp_path)) - {"a.state"}
+    assert all(re.fullmatch(r"\.streameval-[0-9a-f]{16}\.tmp", name) for name in others)
