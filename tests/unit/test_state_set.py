@@ -1,4 +1,4 @@
-"""A state set of states: what it refuses, and that a refusal changes nothing."""
+"""A set of states: what it refuses, and that a refusal changes nothing."""
 
 from __future__ import annotations
 
