@@ -121,7 +121,8 @@ NOT_MODULES = {"streameval.db", "streameval.toml", "streameval.webhook"}
 
 
 def documents() -> list[Path]:
-    return [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+    names = ("README.md", "Makefile", "pyproject.toml")
+    return [*(REPOSITORY / name for name in names), *sorted((REPOSITORY / "docs").glob("*.md"))]
 
 
 def sources() -> list[Path]:
