@@ -116,7 +116,7 @@ Show = Callable[..., Shown]
 
 
 def sample(**wanted: Any) -> dict[str, Any]:
-    """A snapshot of this moment, tame unless it is asked otherwise."""
+    """A snapshot of this moment, with ordinary values unless others are given."""
     wanted = {"at": datetime.now(UTC), "hostile": False, "undefined": False, **wanted}
     return published_sample.published_data(**wanted)
 
@@ -583,7 +583,7 @@ SHOWN = """() => {
 
 
 def test_tiles_curves_confusion_and_time_are_of_one_snapshot(show: Show) -> None:
-    """While snapshots follow each other faster than the page asks for them."""
+    """While snapshots follow each other faster than the page requests them."""
 
     def numbered(number: int) -> dict[str, Any]:
         data = sample(slices=1)
@@ -765,7 +765,7 @@ def test_a_run_without_join_panes_and_alerts(show: Show) -> None:
     assert shown.complaints == []
 
 
-def test_labels_and_source_are_told_in_numbers_and_words(show: Show) -> None:
+def test_labels_and_source_are_shown_in_numbers_and_words(show: Show) -> None:
     data = sample()
     problem = "the broker does not answer: Connection refused"
     data["partitions"][1].update(problem=problem, lag=None)

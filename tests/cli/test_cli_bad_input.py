@@ -178,7 +178,7 @@ def test_probabilities(run: Command, tmp_path: Path, shares: str, message: str) 
 
 
 @pytest.mark.parametrize("rows", [1, 3, 1000])
-def test_many_bad_records_of_all_kinds_are_told_in_the_order_of_the_files(
+def test_many_bad_records_of_all_kinds_are_reported_in_the_order_of_the_files(
     run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
 ) -> None:
     monkeypatch.setattr(feed, "BATCH_ROWS", rows)

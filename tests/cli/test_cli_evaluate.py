@@ -230,7 +230,7 @@ def test_batches_of_any_size_give_the_same(
         assert run("evaluate", *paths, *BINARY) == whole
 
 
-def test_metrics_are_in_the_order_asked(run: Command, tmp_path: Path) -> None:
+def test_metrics_are_in_the_requested_order(run: Command, tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", binary_events(50))
     result = run("evaluate", path, *BINARY, "--metrics", "roc_auc, accuracy")
     assert [line.split()[0] for line in result.out.splitlines()] == [

@@ -211,7 +211,7 @@ def test_a_check_prints_the_configuration_and_touches_nothing(here: Path, comman
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--set", "evaluator.threshold=high"], "evaluator.threshold"),
         (["--set", "window.0.pane=5m"], "window"),
@@ -223,30 +223,32 @@ def test_a_check_prints_the_configuration_and_touches_nothing(here: Path, comman
         (["--listen", "nowhere"], "serve.listen"),
     ],
 )
-def test_a_bad_configuration_is_one_line(command: Command, arguments: list[str], told: str) -> None:
+def test_a_bad_configuration_is_one_line(
+    command: Command, arguments: list[str], message: str
+) -> None:
     result = command("run", "run.toml", "--check", *arguments)
     assert (result.code, result.out) == (2, "")
-    assert told in result.err
+    assert message in result.err
     assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("serve", "told"),
+    ("serve", "message"),
     [
         ("token = 'env:STREAMEVAL_NONE'", "serve.token: expected the variable STREAMEVAL_NONE in"),
         ("token = 'hunter2'", "serve.token: expected at least 16 characters, got 7; "),
     ],
 )
 @pytest.mark.parametrize("option", ["--check", "--until-end"])
-def test_a_secret_that_will_not_do_is_told_before_anything_is_made(
-    here: Path, command: Command, serve: str, told: str, option: str
+def test_an_invalid_secret_is_refused_before_anything_is_made(
+    here: Path, command: Command, serve: str, message: str, option: str
 ) -> None:
     (here / "run.toml").write_text(
         CONFIG.replace("enabled = false", f"listen = '127.0.0.1:0'\n{serve}")
     )
     result = command("run", "run.toml", option)
     assert (result.code, result.out) == (2, "")
-    assert told in result.err
+    assert message in result.err
     assert "hunter2" not in result.err
     assert sorted(path.name for path in here.iterdir()) == ["run.toml"]
 
@@ -290,7 +292,7 @@ def dump(path: str = "streameval.db") -> list[str]:
         connection.close()
 
 
-def told(result: Result) -> str:
+def logged(result: Result) -> str:
     """The log without its times."""
     return "".join(line.partition(" INFO ")[2] + "\n" for line in result.err.splitlines())
 
@@ -310,7 +312,7 @@ def test_new_parts_begin_in_an_old_store(here: Path, command: Command) -> None:
     (here / "events.jsonl").write_text(lines(rows))
     result = command("run", "run.toml", "--until-end")
     assert result.code == 0, result.err
-    assert "window 'day' begins now" in told(result)
+    assert "window 'day' begins now" in logged(result)
     report = command("store", "report", "streameval.db").out
     assert "window all, slice device since 20" in report
     assert "window day, since 20" in report
@@ -354,7 +356,7 @@ def test_what_is_removed_is_dropped_only_when_confirmed(here: Path, command: Com
     assert command("run", "run.toml", "--until-end", *options).code == 0
 
 
-def test_what_is_removed_is_asked_for_on_a_terminal(here: Path, command: Command) -> None:
+def test_a_removal_requires_a_confirmation_on_a_terminal(here: Path, command: Command) -> None:
     (here / "events.jsonl").write_text(lines(events(50)))
     assert command("run", "run.toml", "--until-end").code == 0
     before = dump()

@@ -24,7 +24,7 @@ OPTIONAL = {
     "sklearn",
     "matplotlib",
 }
-OF_A_RUN = {"sqlite3", "http.client", "tomllib", "streameval.stream", "streameval.service.http"}
+OF_A_RUN = {"sqlite3", "http.client", "tomllib", "streameval.service"}
 OF_HELP = {"rich.markdown", "rich.progress"}
 EVERY_COMMAND = {"evaluate", "states", "catalogue", "run", "store", "init", "demo"}
 

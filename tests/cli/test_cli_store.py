@@ -177,7 +177,7 @@ def test_quarantine(command: Command, store: str) -> None:
     assert json.loads(result.out)["reasons"] == {"record": 1, "score": 2}
 
 
-def test_cut_records_are_told(command: Command, store: str) -> None:
+def test_cut_records_are_reported(command: Command, store: str) -> None:
     with Path("a.jsonl").open("a") as file:
         file.write("x" * 5000 + "\n")
     assert command("run", "run.toml", "--until-end").code == 0
@@ -238,11 +238,11 @@ def test_a_report_tells_of_labels_that_are_missing(command: Command) -> None:
     )
     assert command("run", "join.toml", "--until-end").code == 0
     result = command("store", "report", "join.db", "--format", "json")
-    told = json.loads(result.out)["all"]["labels"]
+    labels = json.loads(result.out)["all"]["labels"]
     counts = ("predictions", "joined", "waiting", "expired", "corrected", "duplicate_labels")
-    assert [told[name] for name in counts] == [4, 2, 0, 2, 1, 1]
-    assert (told["labels_waiting"], told["coverage"], told["immature"]) == (1, 0.0, False)
-    assert told["delay"]["p50"] is not None
+    assert [labels[name] for name in counts] == [4, 2, 0, 2, 1, 1]
+    assert (labels["labels_waiting"], labels["coverage"], labels["immature"]) == (1, 0.0, False)
+    assert labels["delay"]["p50"] is not None
     table = command("store", "report", "join.db").out
     lines = [line.rsplit(None, 1) for line in table.partition("\n\nlabels ")[2].splitlines()]
     assert ["never labelled", "2"] in lines

@@ -664,7 +664,7 @@ def test_scores_are_missed_before_any_file_is_read(run: Command, tmp_path: Path)
     assert result.err == "streameval: log_loss needs probabilities: name their field with --proba\n"
 
 
-def test_states_that_do_not_have_what_is_asked(run: Command, tmp_path: Path) -> None:
+def test_states_that_do_not_have_what_is_requested(run: Command, tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", stream())
     plain, sliced = tmp_path / "plain", tmp_path / "sliced"
     run("evaluate", path, *FIELDS, "--save", plain)
@@ -823,7 +823,7 @@ def test_a_series_shows_every_pane_of_the_file(run: Command, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("weight", [1, 3])
 @pytest.mark.parametrize("command", ["evaluate", "report", "merge"])
-def test_panes_that_a_series_lacks_are_told(
+def test_panes_that_a_series_lacks_are_reported(
     run: Command, tmp_path: Path, command: str, weight: int
 ) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", [{**event, "n": weight} for event in stream(300)])

@@ -55,7 +55,7 @@ FRAGMENTS = [
 
 
 def forge(header, area=b"", *, version=1, header_length=None, total=None, padding=None):
-    """A file whose lengths and checksum are right unless told otherwise."""
+    """A file whose lengths and checksum are right unless others are given."""
     if padding is None:
         padding = bytes(-len(header) % 8)
     body = header + padding + area

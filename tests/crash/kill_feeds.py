@@ -254,7 +254,7 @@ class PostsFeed:
             return False
         kind, body, expected = self._posts[self._next]
         try:
-            # A connection of its own: nobody is left to close one that a kill has cut.
+            # A connection of its own: one that a kill has cut is closed by no other code.
             with httpx.Client(timeout=20, verify=False) as client:
                 answer = client.post(
                     f"{url}/v1/{kind}",

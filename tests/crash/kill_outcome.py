@@ -2,7 +2,7 @@
 
 Left out, because they depend on clocks and on when a process ended: numbers of
 checkpoints, times at which records were refused, and how far the join's
-watermark stands (which partitions are idle is told by the clock).
+watermark stands (which partitions are idle depends on the clock).
 """
 
 from __future__ import annotations

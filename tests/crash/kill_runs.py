@@ -284,7 +284,7 @@ def kill_runs(
         pieces: How many parts of the stream come in one life, on average.
         broker: For ``kafka``.
         topic: How the names of its topics begin.
-        tell: Is told how it goes.
+        tell: Gets lines about the progress.
     """
     lines = stream(seed, predictions)
     count = kills * pieces

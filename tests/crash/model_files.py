@@ -417,7 +417,7 @@ class Model:
 def course(seed: int, directory: Path, steps: int) -> tuple[list[str], bool, Model]:
     """What went wrong in a case, and whether a loss was told."""
     told = Told()
-    log = logging.getLogger("streameval.stream.sources")
+    log = logging.getLogger("streameval.service.sources")
     propagate, log.propagate = log.propagate, False
     log.addHandler(told)
     log.setLevel(logging.INFO)

@@ -87,7 +87,7 @@ class Posters:
 
 
 def event(who: int, number: int) -> dict[str, Any]:
-    """The posts of a poster are distinct events: the state tells which of them it counted."""
+    """The posts of a poster are distinct events: the state shows which of them it counted."""
     return {"who": str(who), "y_true": number % 3 == 0, "score": number / 2**20}
 
 

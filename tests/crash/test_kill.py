@@ -32,7 +32,7 @@ def test_a_run_that_is_killed_loses_nothing_and_counts_nothing_twice(
     assert found == []
 
 
-def test_differences_are_told() -> None:
+def test_differences_are_reported() -> None:
     one = {"events": 5, "join": {"joined": 3}, "state all": b"ab", "refused": [(1, b"x")]}
     other = {"events": 6, "join": {"joined": 2}, "state all": b"ac", "refused": []}
     assert differences(one, one) == []

@@ -48,7 +48,7 @@ def assert_near(ours, theirs):
 
 @pytest.fixture(autouse=True)
 def _quiet_peer():
-    # scikit-learn warns where it has no value, whatever was asked instead.
+    # scikit-learn warns where it has no value, whatever value was requested instead.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

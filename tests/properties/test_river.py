@@ -258,7 +258,7 @@ def test_no_prediction_counts_for_nothing(name: str, nothing: Any) -> None:
     metric = RiverMetric(name)
     metric.update(True, nothing)
     metric.revert(True, nothing)
-    metric.update("spam", nothing)  # its label tells nothing about the task either
+    metric.update("spam", nothing)  # its label does not determine the task either
     assert metric.evaluator == RiverMetric(name).evaluator
     assert fed(metric, EVENTS).evaluator == fed(RiverMetric(name), EVENTS).evaluator
 

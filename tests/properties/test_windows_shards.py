@@ -87,7 +87,7 @@ def test_the_bits_of_the_unsharded_run(
         if window is None:
             assert merged.to_bytes() == whole.to_bytes()
         else:
-            # When an event came late depends on who was asked; that it came does not.
+            # Which events are late depends on the shard; how many events arrived does not.
             assert sum(merged.arrivals.values()) == sum(whole.arrivals.values())
             latest = [ev.to_state()["timeline"]["latest"] for ev in (merged, whole)]
             assert latest[0] == latest[1]

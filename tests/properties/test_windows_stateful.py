@@ -100,7 +100,7 @@ class WindowMachine(RuleBasedStateMachine):
     @rule(place=st.integers(0, 40))
     def revert(self, place: int) -> None:
         # Sums know weights and not events, so of a heavier event of the same score
-        # a part may be taken out: they are asked for what came and was not yet undone.
+        # a part may be taken out: only events that were added and not yet reverted are used.
         candidates = self.model.items if self.timed else self.ever
         if not candidates:
             return

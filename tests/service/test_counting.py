@@ -358,7 +358,7 @@ def test_rows_stay_few_whatever_their_sizes() -> None:
         assert merged <= 3 * 20 * written
 
 
-def test_a_damaged_row_is_told() -> None:
+def test_a_damaged_row_is_reported() -> None:
     with bench() as run:
         run.add("a", [{**GOOD, "y_true": True}])
         run.checkpoint()
@@ -393,7 +393,7 @@ def test_a_delta_takes_what_its_evaluator_would(task: Any) -> None:
     assert whole.slices_overflowed == 1
 
 
-def test_a_delta_is_late_by_the_newest_time_that_it_is_told() -> None:
+def test_a_delta_is_late_by_the_newest_time_that_it_is_given() -> None:
     whole = Evaluator(window=se.Panes("10m", pane="5m"), time_unit="us")
     whole.update(True, True, event_time=60 * MINUTE)
     assert whole.newest == 60 * MINUTE
@@ -417,7 +417,7 @@ def test_a_merge_keeps_the_window_current() -> None:
 
 
 def test_coded_columns_are_refused_where_they_stand() -> None:
-    """A label that is not among the rows at hand is nobody's fault."""
+    """A label that is not among the rows at hand is no error."""
     rows: dict[str, Any] = {"y_true": ["spam", "ham", "eggs", "spam"], "score": [0.5] * 4}
     shared = EventColumns(rows, range(4)).coded()
 

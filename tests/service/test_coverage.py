@@ -27,10 +27,10 @@ def test_a_quantile_is_within_its_bound(delays: list[int], share: float) -> None
     for some in (delays[::2], delays[1::2]):
         histogram.add(np.array(some, dtype=np.int64))
     exact = sorted(max(delay, 0) for delay in delays)[max(int(np.ceil(share * len(delays))), 1) - 1]
-    told = histogram.quantile(share)
-    assert told is not None
-    assert exact / 1e6 <= told + 1e-9
-    assert told <= exact / 1e6 * (1 + histogram.relative_error) + 1e-9
+    found = histogram.quantile(share)
+    assert found is not None
+    assert exact / 1e6 <= found + 1e-9
+    assert found <= exact / 1e6 * (1 + histogram.relative_error) + 1e-9
 
 
 def test_no_delay_has_no_quantile() -> None:
@@ -103,10 +103,10 @@ def test_coverage_is_as_counted_by_hand(
         end = (watermark - wait) // cohort * cohort
         span = -(-min(wait, HOUR) // cohort) * cohort
         mature = [has for time, has in rows if end - span <= time < end]
-        told = coverage.to_dict(watermark)
-        assert told["mature"]["predictions"] == len(mature)
-        assert told["coverage"] == (sum(mature) / len(mature) if mature else None)
-        assert bool(told["coverage_reason"]) == (not mature)
+        found = coverage.to_dict(watermark)
+        assert found["mature"]["predictions"] == len(mature)
+        assert found["coverage"] == (sum(mature) / len(mature) if mature else None)
+        assert bool(found["coverage_reason"]) == (not mature)
 
 
 def test_an_alert_on_coverage_fires_in_an_outage_of_labels(tmp_path: Path) -> None:
@@ -156,11 +156,11 @@ def test_summing_up_changes_no_total(seed: int) -> None:
             written = msgspec.json.encode(summed.saved())
             summed = Coverage(HOUR, HOUR)
             summed.restore(msgspec.json.decode(written, type=SavedCoverage))
-    told, expected = summed.to_dict(watermark), plain.to_dict(watermark)
-    shown = told.pop("cohorts")
+    found, expected = summed.to_dict(watermark), plain.to_dict(watermark)
+    shown = found.pop("cohorts")
     # Those that are over are not shown any more, the others are as they were.
     assert shown == expected.pop("cohorts")[-len(shown) :][: len(shown)]
-    assert told == expected
+    assert found == expected
 
 
 @given(st.lists(st.integers(-(10**6), 10**15), max_size=20), st.integers(1, 10**7))

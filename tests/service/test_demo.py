@@ -77,7 +77,7 @@ def test_a_replay_keeps_to_its_speed() -> None:
 
     taker = Taker()
     stream = [at(0), at(1, "labels"), at(600), at(1200)]
-    told = [
+    shown = [
         (p.predictions, p.labels, round(now[0], 3))
         for p in replay(
             stream,
@@ -87,7 +87,7 @@ def test_a_replay_keeps_to_its_speed() -> None:
             sleep=sleep,  # type: ignore[arg-type]
         )
     ]
-    assert told == [(1, 1, 0.0), (2, 1, 1.0), (3, 1, 2.0)]
+    assert shown == [(1, 1, 0.0), (2, 1, 1.0), (3, 1, 2.0)]
     assert [kind for kind, _ in taker.posts] == ["predictions", "labels", *["predictions"] * 2]
 
 
@@ -106,7 +106,7 @@ def test_a_replay_ends_in_time_and_posts_in_portions() -> None:
     assert 800 < sum(sizes) < 1_000
 
 
-def test_a_run_that_is_not_there_is_told() -> None:
+def test_an_error_names_a_run_that_does_not_answer() -> None:
     poster = Poster("127.0.0.1", 9, sleep=lambda seconds: None)
     with pytest.raises(SourceError, match="POST /v1/labels was not answered"):
         poster.post("labels", [{}])
@@ -134,8 +134,8 @@ def test_the_whole_path(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    told = json.loads(report.stdout)
-    text = json.dumps(told)
+    shown = json.loads(report.stdout)
+    text = json.dumps(shown)
     assert '"roc_auc"' in text
     log = (tmp_path / "run.log").read_text()
     assert "ended after a checkpoint" in log

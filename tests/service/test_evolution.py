@@ -102,7 +102,7 @@ class Model:
         return sum(event.label is not None for event in self.events.values())
 
     def change(self, was: RunSettings, now: RunSettings) -> None:
-        """Begin what is new, by rules told again here."""
+        """Begin what is new, by rules written again here."""
         begin = self.begin
         had, has = ({json.dumps(part) for part in one.evaluator.slices} for one in (was, now))
         self.slices = {name: t for name, t in self.slices.items() if name in has}
@@ -600,7 +600,7 @@ def test_alerts_begin_and_end_with_a_line_each(tmp_path: Path) -> None:
         "UPDATE meta SET value = '{}' WHERE key = 'run.join'",
     ],
 )
-def test_damage_is_told_in_words(tmp_path: Path, damage: str) -> None:
+def test_damage_is_reported_in_words(tmp_path: Path, damage: str) -> None:
     now = settings_of(tmp_path, True)
     lists: Partitions = {"p": ("predictions", []), "l": ("labels", [])}
     feed(lists, "p", {"id": 1, "score": 0.5, "time": START})

@@ -161,7 +161,7 @@ def test_an_inbox_and_a_store_that_do_not_belong_together(tmp_path: Path) -> Non
         reader_of(inbox, {"http:labels": {"segment": 1, "offset": 10}})
 
 
-def test_damage_is_told_and_a_torn_end_is_cut(tmp_path: Path) -> None:
+def test_damage_is_reported_and_a_torn_end_is_cut(tmp_path: Path) -> None:
     inbox = inbox_at(tmp_path)
     for n in range(3):
         inbox.append("labels", b'{"n": %d}' % n)

@@ -110,11 +110,11 @@ def test_either_side_may_come_first(connection: sqlite3.Connection) -> None:
     columns = join.take().counted["p"]
     assert columns["y_true"] == [0, 1]
     assert columns["score"].tolist() == [0.5, 0.25]
-    told = join.coverage()
-    assert (told["predictions"], told["labels"], told["joined"]) == (2, 2, 2)
-    assert (told["waiting"], told["labels_waiting"], told["coverage"]) == (0, 0, None)
-    assert told["delay"]["p50"] == 0.0
-    assert 120 <= told["delay"]["p99"] <= 120 * (1 + told["delay"]["relative_error"])
+    coverage = join.coverage()
+    assert (coverage["predictions"], coverage["labels"], coverage["joined"]) == (2, 2, 2)
+    assert (coverage["waiting"], coverage["labels_waiting"], coverage["coverage"]) == (0, 0, None)
+    assert coverage["delay"]["p50"] == 0.0
+    assert 120 <= coverage["delay"]["p99"] <= 120 * (1 + coverage["delay"]["relative_error"])
 
 
 def test_a_correction_takes_back_what_was_counted(connection: sqlite3.Connection) -> None:
@@ -143,9 +143,13 @@ def test_complete_records_are_remembered(connection: sqlite3.Connection) -> None
     outcome = join.take()
     assert outcome.counted["p"]["y_true"] == [1]
     assert [event["score"] for _, event in outcome.reverted] == [0.25]
-    told = join.coverage()
-    assert (told["duplicate_predictions"], told["duplicate_labels"], told["corrected"]) == (1, 1, 1)
-    assert told["delay"]["p50"] is None
+    coverage = join.coverage()
+    assert (
+        coverage["duplicate_predictions"],
+        coverage["duplicate_labels"],
+        coverage["corrected"],
+    ) == (1, 1, 1)
+    assert coverage["delay"]["p50"] is None
 
 
 def test_what_waits_too_long_expires(connection: sqlite3.Connection) -> None:
@@ -156,11 +160,11 @@ def test_what_waits_too_long_expires(connection: sqlite3.Connection) -> None:
     # The labels' partition has brought nothing yet and may bring what is old.
     assert join.coverage()["expired"] == 0
     join.add(labels(Label("l", "b", 0, 1), Label("l", "x", 30 * MINUTE, 1)))
-    told = join.coverage()
-    assert (told["expired"], told["waiting"]) == (1, 1)
-    assert (told["orphans"], told["labels_waiting"]) == (1, 1)
-    assert [cohort["immature"] for cohort in told["cohorts"]] == [False, True]
-    assert told["cohorts"][0]["expired"] == 1
+    coverage = join.coverage()
+    assert (coverage["expired"], coverage["waiting"]) == (1, 1)
+    assert (coverage["orphans"], coverage["labels_waiting"]) == (1, 1)
+    assert [cohort["immature"] for cohort in coverage["cohorts"]] == [False, True]
+    assert coverage["cohorts"][0]["expired"] == 1
 
 
 def test_an_idle_partition_does_not_hold_time_back_for_ever(
@@ -187,10 +191,10 @@ def test_memory_is_given_back(connection: sqlite3.Connection) -> None:
         write(join, connection)
     (segments,) = connection.execute("SELECT count(*) FROM join_segments").fetchone()
     assert segments <= 16
-    told = join.coverage()
-    assert told["joined"] == 60 * 25
-    assert told["waiting"] + told["expired"] == 60 * 25
-    assert told["expired"] >= 48 * 25
+    coverage = join.coverage()
+    assert coverage["joined"] == 60 * 25
+    assert coverage["waiting"] + coverage["expired"] == 60 * 25
+    assert coverage["expired"] >= 48 * 25
 
 
 class Run:
@@ -304,14 +308,14 @@ def test_any_interleaving_gives_the_rules(seed: int, count: int, hot: int) -> No
         WAIT,
         REMEMBER,
     )
-    events, told = played(rng, queues, hot)
+    events, coverage = played(rng, queues, hot)
     assert events == expected
-    counts["orphans"] -= told["labels_waiting"]
+    counts["orphans"] -= coverage["labels_waiting"]
     names = ("predictions", "labels", "joined", "orphans", *COUNTS)
-    assert {name: told[name] for name in names} == {name: counts[name] for name in names}
-    assert told["predictions"] == told["joined"] + told["waiting"] + told["expired"]
-    # All that is told, cohorts, delays and watermark too, is that of another order.
-    assert (events, told) == played(rng, queues, hot)
+    assert {name: coverage[name] for name in names} == {name: counts[name] for name in names}
+    assert coverage["predictions"] == coverage["joined"] + coverage["waiting"] + coverage["expired"]
+    # All that is coverage, cohorts, delays and watermark too, is that of another order.
+    assert (events, coverage) == played(rng, queues, hot)
 
 
 def test_the_stream_of_the_test_has_everything_in_it() -> None:
@@ -357,8 +361,12 @@ def test_labels_that_met_a_prediction_do_not_wait_again(connection: sqlite3.Conn
     join.add(labels(Label("l", "c", 20 * MINUTE, 1)))
     write(join, connection)
     join.add(predictions(Prediction("p", "a", 0, 0.5)))
-    told = join.coverage()
-    assert (told["duplicate_predictions"], told["labels_waiting"], told["too_late"]) == (1, 1, 1)
+    coverage = join.coverage()
+    assert (
+        coverage["duplicate_predictions"],
+        coverage["labels_waiting"],
+        coverage["too_late"],
+    ) == (1, 1, 1)
 
 
 def test_a_correction_stands_whether_its_record_was_read_before_it_or_not(
@@ -371,8 +379,8 @@ def test_a_correction_stands_whether_its_record_was_read_before_it_or_not(
     events: Counter[Any] = Counter()
     absorbed(join, events)
     assert +events == {("p", 1, 0, 0.5): 1}
-    told = join.coverage()
-    assert (told["joined"], told["corrected"], told["duplicate_labels"]) == (1, 1, 1)
+    coverage = join.coverage()
+    assert (coverage["joined"], coverage["corrected"], coverage["duplicate_labels"]) == (1, 1, 1)
 
 
 def test_one_record_of_the_year_9000_makes_no_other_old(connection: sqlite3.Connection) -> None:
@@ -400,11 +408,11 @@ def test_very_many_labels_of_one_id_stay_bounded(connection: sqlite3.Connection)
     write(join, connection)
     assert connection.execute("SELECT length(data) < 2000 FROM join_segments").fetchone() == (1,)
     join.add(predictions(Prediction("p", "a", 0, 0.5)))
-    told = join.coverage()
-    assert (told["labels"], told["joined"], told["corrected"]) == (200, 1, 63)
+    coverage = join.coverage()
+    assert (coverage["labels"], coverage["joined"], coverage["corrected"]) == (200, 1, 63)
 
 
-def test_damaged_counts_are_told(connection: sqlite3.Connection) -> None:
+def test_damaged_counts_are_reported(connection: sqlite3.Connection) -> None:
     join = opened(connection)
     join.add(predictions(Prediction("p", "a", 0, 0.5)))
     join.add(labels(Label("l", "a", 1, 1)))

@@ -170,7 +170,7 @@ def test_a_store_whose_watermark_is_ahead_goes_on_at_the_clock(tmp_path: Path) -
 ALERT = '\n[[alert]]\nname = "low"\nmetric = "accuracy"\nbelow = 0.1\n'
 
 
-def test_most_records_behind_the_watermark_are_told_and_a_reset_mends_it(
+def test_most_records_behind_the_watermark_are_reported_and_a_reset_mends_it(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
@@ -193,8 +193,8 @@ def test_most_records_behind_the_watermark_are_told_and_a_reset_mends_it(
     assert "of the recent records are behind the watermark" in reason
     (alert,) = data["alerts"]
     assert (alert["state"], "too late" in alert["reason"]) == ("undefined", True)
-    told = [record for record in caplog.records if "too late" in record.getMessage()]
-    assert [record.levelname for record in told] == ["WARNING"]
+    warnings = [record for record in caplog.records if "too late" in record.getMessage()]
+    assert [record.levelname for record in warnings] == ["WARNING"]
 
     store = service.settings.store
     shown = command("store", "watermark", store)
@@ -247,7 +247,9 @@ def test_one_clock_ahead_empties_no_window(tmp_path: Path) -> None:
     assert service.reasons(data) == []
 
 
-def test_a_window_that_drops_most_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_window_that_drops_most_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     service = Service(tmp_path, PANES.format(ahead="") + ALERT)
     past = START - 40 * HOUR
     records = complete(20, past + 20 * HOUR) + complete(300, past)
@@ -262,7 +264,7 @@ def test_a_window_that_drops_most_is_told(tmp_path: Path, caplog: pytest.LogCapt
     assert data["alerts"][0]["state"] == "ok"
 
 
-def test_joined_events_that_a_window_drops_are_told(tmp_path: Path) -> None:
+def test_joined_events_that_a_window_drops_are_reported(tmp_path: Path) -> None:
     window = '\n[[window]]\nname = "all"\n[[window]]\nname = "hour"\nlength = "1h"\n'
     service = Service(tmp_path, JOIN.format(ahead="") + window)
     # The watermark stands where the slowest partition is, the window where the newest event is.

@@ -93,7 +93,7 @@ def test_larger_batches_of_labels_come_when_there_is_a_prediction_for_each() -> 
     for _ in range(60):
         source.read(20_000, 0.0)
         ahead.append(predictions.given - labels.given)
-    # The first batch tells how many come at once.
+    # The first batch shows how many records a read returns.
     assert ahead[0] == -1_000
     assert min(ahead[1:]) >= 0
     assert max(ahead) < 5_000 + 6_000
@@ -122,7 +122,7 @@ def test_the_wait_is_shared_and_only_where_there_is_nothing() -> None:
     assert predictions.waited == labels.waited == [0.0, 0.0, 0.05]
 
 
-def test_both_are_told_and_closed() -> None:
+def test_both_are_reported_and_closed() -> None:
     source, predictions, labels = pair([], [])
     source.checkpointed({"x": {"offset": 1}})
     assert predictions.told == labels.told == [{"x": {"offset": 1}}]

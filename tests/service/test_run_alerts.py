@@ -164,7 +164,7 @@ def test_a_clock_that_is_set_back_does_not_keep_an_alert_pending() -> None:
     assert steps(kept, 0.7, 0.7, 0.7) == ["pending", "pending", "FIRING"]
 
 
-def test_what_was_not_told_for_certain_is_kept() -> None:
+def test_what_was_not_certainly_sent_is_kept() -> None:
     kept = book()
     steps(kept, 0.7, 0.9)
     assert [transition.event for transition in kept.unsent] == ["firing", "resolved"]

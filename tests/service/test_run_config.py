@@ -368,7 +368,7 @@ def test_a_list_of_tables_can_be_set_as_a_whole() -> None:
         ("serve.token.x=hunter2", "--set: serve.token: expected no key inside it, got 'x'"),
     ],
 )
-def test_a_bad_override_is_told_as_one(override: str, message: str) -> None:
+def test_the_error_of_a_bad_override_names_the_option(override: str, message: str) -> None:
     text = (
         JOINED + "wait = '1h'\n[files]\nrecords = []\n[serve]\ntoken = 't'\n[[window]]\nname = 'a'"
     )
@@ -560,7 +560,7 @@ def test_the_check_is_content_with_what_is_there() -> None:
     text = check_text(read(SCORE + HOOK + "[serve]\ntoken = 'env:T'"), GOOD)
     assert text.startswith("# This can be run.")
     assert "hunter2" not in text
-    # Nobody is asked for the token of a server that there is not.
+    # The token of a server that is not enabled is not required.
     check_text(read(SCORE + "[files]\nrecords = ['a']\n[serve]\nenabled = false\ntoken = 'short'"))
 
 

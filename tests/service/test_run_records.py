@@ -99,7 +99,7 @@ def test_the_fields_tell_what_a_record_is() -> None:
     assert list(decoded.labels.columns["y_true"]) == [1]
     assert decoded.complete is not None
     assert decoded.complete.columns["id"] == ["b", "5"]
-    # Without its id nobody could tell whether a record comes twice.
+    # Without its id a repeated record could not be recognised.
     assert decoded.bad[1].reason == "id"
     assert [type(label) for label in decoded.complete.columns["y_true"]] == [int, int]
     assert decoded.complete.columns["time"].tolist() == [int(NOW) * SECOND] * 2
@@ -255,7 +255,7 @@ def test_a_slice_may_be_missing(meta: Any, nan: bool) -> None:
 
 
 @pytest.mark.parametrize(("message", "reason", "detail"), BAD, ids=range(len(BAD)))
-def test_a_bad_record_is_told_and_costs_nothing_beside_it(
+def test_a_bad_record_is_reported_and_costs_nothing_beside_it(
     message: dict[str, Any] | bytes, reason: str, detail: str
 ) -> None:
     with_ = decoder(FULL, slices=["country"])
@@ -277,7 +277,7 @@ def test_what_the_source_refused_is_among_the_bad() -> None:
     assert len(bad) == 1
 
 
-def test_nan_and_odd_text_in_fields_that_nobody_wants_cost_nothing() -> None:
+def test_nan_and_odd_text_in_unused_fields_change_nothing() -> None:
     decoded = decode(
         decoder(),
         b'{"id": "a", "score": 0.5, "feature": NaN}',

@@ -192,7 +192,7 @@ def test_each_attempt_that_failed_is_logged(
     assert "hunter2" not in caplog.text
 
 
-def test_nobody_there(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_server_at_the_address(caplog: pytest.LogCaptureFixture) -> None:
     receiver = Receiver()
     receiver.close()
     url = f"http://{receiver.address}/hunter2"
@@ -213,7 +213,7 @@ def test_an_answer_is_waited_for_so_long(receivers: list[Receiver]) -> None:
     assert (hook.sent, receiver.came.qsize()) == (1, 2)
 
 
-def test_a_full_queue_keeps_nobody_waiting(receivers: list[Receiver]) -> None:
+def test_a_full_queue_does_not_block_the_caller(receivers: list[Receiver]) -> None:
     receiver = Receiver("hold")
     receivers.append(receiver)
     hook = Webhook(WebhookSettings(url=f"http://{receiver.address}/"), first_delay=LONG)
@@ -229,7 +229,7 @@ def test_a_full_queue_keeps_nobody_waiting(receivers: list[Receiver]) -> None:
     assert hook.sent == 1001 - hook.failed + 2
 
 
-def test_a_stop_cuts_repetitions_short_and_settles_nothing(receivers: list[Receiver]) -> None:
+def test_a_stop_cuts_repetitions_short_and_finishes_nothing(receivers: list[Receiver]) -> None:
     receiver = Receiver(500, 500)
     receivers.append(receiver)
     hook = Webhook(WebhookSettings(url=f"http://{receiver.address}/"), first_delay=LONG)

@@ -406,7 +406,7 @@ def test_what_was_read_before_a_source_failed_is_counted(bench: Make) -> None:
     assert run.runner.events == 2
 
 
-def test_problems_are_told_once(bench: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_problems_are_reported_once(bench: Make, caplog: pytest.LogCaptureFixture) -> None:
     run = bench()
     caplog.set_level(logging.INFO, "streameval")
     source = Failing("the broker\nis away")

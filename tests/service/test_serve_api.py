@@ -338,7 +338,7 @@ def test_an_age_that_is_none_is_refused() -> None:
         Readiness(ServeSettings(ready_checkpoint_age="soon"))
 
 
-def test_a_failure_of_its_own_is_told_without_details(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_of_its_own_is_reported_without_details(caplog: pytest.LogCaptureFixture) -> None:
     data = published()
     broken: dict[str, Any] = {**data.confusion, "all": None}
     with serving(msgspec.structs.replace(data, confusion=broken)) as running:

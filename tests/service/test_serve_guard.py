@@ -70,7 +70,7 @@ def test_a_token_that_can_be_guessed_is_refused() -> None:
     assert "12345" not in str(caught.value)
 
 
-def test_an_address_in_use_is_told() -> None:
+def test_an_address_in_use_is_reported() -> None:
     with serving() as running:
         listen = str(running.server.address)
         with pytest.raises(ConfigError, match=f"cannot listen at {listen}"):
@@ -98,7 +98,7 @@ def test_ipv6_loopback() -> None:
         {"cookie": f"{COOKIE}="},
     ],
 )
-def test_nothing_is_told_without_the_token(
+def test_nothing_is_shown_without_the_token(
     guarded: Running, path: str, headers: dict[str, str]
 ) -> None:
     response = httpx.get(url(guarded, path), headers=headers)

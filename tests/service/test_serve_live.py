@@ -61,7 +61,7 @@ def listening(running: Running) -> Iterator[Listener]:
         yield listener
 
 
-def test_each_publish_is_told_to_everyone() -> None:
+def test_each_publish_is_sent_to_every_client() -> None:
     with serving() as running, listening(running) as one, listening(running) as two:
         for sequence in range(1, 6):
             for listener in (one, two):
@@ -114,7 +114,7 @@ def test_a_slow_reader_skips_to_the_newest() -> None:
         assert len(heard) < 350
 
 
-def test_listeners_are_bounded_and_leave_room_when_they_go() -> None:
+def test_the_number_of_clients_is_bounded_and_falls_when_they_disconnect() -> None:
     limits = LIMITS._replace(listeners=2)
     with serving(limits=limits) as running:
         with listening(running), listening(running):

@@ -155,7 +155,7 @@ def test_a_full_inbox_on_disk(tmp_path: Path) -> None:
     inbox.close()
 
 
-def test_a_slow_disk_holds_up_nobody_else() -> None:
+def test_a_slow_disk_delays_no_other_request() -> None:
     box = Box()
     box.go_on.clear()
     limits = LIMITS._replace(body_bytes=3000)
@@ -196,7 +196,9 @@ def test_a_run_without_http_takes_no_posts() -> None:
 
 
 @pytest.mark.parametrize(("token", "status"), [(None, 413), ("a-token-of-twenty-two", 401)])
-def test_a_client_that_sends_much_is_told_why_it_is_refused(token: str | None, status: int) -> None:
+def test_a_client_that_sends_much_gets_the_reason_of_the_refusal(
+    token: str | None, status: int
+) -> None:
     # More than sockets buffer: the client is still sending when it is refused.
     body = b'{"id": 1}\n' * 2_000_000
     with serving(http=SMALL, token=token) as running:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.backend_independent
 
 
 class Clock:
-    """Time that passes only while somebody waits."""
+    """Time that passes only during waits."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -110,7 +110,7 @@ def test_labels_do_not_run_ahead_of_predictions_that_are_there(tmp_path: Path) -
         if came["predictions"] < 150_000:
             most = max(most, came["labels"] - came["predictions"])
     assert came == {"predictions": 150_000, "labels": 150_000}
-    # Only the first megabyte of labels, of which nobody knew how many they are.
+    # Only the first megabyte of labels, whose number was unknown.
     assert most < (1 << 20) // 16 - (1 << 20) // 36 + 2
 
 
@@ -235,7 +235,7 @@ def test_rotations_after_a_look_at_the_names(
     assert found == [b"%d" % n for n in range(rotations + 1)]
 
 
-def test_files_of_one_moment_are_told_by_their_numbers(tmp_path: Path) -> None:
+def test_files_of_one_moment_are_distinguished_by_their_numbers(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     append(path, b"0\n")
     reading, _ = source(path)
@@ -334,7 +334,7 @@ def test_a_file_that_was_cut_is_read_from_its_beginning(tmp_path: Path) -> None:
     assert "was cut" in reading.status()[0].problem
 
 
-def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_gone_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     append(path, b"1\n")
     positions: dict[str, Position] = {}
@@ -506,7 +506,7 @@ def test_copied_and_cut(tmp_path: Path, pattern: str, running: bool, more: int) 
     assert all(not status.problem for status in reading.status())
 
 
-def test_cut_and_grown_without_a_copy_is_told(tmp_path: Path) -> None:
+def test_cut_and_grown_without_a_copy_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     fill(path, 0, 100)
     reading, _ = source(path)
@@ -743,7 +743,7 @@ def compress(path: Path) -> Path:
 
 
 def stamp(path: Path, number: int) -> None:
-    """Files are told apart by age."""
+    """Files are distinguished by age."""
     os.utime(path, ns=(1_700_000_000_000_000_000 + number, 1_700_000_000_000_000_000 + number))
 
 

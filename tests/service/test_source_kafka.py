@@ -386,7 +386,7 @@ def test_retention_that_has_passed_a_position(broker: Broker, policy: str) -> No
     assert "expected to read on at offset 20" in source.status()[0].missed
 
 
-def test_a_group_is_told_only_where_one_is_named(broker: Broker) -> None:
+def test_a_group_is_committed_to_only_where_one_is_named(broker: Broker) -> None:
     topic = topic_of(broker)
     broker.send(topic, numbered(0, 5))
     source = opened(broker.bootstrap, records=topic, properties={"group.id": f"g-{topic}"})
@@ -401,7 +401,7 @@ def test_a_group_is_told_only_where_one_is_named(broker: Broker) -> None:
     assert told.offset == 5
 
 
-def test_no_group_is_told_where_none_is_named(broker: Broker) -> None:
+def test_no_group_is_committed_to_where_none_is_named(broker: Broker) -> None:
     topic = topic_of(broker)
     broker.send(topic, numbered(0, 5))
     source = opened(broker.bootstrap, records=topic)
@@ -496,7 +496,7 @@ def test_a_broker_that_recovers_is_given_time_before_its_range_counts() -> None:
     assert partition.may_be_recovering(0, 99, 4.0)  # another crash, another wait
 
 
-def test_no_lag_and_no_end_are_told_of_a_position_beyond_the_brokers() -> None:
+def test_a_position_beyond_the_brokers_has_no_lag_and_no_end() -> None:
     partition = Partition("t", 0, "records", next=100)
     partition.ended(100, 40)  # so says a broker that has lost the rest
     assert not partition.at_end

@@ -95,7 +95,7 @@ def test_a_changed_set_up_is_refused(path: str) -> None:
     open_store(path, SETUP).close()  # the lock was let go
 
 
-def test_of_changed_windows_the_place_is_told_where_they_differ(tmp_path: Path) -> None:
+def test_an_error_about_changed_windows_names_the_difference(tmp_path: Path) -> None:
     def windows(wait: str) -> dict[str, str]:
         return fingerprint(
             RunSettings(
@@ -117,7 +117,7 @@ def test_of_changed_windows_the_place_is_told_where_they_differ(tmp_path: Path) 
         open_store(path, {**windows("24h"), "window": "{}"})
 
 
-def test_a_store_is_opened_with_any_set_up_where_none_is_asked_for(path: str) -> None:
+def test_a_store_is_opened_with_any_set_up_where_none_is_given(path: str) -> None:
     open_store(path, SETUP).close()
     open_store(path).close()
 
@@ -151,7 +151,7 @@ def test_a_newer_schema_is_refused(path: str) -> None:
             opened(path)
 
 
-def test_a_full_database_is_told_and_nothing_is_lost(path: str) -> None:
+def test_a_full_database_is_reported_and_nothing_is_lost(path: str) -> None:
     store = open_store(path, SETUP)
     with store.transaction():
         store.set_counters({"events": 1})
@@ -172,7 +172,7 @@ def test_a_full_database_is_told_and_nothing_is_lost(path: str) -> None:
     store.close()
 
 
-def test_a_busy_database_is_told(path: str) -> None:
+def test_a_busy_database_is_reported(path: str) -> None:
     store = open_store(path, SETUP, busy_seconds=0.05)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -185,7 +185,7 @@ def test_a_busy_database_is_told(path: str) -> None:
     store.close()
 
 
-def test_a_damaged_file_is_told(path: str) -> None:
+def test_a_damaged_file_is_reported(path: str) -> None:
     store = open_store(path, SETUP)
     with store.transaction():
         store.set_counters({f"counter {n}": n for n in range(2000)})

@@ -229,7 +229,7 @@ def damage(connection: sqlite3.Connection, keys: list[str]) -> str:
     return ""
 
 
-def test_every_flipped_bit_is_told_with_its_segment(connection: sqlite3.Connection) -> None:
+def test_every_flipped_bit_is_reported_with_its_segment(connection: sqlite3.Connection) -> None:
     keys = filled(connection)
     store = EntryStore(connection)
     (data,) = connection.execute("SELECT data FROM join_segments WHERE segment = 2").fetchone()
@@ -265,17 +265,17 @@ def test_a_checksum_that_fits_makes_no_sense_of_nonsense(connection: sqlite3.Con
     keys = filled(connection)
     rng = random.Random(5)
     (data,) = connection.execute("SELECT data FROM join_segments WHERE segment = 1").fetchone()
-    told = 0
+    reported = 0
     for _ in range(500):
         noisy = bytearray(data)
         noisy[rng.randrange(len(data))] = rng.randrange(256)
         row = (zlib.crc32(noisy), bytes(noisy))
         connection.execute("UPDATE join_segments SET crc = ?, data = ? WHERE segment = 1", row)
-        told += "join segment 1 is damaged" in damage(connection, keys)
-    assert told > 100
+        reported += "join segment 1 is damaged" in damage(connection, keys)
+    assert reported > 100
 
 
-def test_a_missing_segment_is_told(connection: sqlite3.Connection) -> None:
+def test_a_missing_segment_is_reported(connection: sqlite3.Connection) -> None:
     keys = filled(connection)
     store = EntryStore(connection)
     connection.execute("DELETE FROM join_segments WHERE segment = 2")
@@ -283,14 +283,14 @@ def test_a_missing_segment_is_told(connection: sqlite3.Connection) -> None:
         store.find(keys)
 
 
-def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         EntryStore.create(connection)
         keys = filled(connection, 3_000)
     whole = path.read_bytes()
     rng = random.Random(11)
-    told = 0
+    reported = 0
     for _ in range(60):
         noisy = bytearray(whole)
         for _ in range(40):
@@ -298,5 +298,5 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
             noisy[rng.randrange(8192, len(noisy))] = rng.randrange(256)
         path.write_bytes(noisy)
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            told += "join segment" in damage(connection, keys)
-    assert told > 50
+            reported += "join segment" in damage(connection, keys)
+    assert reported > 50

@@ -77,7 +77,7 @@ class Broker:
                 except BufferError:
                     producer.poll(0.1)
                 except KafkaException as error:
-                    # A partition that has just been added: the client asks for it by and by.
+                    # A partition that has just been added: the client requests it after some time.
                     if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or tries == 0:
                         raise
                     tries -= 1

@@ -156,7 +156,7 @@ LABEL_CASES = (
         precision=F(5, 8),
         recall=F(5, 12),
         f1=F(1, 2),
-        about="the source gives no TN; none of the three values asks for it",
+        about="the source gives no TN; none of the three values needs it",
     ),
     _binary(
         "question 24",

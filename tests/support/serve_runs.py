@@ -74,7 +74,7 @@ class Box:
 
 @dataclass
 class Running:
-    """A server and who asks it."""
+    """A server and its client."""
 
     server: Server
     client: httpx.Client

@@ -168,7 +168,7 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
             bins.add(proba.get(predicted, 0.0), predicted == true, weight)
         return bins
 
-    def told(evaluator: se.Evaluator) -> tuple[Any, ...]:
+    def values(evaluator: se.Evaluator) -> tuple[Any, ...]:
         sums = evaluator.total._window.current().class_probability
         return sums.bin_weights, sums.bin_correct, sums.bin_probability_units
 
@@ -181,9 +181,9 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
     bins = oracle(events)
     expected = (bins.weights, bins.hits, bins.units)
     one = fed(events)
-    assert told(one) == expected
-    assert told(se.from_bytes(one.to_bytes())) == expected
-    assert told(se.merge([fed(events[:5]), fed(events[5:])])) == expected
+    assert values(one) == expected
+    assert values(se.from_bytes(one.to_bytes())) == expected
+    assert values(se.merge([fed(events[:5]), fed(events[5:])])) == expected
 
     predicted = [event[4] for event in events]
     given_ = {"y_true": [e[0] for e in events], "weight": [e[3] for e in events]}
@@ -196,7 +196,7 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
     mappings.update_many(**given_, y_pred=predicted, proba=[e[2] for e in events])
     table.update_many(**given_, y_pred=predicted, proba=full)
     closed.update_many(**given_, y_pred=predicted, proba=matrix)
-    assert told(mappings) == told(table) == told(closed) == expected
+    assert values(mappings) == values(table) == values(closed) == expected
 
     sums = ClassProbabilitySums(4)
     sums.update_many(given_["y_true"], matrix, order, given_["weight"], predicted)
@@ -206,15 +206,15 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
     bare = [(true, None, proba, weight, None) for true, _, proba, weight, _ in events]
     many = se.Evaluator("multiclass", bins=4)
     many.update_many(**given_, proba=full)
-    assert told(many) == told(fed(bare))
+    assert values(many) == values(fed(bare))
     assert many["accuracy"] == fed(bare)["accuracy"]
 
     ring = oracle(events[-last:])
     window = fed(events, window=se.Last(last))
-    assert told(window) == (ring.weights, ring.hits, ring.units)
+    assert values(window) == (ring.weights, ring.hits, ring.units)
     for true, y_pred, proba, weight, _ in events:
         one.revert(true, y_pred, proba=proba, weight=weight)
-    assert told(one) == told(se.Evaluator("multiclass", bins=4))
+    assert values(one) == values(se.Evaluator("multiclass", bins=4))
 
 
 def test_reliability_of_the_top_label() -> None:

@@ -146,7 +146,7 @@ def test_sums_are_kept_current_by_touching_the_event_s_classes_only(
     monkeypatch.setattr(label_sums, "_COMPILED", None)  # which has no method to look into
     counts = ConfusionCounts(range(1000))
     counts.update_many(np.arange(1000), np.arange(1000))
-    assert counts._table._sums is None, "nobody asked"
+    assert counts._table._sums is None, "no metric was read"
     assert counts.sums.active == 1000
     renewed: list[int] = []
     plain = LabelSums._renew

@@ -191,7 +191,7 @@ def test_labels_that_python_says_are_equal_are_one() -> None:
     assert ev["accuracy"] == 1.0
 
 
-def test_asked_for_what_was_not_fed() -> None:
+def test_a_metric_of_a_state_without_events_is_refused() -> None:
     ev = se.Evaluator()
     assert math.isnan(ev["roc_auc"])
     ev.update(True, True)
@@ -452,7 +452,7 @@ def test_report_renders_hostile_labels_harmlessly() -> None:
     assert "\n" not in str(ev.report(["precision_macro"])).splitlines()[1]
 
 
-def test_kappa_temporal_where_it_is_asked_for() -> None:
+def test_kappa_temporal_where_it_is_requested() -> None:
     y = [0, 0, 1, 1, 0, 1, 1, 1]
     p = [0, 1, 1, 1, 0, 0, 1, 1]
     ev = se.Evaluator(temporal=True)

@@ -24,7 +24,7 @@ def oracle(data: bytes, limit: int) -> list[tuple[int, bytes | int]]:
     ]
 
 
-def told(blocks: list[Block]) -> list[tuple[int, bytes | int]]:
+def lines_of(blocks: list[Block]) -> list[tuple[int, bytes | int]]:
     found: list[tuple[int, bytes | int]] = []
     for block in blocks:
         if block.overlong:
@@ -48,7 +48,7 @@ def told(blocks: list[Block]) -> list[tuple[int, bytes | int]]:
 @settings(max_examples=300)
 def test_every_line_comes_once_whatever_the_cuts(data: bytes, block_bytes: int, limit: int) -> None:
     blocks = line_blocks(io.BytesIO(data), block_bytes=block_bytes, line_limit=limit)
-    assert told(list(blocks)) == oracle(data, limit)
+    assert lines_of(list(blocks)) == oracle(data, limit)
 
 
 def test_a_short_read_is_not_the_end() -> None:
@@ -56,7 +56,7 @@ def test_a_short_read_is_not_the_end() -> None:
         def read(self, size: int | None = -1, /) -> bytes:
             return super().read(1)
 
-    assert told(list(line_blocks(Drip(b"ab\n\ncd")))) == [(1, b"ab"), (2, b""), (3, b"cd")]
+    assert lines_of(list(line_blocks(Drip(b"ab\n\ncd")))) == [(1, b"ab"), (2, b""), (3, b"cd")]
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("row", "message"), FAULTS)
 @pytest.mark.parametrize("first", ["1,1", '"1",1'])
-def test_faults_are_told_with_their_line(row: str, message: str, first: str) -> None:
+def test_faults_are_reported_with_their_line(row: str, message: str, first: str) -> None:
     chunks = read(f"label,score\n{first}\n{row}\n0,0\n", label_type="int")
     (record,) = bad(chunks)
     assert str(record).startswith("a.csv:3: ")

@@ -148,7 +148,7 @@ FAULTS: list[tuple[str, Kind, str]] = [
 
 
 @pytest.mark.parametrize(("line", "kind", "message"), FAULTS)
-def test_faults_are_told_with_their_line(line: str, kind: Kind, message: str) -> None:
+def test_faults_are_reported_with_their_line(line: str, kind: Kind, message: str) -> None:
     good = {"label": '{"x": 1}', "probabilities": '{"x": {"a": 1}}'}.get(kind, '{"x": 1}')
     chunks = read(f"{good}\n{line}\n{good}\n", Wanted("x", kind))
     (record,) = bad(chunks)

@@ -34,7 +34,7 @@ def test_there_and_back(task: str, weight: float) -> None:
     assert again.support("confusion") == 2 * state_set.support("confusion")
 
 
-def test_a_pane_of_labels_takes_little_room() -> None:
+def test_a_pane_of_labels_takes_little_memory() -> None:
     state_set = StateSet(StatePlan.for_states("binary", ["confusion"]))
     for true in (0, 1):
         for predicted in (0, 1):

@@ -100,7 +100,7 @@ def test_source_distribution_to_wheel_to_a_fresh_environment(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "environment",
     [{"STREAMEVAL_NATIVE": "skip"}, {"CC": "/bin/false", "CXX": "/bin/false"}],
-    ids=["told not to", "no compiler"],
+    ids=["skipped by a variable", "no compiler"],
 )
 def test_without_a_compiler(environment: dict[str, str], tmp_path: Path) -> None:
     target = tmp_path / "target"
@@ -117,7 +117,7 @@ def test_without_a_compiler(environment: dict[str, str], tmp_path: Path) -> None
     assert (backend, float(auc), float(accuracy)) == ("portable", 0.0, 1 / 3)
     version = run([sys.executable, "-m", "streameval.cli", "--version"], target, **found)
     assert version.endswith("(portable score index)\n")
-    # What was asked for and is not there is an error that says what to do.
+    # A backend that was selected and does not exist is an error that says what to do.
     refused = subprocess.run(
         [sys.executable, "-c", "import streameval"],
         cwd=target,

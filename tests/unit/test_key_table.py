@@ -145,7 +145,7 @@ def test_what_is_no_text_is_refused_and_changes_nothing() -> None:
 
 
 @compiled
-def test_its_memory_is_told() -> None:
+def test_its_memory_is_reported() -> None:
     table = NativeKeyTable()
     small = sys.getsizeof(table)
     table.put([f"k{n}" for n in range(10_000)], range(10_000))

@@ -1,8 +1,11 @@
-"""The rule of the architecture: a module imports only what lies beneath it."""
+"""The rule of the architecture: a module imports only from lower layers; names in texts exist."""
 
 from __future__ import annotations
 
 import ast
+import pkgutil
+import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,9 +15,9 @@ import streameval
 pytestmark = pytest.mark.backend_independent
 
 ROOT = Path(streameval.__file__).parent
+REPOSITORY = Path(__file__).parents[2]
 
-# From the bottom up. Modules of one row may import each other where they are
-# one package; single modules may not.
+# From the bottom up. Parts of one row are independent of each other.
 LAYERS = [
     "errors",
     "events",
@@ -47,7 +50,7 @@ def rank(part: str) -> int:
     for number, layer in enumerate(LAYERS):
         if part == layer or (isinstance(layer, tuple) and part in layer):
             return number
-    raise AssertionError(f"{part} has no place in the layers: add it to LAYERS and docs/design.md")
+    raise AssertionError(f"{part} is in no layer: add it to LAYERS and docs/design.md")
 
 
 def modules() -> list[Path]:
@@ -76,7 +79,7 @@ def broken_rules(path: Path, names: list[str]) -> list[str]:
     for name in names:
         pieces = name.split(".")
         if pieces[0] == "streameval" and len(pieces) > 1:
-            # The package's own __init__ may be asked for its version only.
+            # Of the package's own __init__, only the version may be imported.
             if pieces[1] == "__version__":
                 continue
             if pieces[1] != own and rank(pieces[1]) >= rank(own):
@@ -107,3 +110,97 @@ def test_the_test_can_fail() -> None:
 def test_no_module_is_named_for_nothing() -> None:
     forbidden = {"utils", "helpers", "base", "manager", "common"}
     assert not {path.stem for path in modules()} & forbidden
+
+
+SUFFIXES = ("py", "pyx", "pxd", "pyi", "hpp", "md", "js", "yml")
+PATH = re.compile(rf"(?<![\w/.:%-])(?:[\w-]+/)+[\w-]+\.(?:{'|'.join(SUFFIXES)})\b")
+FOLDER = re.compile(r"`((?:[\w-]+/)+)`")
+DOTTED = re.compile(r"\bstreameval(?:\.[A-Za-z_]\w*)+(?![\w/])")
+NOT_MODULES = {"streameval.db", "streameval.toml", "streameval.webhook"}
+"""Names of files and of an event, which look like names in the package."""
+
+
+def documents() -> list[Path]:
+    names = ("README.md", "Makefile", "pyproject.toml")
+    return [*(REPOSITORY / name for name in names), *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+
+def sources() -> list[Path]:
+    folders = ("streameval", "tests", "benchmarks", "demos")
+    return [
+        path
+        for folder in folders
+        for path in sorted((REPOSITORY / folder).rglob("*"))
+        if path.suffix in {".py", ".pyx", ".pxd", ".hpp"}
+        and path != Path(__file__)  # its own tests name what does not exist
+        and "node_modules" not in path.parts
+    ]
+
+
+def docstrings(path: Path) -> str:
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    nodes = [
+        node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, kinds)
+    ]
+    return "\n".join(filter(None, map(ast.get_docstring, nodes)))
+
+
+def all_paths() -> set[str]:
+    """Every path of the tree, and each of its ends: ``states/fields.py`` is one."""
+    found = set()
+    for top in ("streameval", "tests", "docs", "benchmarks", "demos"):
+        for path in [REPOSITORY / top, *(REPOSITORY / top).rglob("*")]:
+            parts = path.relative_to(REPOSITORY).parts
+            if "node_modules" in parts:
+                continue
+            found |= {"/".join(parts[start:]) for start in range(len(parts))}
+    return found
+
+
+def missing_paths(text: str, known: set[str]) -> list[str]:
+    """Paths in a text that no file has; capitals, as in ``states/NAME.py``, are to be replaced."""
+    named = PATH.findall(text) + [name.rstrip("/") for name in FOLDER.findall(text)]
+    return [name for name in named if name not in known and not re.search(r"[A-Z]{4}", name)]
+
+
+def missing_names(text: str) -> list[str]:
+    return [name for name in DOTTED.findall(text) if name not in NOT_MODULES and not exists(name)]
+
+
+@cache
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module of the package, or a name in one."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return (REPOSITORY / name.replace(".", "/")).with_suffix(".pyx").exists()
+    return True
+
+
+def test_paths_in_documents_and_sources_exist() -> None:
+    known = all_paths()
+    wrong = {
+        path.relative_to(REPOSITORY).as_posix(): missing
+        for path in [*documents(), *sources()]
+        if (missing := missing_paths(path.read_text(encoding="utf-8"), known))
+    }
+    assert wrong == {}
+
+
+def test_dotted_names_in_documents_and_docstrings_exist() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in documents()}
+    texts |= {path: docstrings(path) for path in modules()}
+    wrong = {path.name: missing for path, text in texts.items() if (missing := missing_names(text))}
+    assert wrong == {}
+
+
+def test_a_name_that_does_not_exist_is_found() -> None:
+    text = "`states/fields.py`, `states/no_such.py`, `old/`, streameval.states.fields.no_such"
+    assert missing_paths(text, all_paths()) == ["states/no_such.py", "old"]
+    assert missing_names(text) == ["streameval.states.fields.no_such"]
+
+
+def test_the_tree_stays_flat_enough_to_read() -> None:
+    at_the_top = {path.stem for path in ROOT.glob("*.py")} - {"__init__"}
+    assert len(at_the_top) <= 5
+    assert len(LAYERS) <= 11

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,14 @@ def test_every_target_runs_in_ci() -> None:
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     called = set(re.findall(r"\bmake ([a-z-]+)", (ROOT / ".ci" / "run").read_text()))
     assert called | set(_ELSEWHERE) == targets
+
+
+def test_the_modules_that_targets_run_exist() -> None:
+    names = set(
+        re.findall(r"python -m ((?:tests|benchmarks|demos)[\w.]+)", (ROOT / "Makefile").read_text())
+    )
+    assert len(names) >= 9
+    assert {name for name in names if find_spec(name) is None} == set()
 
 
 def _markers() -> set[str]:

@@ -456,7 +456,7 @@ def test_the_short_way_counts_what_is_known_and_nothing_else() -> None:
 
 def test_errors_of_a_label_s_own_are_not_lost() -> None:
     class Odd(int):
-        """Its hash fails once, so that who asks again would not notice."""
+        """Its hash fails once, so that a second look-up would not fail."""
 
         failed = False
 

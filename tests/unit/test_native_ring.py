@@ -150,7 +150,7 @@ def test_plain_events_take_the_short_way_until_something_was_derived() -> None:
     ev = se.Evaluator(positive="spam", window=se.Last(3))
     count = ev._count
     assert count is not None
-    assert not count("ham", None, 0.5, None, 1)  # nobody has seen this label yet
+    assert not count("ham", None, 0.5, None, 1)  # this label has not occurred yet
     ev.update("ham", score=0.5)
     assert count("ham", None, 0.25, None, 1)
     assert count("spam", "ham", 0.25, None, 1)

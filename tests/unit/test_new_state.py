@@ -241,7 +241,7 @@ def test_a_whole_event_is_put_back_where_the_new_state_refuses() -> None:
     assert repr(state_set.to_state()) == repr(before)
 
 
-def test_it_is_asked_for_in_words() -> None:
+def test_an_error_says_how_to_feed_it() -> None:
     one = se.Evaluator()
     one.update(True, False)
     with pytest.raises(se.errors.MetricError, match="score_gap needs scores: pass score= with"):

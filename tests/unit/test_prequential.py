@@ -36,7 +36,7 @@ def phishing(count: int = 400) -> list[tuple[dict[str, Any], bool]]:
 
 
 class Notebook:
-    """A model that notes what it is asked and taught, in order."""
+    """A model that records its calls, in order."""
 
     def __init__(self) -> None:
         self.lessons: list[Any] = []
@@ -100,7 +100,7 @@ def test_predicted_labels_are_rivers_on_ties_too(classifier: Any, dataset: Any) 
 
 
 class Even:
-    """Always undecided, and told by its keys' order what to predict."""
+    """Always undecided: the order of its keys decides what is predicted."""
 
     def __init__(self, *labels: Any) -> None:
         self.labels = labels

@@ -54,7 +54,7 @@ def columns(*events: dict[str, Any]) -> dict[str, Any]:
 @TASKS
 @SLICED
 @pytest.mark.parametrize("read", ["total", "slice"])
-def test_the_merge_of_panes_has_room_or_the_pane_does_not_count(
+def test_a_pane_that_would_overflow_the_merge_of_panes_is_refused(
     task: str, sliced: bool, read: str
 ) -> None:
     ev = almost_full(task, **({"slices": ("k",)} if sliced else {}))

@@ -541,7 +541,7 @@ def test_a_batch_rests_in_32_bytes_a_distinct_score(shape):
 # --- which implementation -----------------------------------------------------------------
 
 
-def test_the_portable_implementation_can_be_asked_for():
+def test_the_portable_implementation_can_be_selected():
     code = (
         "from streameval.states import score_index as s; print(s.backend(), s.ScoreIndex.__name__)"
     )

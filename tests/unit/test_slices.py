@@ -129,7 +129,7 @@ def test_a_hostile_stream_fills_one_slice() -> None:
     ev._check()
 
 
-def test_other_in_a_fresh_evaluator_takes_no_room() -> None:
+def test_other_in_a_fresh_evaluator_is_not_counted_as_a_slice() -> None:
     ev = se.Evaluator(slices=("country",), max_slices=1)
     for country in (OTHER, "PT", "DE", OTHER):
         ev.update(1, 1, slices={"country": country})
@@ -143,7 +143,9 @@ def test_other_in_a_fresh_evaluator_takes_no_room() -> None:
     st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 3)), min_size=1, max_size=12),
     st.integers(1, 6),
 )
-def test_who_comes_first_gets_the_room(values: list[tuple[str, int]], most: int) -> None:
+def test_events_one_by_one_and_in_batches_keep_the_same_slices(
+    values: list[tuple[str, int]], most: int
+) -> None:
     one = se.Evaluator(slices=("x", "y", ("x", "y")), max_slices=most)
     many = se.Evaluator(slices=("x", "y", ("x", "y")), max_slices=most)
     for x, y in values:

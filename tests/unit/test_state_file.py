@@ -84,7 +84,7 @@ def test_same_content_same_bytes(structure, rng):
     assert pack(shuffled(rng, structure), kind="x") == pack(structure, kind="x")
 
 
-def test_numbers_of_another_type_are_told_apart():
+def test_numbers_of_another_type_are_distinguished():
     packed = {pack({"a": value}, kind="x") for value in (1, 1.0, True, "1", np.array([1]), [1])}
     assert len(packed) == 6
     assert pack({"a": 0.0}, kind="x") != pack({"a": -0.0}, kind="x")

@@ -1,6 +1,6 @@
 """Every argument of the public interface with values of wrong types: accepted, or refused in words.
 
-A raw TypeError, AttributeError or KeyError tells where the code failed, not what to pass.
+A raw TypeError, AttributeError or KeyError shows where the code failed, not what to pass.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def wrong_values() -> list[Any]:
     ]  # fmt: skip
 
 
-def told(call: Callable[[Any], object]) -> list[str]:
+def raw_errors(call: Callable[[Any], object]) -> list[str]:
     """What is raised for the wrong values and is no error in words."""
     raw = []
     for number, value in enumerate(wrong_values()):
@@ -61,7 +61,7 @@ FIELDS = ("y_true", "y_pred", "score", "proba", "weight", "event_time", "slices"
 @pytest.mark.parametrize("task", ["binary", "multiclass"])
 @pytest.mark.parametrize("name", list(inspect.signature(se.Evaluator).parameters))
 def test_what_an_evaluator_is_made_of(task: str, name: str) -> None:
-    assert told(lambda value: se.Evaluator(**{"task": task, name: value})) == []
+    assert raw_errors(lambda value: se.Evaluator(**{"task": task, name: value})) == []
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -98,11 +98,11 @@ def test_events(task: Any, setup: str, field: str) -> None:
                 except InputError:
                     assert evaluator.to_bytes() == before
 
-    assert told(event) == []
-    assert told(batch) == []
+    assert raw_errors(event) == []
+    assert raw_errors(batch) == []
 
 
-def test_what_is_asked() -> None:
+def test_wrong_arguments_of_queries() -> None:
     ev = se.Evaluator(slices=("c",), window=se.Panes("1h"), time_unit="s")
     ev.update_many(
         [0, 1, 1], score=[0.1, 0.6, 0.4], event_time=[1, 2, 3], slices={"c": ["a", "b", "a"]}
@@ -151,7 +151,7 @@ def test_what_is_asked() -> None:
             for name in inspect.signature(kind).parameters
         ),
     ]
-    assert {n: raw for n, question in enumerate(questions) if (raw := told(question))} == {}
+    assert {n: raw for n, question in enumerate(questions) if (raw := raw_errors(question))} == {}
 
 
 def first(kind: type) -> str:
@@ -174,8 +174,8 @@ def test_a_state_may_be_passed_by_its_name() -> None:
 @pytest.mark.parametrize("name", STATE_FUNCTIONS)
 def test_functions_of_states(name: str) -> None:
     function = getattr(se.metrics, name)
-    assert told(function) == []
-    assert told(lambda value: function(value, value)) == []
+    assert raw_errors(function) == []
+    assert raw_errors(lambda value: function(value, value)) == []
     with pytest.raises(MetricError, match=rf"{name} is a function of \w+.*, got list and list; "):
         function([1, 0], [1, 0])
 
@@ -198,7 +198,9 @@ def test_prequential(name: str) -> None:
         se.prequential(**given)
 
     # What a caller's own function raises is the caller's.
-    assert [raw for raw in told(call) if not (name in ("moment", "slices") and "type" in raw)] == []
+    assert [
+        raw for raw in raw_errors(call) if not (name in ("moment", "slices") and "type" in raw)
+    ] == []
 
 
 def test_the_usual_mistakes_have_a_sentence() -> None:
@@ -257,7 +259,7 @@ def test_one_name_stands_for_a_list_of_one() -> None:
 
 
 @pytest.mark.parametrize("wrong", [-1, 2, 7])
-def test_labels_beside_0_and_1_are_told_to_be_declared(wrong: int) -> None:
+def test_labels_beside_0_and_1_have_to_be_declared(wrong: int) -> None:
     remedy = rf"pass labels=\[{wrong}, 1\] if these are the two labels, or task=\"multiclass\""
     for options in ({}, {"positive": 1}, {"positive": True}):
         with pytest.raises(InputError, match=remedy):

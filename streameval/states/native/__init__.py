@@ -6,5 +6,5 @@ Nothing is imported here; each user falls back to a portable form:
 - ``native_label_sums``: :mod:`streameval.states.confusion_parts.label_sums`, or Python;
 - ``native_lock``: :mod:`streameval.states.lock`, or the lock of ``threading``;
 - ``event_ring``: :mod:`streameval.windows.last`, or a deque;
-- ``native_key_table``: :mod:`streameval.service.join.entry_store.waiting`, or a dict.
+- ``native_key_table``: :mod:`streameval.service.join.entry_store.entry_store`, or a dict.
 """

@@ -1,4 +1,4 @@
-"""A state set of states: what it refuses, and that a refusal changes nothing."""
+"""A set of states: what it refuses, and that a refusal changes nothing."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_too_many_labels_of_a_batch_are_refused_before_any_state_counts(
     assert f"at most {most_labels}" in str(refused)
 
 
-def test_a_label_that_no_event_of_the_batch_names_takes_no_room(most_labels: int) -> None:
+def test_a_label_that_no_event_of_the_batch_names_is_not_counted(most_labels: int) -> None:
     state_set = crowded(most_labels)
     batch = EventBatch(
         np.array([0]), np.array([0]), np.array([[1.0, 0.0]]), None,

@@ -20,7 +20,7 @@ LABELS = st.sampled_from(["sun", "rain", np.str_("sun")])
 NUMBERS = st.sampled_from([0, 1, True, 1.0, np.int64(0), 2**70])
 
 REASONS = {
-    "shards": "the pair at the seam of two shards is not counted",
+    "shards": "the pair across the boundary of two shards is not counted",
     "order": "it is about the order of the events",
     "revert": "removing an event makes its neighbours neighbours of each other",
 }
@@ -66,7 +66,7 @@ def test_counts_follow_from_the_list_of_labels(labels: list[str], forgotten: int
     assert state.last == (kept[-1] if kept else None)
 
 
-def test_a_merge_counts_no_pair_at_the_seam() -> None:
+def test_a_merge_counts_no_pair_across_the_boundary() -> None:
     left, right = PreviousLabel(), PreviousLabel()
     left.update_many(["a", "a"])
     right.update("a")
