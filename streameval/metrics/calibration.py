@@ -11,15 +11,13 @@ below, as in scikit-learn's ``calibration_curve``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from streameval.events.values import FloatArray, Weight
 from streameval.metrics.probability import AnySums, missing_probability
-from streameval.metrics.thresholds import Counts, columns_of, curve_dict
+from streameval.metrics.thresholds import Counts, columns_of, iterate_columns, to_dict_as
 from streameval.metrics.undefined import undefined_value
 from streameval.states.probability import ProbabilitySums
 from streameval.states.sums.fixed_point import UNIT
@@ -55,16 +53,9 @@ class CalibrationCurve:
     high: FloatArray
     reason: str = ""
 
-    def columns(self) -> dict[str, Counts]:
-        """Column name to array, in the order of the fields."""
-        return columns_of(self)
-
-    def __iter__(self) -> Iterator[Counts]:
-        return iter(columns_of(self).values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists for JSON."""
-        return curve_dict("calibration", self)
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("calibration")
 
 
 def calibration_curve(sums: AnySums) -> CalibrationCurve:

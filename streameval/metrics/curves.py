@@ -8,7 +8,7 @@ record of numpy columns; it unpacks into them in scikit-learn's order, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -22,9 +22,10 @@ from streameval.metrics.thresholds import (
     Counts,
     class_missing,
     columns_of,
-    curve_dict,
+    iterate_columns,
     quotients,
     threshold_counts,
+    to_dict_as,
 )
 from streameval.states.score_index import ScoreIndex
 
@@ -48,16 +49,9 @@ class RocCurve:
     threshold: FloatArray
     reason: str = ""
 
-    def columns(self) -> dict[str, Counts]:
-        """Column name to array, in the order of the fields."""
-        return columns_of(self)
-
-    def __iter__(self) -> Iterator[Counts]:
-        return iter(columns_of(self).values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("roc", self)
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("roc")
 
 
 def roc_curve(index: ScoreIndex, *, drop_intermediate: bool = True) -> RocCurve:
@@ -111,16 +105,9 @@ class PrecisionRecallCurve:
     threshold: FloatArray
     reason: str = ""
 
-    def columns(self) -> dict[str, Counts]:
-        """Column name to array, in the order of the fields."""
-        return columns_of(self)
-
-    def __iter__(self) -> Iterator[Counts]:
-        return iter(columns_of(self).values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("precision_recall", self)
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("precision_recall")
 
 
 def precision_recall_curve(
@@ -175,16 +162,9 @@ class DetCurve:
     threshold: FloatArray
     reason: str = ""
 
-    def columns(self) -> dict[str, Counts]:
-        """Column name to array, in the order of the fields."""
-        return columns_of(self)
-
-    def __iter__(self) -> Iterator[Counts]:
-        return iter(columns_of(self).values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("det", self)
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("det")
 
 
 def det_curve(index: ScoreIndex, *, drop_intermediate: bool = False) -> DetCurve:

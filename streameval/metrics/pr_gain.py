@@ -6,9 +6,7 @@ Flach & Kull, "Precision-Recall-Gain Curves: PR Analysis Done Right", NIPS 2015.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -17,10 +15,11 @@ from streameval.metrics.thresholds import (
     Counts,
     class_missing,
     columns_of,
-    curve_dict,
+    iterate_columns,
     plain,
     quotients,
     threshold_counts,
+    to_dict_as,
     widened,
 )
 from streameval.metrics.undefined import undefined_value
@@ -42,16 +41,9 @@ class PrGainCurve:
     threshold: FloatArray
     reason: str = ""
 
-    def columns(self) -> dict[str, Counts]:
-        """Column name to array, in the order of the fields."""
-        return columns_of(self)
-
-    def __iter__(self) -> Iterator[Counts]:
-        return iter(columns_of(self).values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("pr_gain", self)
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("pr_gain")
 
 
 def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:
