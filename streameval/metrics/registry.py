@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from streameval.errors import MetricError, listed, shown
 from streameval.events.values import Label
-from streameval.metrics import agreement, class_metrics, macro, multiclass, probability, ranking
+from streameval.metrics import agreement, class_metrics, multiclass, probability, ranking
 from streameval.metrics.averages import undefined_classes
 from streameval.metrics.binormal import binormal_auc
 from streameval.metrics.calibration import expected_calibration_error, max_calibration_error
@@ -148,7 +148,7 @@ ROWS: tuple[Metric, ...] = tuple(
             synonyms=("misclassification", "zero_one_loss"),
         ),
         _row(
-            macro.balanced_accuracy,
+            class_metrics.balanced_accuracy,
             "mean recall of the classes that some event has",
             mean_of=class_metrics.RECALL,
         ),
@@ -163,7 +163,7 @@ ROWS: tuple[Metric, ...] = tuple(
         *class_rows(class_metrics.fnr, class_metrics.FNR),
         *class_rows(class_metrics.npv, class_metrics.NPV),
         _row(
-            macro.geometric_mean,
+            class_metrics.geometric_mean,
             "K-th root of the product of the K classes' recalls",
             synonyms=("g_mean", "gmean"),
         ),
