@@ -28,7 +28,6 @@ from streameval.metrics import (
     curves,
     cut_points,
     multiclass,
-    pr_gain,
     probability,
     ranking,
 )
@@ -40,7 +39,6 @@ from streameval.metrics.curves import *
 from streameval.metrics.cut_points import *
 from streameval.metrics.metric import Metric, of_states
 from streameval.metrics.multiclass import *
-from streameval.metrics.pr_gain import *
 from streameval.metrics.probability import *
 from streameval.metrics.ranking import *
 from streameval.metrics.registry import METRICS, ROWS, compute, find, left_out, shown_metrics
@@ -55,7 +53,6 @@ __all__ += class_metrics.__all__
 __all__ += curves.__all__
 __all__ += cut_points.__all__
 __all__ += multiclass.__all__
-__all__ += pr_gain.__all__
 __all__ += probability.__all__
 __all__ += ranking.__all__
 

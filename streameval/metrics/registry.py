@@ -20,8 +20,8 @@ from streameval.metrics.averages import undefined_classes
 from streameval.metrics.binormal import binormal_auc
 from streameval.metrics.calibration import expected_calibration_error, max_calibration_error
 from streameval.metrics.class_metrics import class_row, class_rows
+from streameval.metrics.curves import pr_gain_auc
 from streameval.metrics.metric import BINARY, BOTH, MULTICLASS, Metric, public_name
-from streameval.metrics.pr_gain import pr_gain_auc
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 
@@ -74,6 +74,9 @@ def _row(
 
 
 _of_ranks = functools.partial(_row, state="index", tasks=BINARY)
+_support = functools.partial(
+    _row, class_metrics.support, high=math.inf, direction="none", params=("average",)
+)
 
 
 def _kappa(weights: Literal["linear", "quadratic"], distance: str) -> Metric:
@@ -111,27 +114,24 @@ def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) 
     )
 
 
-def _auc_row(function: Callable[..., Any], name: str, average: str, definition: str) -> Metric:
-    return _row(
-        functools.partial(function, average=average),
-        definition,
-        name=name,
-        state="class_scores",
-        tasks=MULTICLASS,
-        fixed=MappingProxyType({"average": average}),
-    )
+def _auc_rows(function: Callable[..., Any], definition: str, source: str = "") -> Iterator[Metric]:
+    row = functools.partial(_row, state="class_scores", tasks=MULTICLASS)
+    for average, suffix, words in (
+        ("macro", "", source),
+        ("weighted", "_weighted", ", by support"),
+    ):
+        yield row(
+            functools.partial(function, average=average),
+            definition + words,
+            name=function.__name__ + suffix,
+            fixed=MappingProxyType({"average": average}),
+        )
 
 
 def _with_shown(row: Metric) -> Metric:
     tasks = frozenset(task for task in row.tasks if row.name in USUAL_METRICS["report", task])
     return replace(row, shown=tasks) if tasks else row
 
-
-_SUPPORT: Mapping[str, Any] = {
-    "high": math.inf,
-    "direction": "none",
-    "params": ("average",),
-}
 
 ROWS: tuple[Metric, ...] = tuple(
     _with_shown(row)
@@ -205,19 +205,8 @@ ROWS: tuple[Metric, ...] = tuple(
             class_metrics.prevalence_weighted_recall,
             "correct over true, each class counting as often as it is true",
         ),
-        _row(
-            class_metrics.support,
-            "weight of the positive events",
-            tasks=BINARY,
-            needs_positive=True,
-            **_SUPPORT,
-        ),
-        _row(
-            class_metrics.support,
-            "weight of all events",
-            tasks=MULTICLASS,
-            **_SUPPORT,
-        ),
+        _support("weight of the positive events", tasks=BINARY, needs_positive=True),
+        _support("weight of all events", tasks=MULTICLASS),
         _of_ranks(
             ranking.roc_auc,
             "share of (positive, negative) pairs that the score orders correctly, ties half",
@@ -259,29 +248,11 @@ ROWS: tuple[Metric, ...] = tuple(
         *_probability_rows(
             MULTICLASS, "class_probability", 2.0, "the predicted label's probability"
         ),
-        _auc_row(
-            multiclass.roc_auc_ovr,
-            "roc_auc_ovr",
-            "macro",
-            "mean over classes of one-vs-rest AUC",
-        ),
-        _auc_row(
-            multiclass.roc_auc_ovr,
-            "roc_auc_ovr_weighted",
-            "weighted",
-            "mean over classes of one-vs-rest AUC, by support",
-        ),
-        _auc_row(
+        *_auc_rows(multiclass.roc_auc_ovr, "mean over classes of one-vs-rest AUC"),
+        *_auc_rows(
             multiclass.roc_auc_ovo,
-            "roc_auc_ovo",
-            "macro",
-            "mean over pairs of classes of ½(A(i|j) + A(j|i)) (Hand & Till 2001)",
-        ),
-        _auc_row(
-            multiclass.roc_auc_ovo,
-            "roc_auc_ovo_weighted",
-            "weighted",
-            "mean over pairs of classes of ½(A(i|j) + A(j|i)), by support",
+            "mean over pairs of classes of ½(A(i|j) + A(j|i))",
+            " (Hand & Till 2001)",
         ),
         _row(
             multiclass.roc_auc_micro,

@@ -29,6 +29,7 @@ __all__ = [
     "columns_of",
     "iterate_columns",
     "number_option",
+    "pair_lead",
     "plain",
     "quotients",
     "threshold_column",
@@ -113,6 +114,13 @@ def plain(count: Any) -> Weight:
     """A count out of an array as a Python number."""
     number: Weight = count if isinstance(count, int) else count.item()
     return number
+
+
+def pair_lead(counts: ThresholdCounts) -> Counts:
+    """TP·N − FP·P at each row: Youden's J in pairs, exact in integers."""
+    pairs = counts.positives * counts.negatives
+    tp, fp = widened(counts.tp, pairs), widened(counts.fp, pairs)
+    return tp * counts.negatives - fp * counts.positives
 
 
 def class_missing(positives: Weight, negatives: Weight) -> str:
