@@ -16,12 +16,12 @@ would be 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.errors import MetricError, shown
-from streameval.events.values import Label
+from streameval.events.values import Label, Weight
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.confusion_parts.label_sums import FRACTION_BITS
@@ -32,6 +32,7 @@ __all__ = [
     "Rule",
     "WholeCounts",
     "averaged",
+    "exact_sum",
     "mean_of_scaled",
     "undefined_classes",
     "whole_cells",
@@ -304,6 +305,15 @@ def _micro(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> floa
     if denominator:
         return rule.value(numerator, denominator)
     return _no_class(rule, counts, undefined) if total else undefined_value(NO_EVENTS, undefined)
+
+
+def exact_sum(weights: Collection[Weight]) -> Weight:
+    """The sum of integers, or of floats rounded once: the same in any order.
+
+    >>> exact_sum([1, 2]), exact_sum([0.1] * 10)
+    (3, 1.0)
+    """
+    return sum(weights) if all(isinstance(w, int) for w in weights) else math.fsum(weights)
 
 
 def mean_of_scaled(

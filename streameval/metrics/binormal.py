@@ -161,12 +161,9 @@ def binormal_roc(moments: ScoreMoments, thresholds: Iterable[float] | None = Non
     nothing = np.zeros(0)
     if model is None:
         return BinormalRoc(nothing, nothing, nothing, _missing(moments))
-    high = max(
-        model.mean_positive + 5 * model.sd_positive, model.mean_negative + 5 * model.sd_negative
-    )
-    low = min(
-        model.mean_positive - 5 * model.sd_positive, model.mean_negative - 5 * model.sd_negative
-    )
+    mean_1, sd_1, mean_0, sd_0 = model
+    high = max(mean_1 + 5 * sd_1, mean_0 + 5 * sd_0)
+    low = min(mean_1 - 5 * sd_1, mean_0 - 5 * sd_0)
     if not math.isfinite(high - low):
         return BinormalRoc(nothing, nothing, nothing, _TOO_WIDE)
     if thresholds is None:

@@ -31,10 +31,10 @@ __all__ = [
 
 
 def _filled_bins(sums: AnySums) -> list[tuple[int, Weight, Weight, Weight]]:
-    """(number, weight, observed weight, units of probability) of each bin with events."""
+    """(position, weight, observed weight, units of probability) of each bin with events."""
     happened = sums.bin_positives if isinstance(sums, ProbabilitySums) else sums.bin_correct
     rows = zip(sums.bin_weights, happened, sums.bin_probability_units, strict=True)
-    return [(number, *row) for number, row in enumerate(rows) if row[0]]
+    return [(position, *row) for position, row in enumerate(rows) if row[0]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,13 +78,13 @@ def calibration_curve(sums: AnySums) -> CalibrationCurve:
     reason = missing_probability(sums, "calibration")
     rows = [] if reason else _filled_bins(sums)
     edges = np.linspace(0.0, 1.0, len(sums.bin_weights) + 1)
-    numbers = [number for number, *_ in rows]
+    positions = np.array([position for position, *_ in rows], dtype=np.intp)
     return CalibrationCurve(
         observed=np.array([happened / weight for _, weight, happened, _ in rows]),
         predicted=np.array([units / (weight * UNIT) for _, weight, _, units in rows]),
         weight=np.array([weight for _, weight, _, _ in rows]),
-        low=edges[numbers] if rows else edges[:0],
-        high=edges[1:][numbers] if rows else edges[:0],
+        low=edges[positions],
+        high=edges[positions + 1],
         reason=reason,
     )
 
