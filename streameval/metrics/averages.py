@@ -221,8 +221,8 @@ def averaged(
     if average == "binary":
         if positive is None:
             raise MetricError(
-                f"{rule.name} is about one class: say which with positive=..., "
-                "or ask average='macro', 'micro', 'weighted' or None (each class)"
+                f"{rule.name} is about one class: pass positive=..., "
+                "or use average='macro', 'micro', 'weighted' or None (each class)"
             )
         return _one_class(rule, counts, positive, undefined)
     if average in ("macro", "weighted"):
@@ -276,8 +276,8 @@ def _mean(
     for correct, true, predicted in zip(*columns, strict=True):
         numerator, denominator = rule.parts(correct, true, predicted, total)
         if denominator:
-            # The class's weight inside the term, not around it: recall's then
-            # cancels, and the weighted recall is the accuracy to the last bit.
+            # The weight multiplies the numerator, not the rounded term: in recall it
+            # cancels, and the weighted recall equals the accuracy to the last bit.
             weight = true if by_support else 1
             scaled += rule.scaled(numerator, denominator, weight)
             defined += weight
@@ -337,7 +337,7 @@ def mean_of_scaled(
         return undefined
     if isinstance(scaled, float):
         return (scaled / 2.0**FRACTION_BITS + left * undefined) / (defined + left)
-    # Exactly, so that ones and a one make a one.
+    # In integers, so that the mean of ones is 1.
     top, bottom = float(undefined).as_integer_ratio()
     numerator = scaled * bottom + (left * top << FRACTION_BITS)
     return numerator / ((defined + left) * bottom << FRACTION_BITS)

@@ -316,7 +316,7 @@ NEGATIVE_LIKELIHOOD_RATIO = Rule(
     note="How many times likelier a positive event is predicted negative than a negative one.",
     source="Deeks & Altman (2004), Diagnostic tests 4: likelihood ratios",
 )
-# Whatever beta is, the same classes have a value.
+# The classes that have a value do not depend on beta.
 FBETA = Rule(
     name="fbeta",
     title="F-beta measure",

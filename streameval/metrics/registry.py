@@ -73,13 +73,13 @@ def _row(
     return Metric(name=name, function=function, state=state, definition=definition, **fields)
 
 
-_of_ranks = functools.partial(_row, state="index", tasks=BINARY)
-_support = functools.partial(
+_rank_row = functools.partial(_row, state="index", tasks=BINARY)
+_support_row = functools.partial(
     _row, class_metrics.support, high=math.inf, direction="none", params=("average",)
 )
 
 
-def _kappa(weights: Literal["linear", "quadratic"], distance: str) -> Metric:
+def _kappa_row(weights: Literal["linear", "quadratic"], distance: str) -> Metric:
     return _row(
         functools.partial(agreement.cohen_kappa, weights=weights),
         f"cohen_kappa where an error counts by its {distance} in label order",
@@ -180,8 +180,8 @@ ROWS: tuple[Metric, ...] = tuple(
             params=("weights",),
             synonyms=("kappa",),
         ),
-        _kappa("linear", "distance"),
-        _kappa("quadratic", "squared distance"),
+        _kappa_row("linear", "distance"),
+        _kappa_row("quadratic", "squared distance"),
         _row(
             agreement.kappa_m,
             "accuracy beyond always predicting the most frequent class",
@@ -205,35 +205,35 @@ ROWS: tuple[Metric, ...] = tuple(
             class_metrics.prevalence_weighted_recall,
             "correct over true, each class counting as often as it is true",
         ),
-        _support("weight of the positive events", tasks=BINARY, needs_positive=True),
-        _support("weight of all events", tasks=MULTICLASS),
-        _of_ranks(
+        _support_row("weight of the positive events", tasks=BINARY, needs_positive=True),
+        _support_row("weight of all events", tasks=MULTICLASS),
+        _rank_row(
             ranking.roc_auc,
             "share of (positive, negative) pairs that the score orders correctly, ties half",
             synonyms=("auc", "auroc"),
         ),
-        _of_ranks(ranking.gini, "2 · AUC − 1", low=-1.0),
-        _of_ranks(
+        _rank_row(ranking.gini, "2 · AUC − 1", low=-1.0),
+        _rank_row(
             ranking.ks,
             "largest |TPR − FPR| over all thresholds (Kolmogorov–Smirnov)",
             synonyms=("kolmogorov_smirnov",),
         ),
-        _of_ranks(
+        _rank_row(
             ranking.average_precision,
             "Σ (R_n − R_{n−1}) · P_n over the distinct scores, descending",
             synonyms=("ap", "auprc"),
         ),
-        _of_ranks(
+        _rank_row(
             ranking.eleven_point_average_precision,
             "mean interpolated precision at recall 0, 0.1, …, 1",
         ),
-        _of_ranks(ranking.break_even, "the value at which precision equals recall"),
-        _of_ranks(
+        _rank_row(ranking.break_even, "the value at which precision equals recall"),
+        _rank_row(
             pr_gain_auc,
             "area under the precision–recall–gain curve (Flach & Kull 2015)",
             low=-math.inf,
         ),
-        _of_ranks(
+        _rank_row(
             ranking.partial_roc_auc,
             "area under the ROC curve up to FPR max_fpr, McClish-standardised",
             params=("max_fpr", "mcclish"),
@@ -305,7 +305,7 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
     'fbeta_weighted'
     >>> find("f1", "multiclass")
     Traceback (most recent call last):
-    streameval.errors.MetricError: f1 is about one class: in a multi-class task ask f1_macro, ...
+    streameval.errors.MetricError: f1 is about one class: in a multi-class task use f1_macro, ...
     >>> find("mcc")
     Traceback (most recent call last):
     streameval.errors.MetricError: no metric is called 'mcc'; did you mean matthews_corrcoef?
@@ -370,11 +370,11 @@ def _elsewhere(name: str, task: str) -> str:
     instead = [other for other in _OF_TASK[task] if other.startswith(name + "_")]
     if task == "multiclass":
         if METRICS[name].needs_positive and instead:
-            return f"{name} is about one class: in a multi-class task ask {_either(instead)}"
-        there = f"; ask {_either(instead)}" if instead else ""
+            return f"{name} is about one class: in a multi-class task use {_either(instead)}"
+        there = f"; use {_either(instead)}" if instead else ""
         return f"{name} is for binary tasks{there}"
     base = next((row for row in _OF_TASK[task] if name.startswith(row + "_")), None)
-    return f"{name} is for multi-class tasks" + (f"; ask {base}" if base else "")
+    return f"{name} is for multi-class tasks" + (f"; use {base}" if base else "")
 
 
 def _either(names: list[str]) -> str:
