@@ -204,8 +204,7 @@ def _draw_support(ax: Any, edges: Any, support: Sequence[Weight]) -> None:
     # Each axis has ticks only in the range of its own values.
     ax.set_yticks([tick for tick in ax.get_yticks() if low <= tick <= high])
     ticks = matplotlib.ticker.MaxNLocator(2, steps=[1, 2, 5, 10], integer=whole)
-    places = ticks.tick_values(0, most)
-    beneath.set_yticks([tick for tick in places if 0 <= tick <= most])
+    beneath.set_yticks([tick for tick in ticks.tick_values(0, most) if 0 <= tick <= most])
     beneath.yaxis.set_major_formatter(lambda tick, _: f"{tick:,.10g}")
     beneath.set_ylabel("support", color="0.45", y=0.125)
     beneath.tick_params(axis="y", colors="0.45")

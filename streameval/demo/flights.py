@@ -32,15 +32,15 @@ DEPARTURES = 328_521
 
 _MISSING = "NA"
 
-# The table has the time in the air only.
+# The table has the time in the air, without the time on the ground.
 _TAXI = timedelta(minutes=30)
 
 _NUMBERS = ("dep_delay", "distance", "hour")
 _NAMES = ("carrier", "origin", "dest")
 
-# Of so many labels one is sent twice, and one is wrong at first.
-_REPEATED = 200
-_CORRECTED = 500
+# One label in so many is sent twice; one in so many is wrong and corrected later.
+_REPEATED_EVERY = 200
+_CORRECTED_EVERY = 500
 _CORRECTION_AFTER = timedelta(hours=3)
 
 
@@ -164,11 +164,11 @@ def messages(flights: Iterable[Flight]) -> Iterator[Message]:
             continue
         label = _label(flight.id, flight.landed, flight.late)
         later: list[Message] = []
-        if count % _CORRECTED == _CORRECTED - 1:
+        if count % _CORRECTED_EVERY == _CORRECTED_EVERY - 1:
             corrected = flight.landed + _CORRECTION_AFTER
             later.append(_label(flight.id, corrected, flight.late))
             label = _label(flight.id, flight.landed, not flight.late)
-        elif count % _REPEATED == _REPEATED - 1:
+        elif count % _REPEATED_EVERY == _REPEATED_EVERY - 1:
             later.append(label)
         heapq.heappush(awaited, (label.moment, 2 * count, label, flight))
         for message in later:

@@ -49,14 +49,14 @@ class Poster:
         """
         lines = [json.dumps(record, separators=(",", ":")) for record in records]
         body = "\n".join(lines).encode() + b"\n"
-        self._ask("POST", f"/v1/{kind}", body)
+        self._request("POST", f"/v1/{kind}", body)
 
     def get(self, path: str) -> Any:
         """The JSON under a path of the API."""
-        return json.loads(self._ask("GET", path, None))
+        return json.loads(self._request("GET", path, None))
 
-    def _ask(self, method: str, path: str, body: bytes | None) -> bytes:
-        trouble = ""
+    def _request(self, method: str, path: str, body: bytes | None) -> bytes:
+        failure = ""
         for _ in range(_TRIES):
             try:
                 self._connection.request(
@@ -66,15 +66,15 @@ class Poster:
                 data = answer.read()
             except (OSError, http.client.HTTPException) as error:
                 self._connection.close()
-                trouble = str(error)
+                failure = str(error)
             else:
                 if answer.status < 300:
                     return data
-                trouble = f"{answer.status} {data[:200].decode('utf-8', 'replace')}"
+                failure = f"{answer.status} {data[:200].decode('utf-8', 'replace')}"
                 if answer.status < 500:
                     break
             self._sleep(_PAUSE_SECONDS)
-        raise SourceError(f"{method} {path} was not answered: {trouble}")
+        raise SourceError(f"{method} {path} was not answered: {failure}")
 
     def close(self) -> None:
         """Close the connection."""

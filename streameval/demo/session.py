@@ -107,7 +107,7 @@ class DemoRun:
         log.close()
         self.poster = Poster("127.0.0.1", self.port, sleep=sleep)
         try:
-            self._wait_until(self._answers, _START_SECONDS, "does not start")
+            self._wait_until(self._accepts_connections, _START_SECONDS, "does not start")
         except BaseException:
             self.stop()
             raise
@@ -123,18 +123,18 @@ class DemoRun:
     ) -> None:
         self.stop()
 
-    def _answers(self) -> bool:
+    def _accepts_connections(self) -> bool:
         with socket.socket() as probe:
             probe.settimeout(1)
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
-    def _wait_until(self, ready: Callable[[], bool], seconds: float, trouble: str) -> None:
+    def _wait_until(self, ready: Callable[[], bool], seconds: float, failure: str) -> None:
         until = self._clock() + seconds
         while not ready():
             if self._process.poll() is not None or self._clock() > until:
-                said = self._log.read_text(encoding="utf-8", errors="replace").strip()
-                last = said.splitlines()[-1] if said else "it logged nothing"
-                raise SourceError(f"the run {trouble}: {last}")
+                log = self._log.read_text(encoding="utf-8", errors="replace").strip()
+                last = log.splitlines()[-1] if log else "it logged nothing"
+                raise SourceError(f"the run {failure}: {last}")
             self._sleep(0.05)
 
     def wait_counted(self, progress: Progress) -> None:

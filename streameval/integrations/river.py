@@ -27,8 +27,7 @@ _TASKS: tuple[Task, ...] = ("binary", "multiclass")
 _EVALUATOR_OPTIONS = frozenset(inspect.signature(Evaluator).parameters) - {"metrics"}
 
 
-# House rule: no inheritance but for exceptions. River recognises a metric by
-# its class, so this one adapter derives from River's.
+# River recognises a metric by its class, so this adapter derives from River's.
 class RiverMetric(river_metrics.base.ClassificationMetric):
     """Any metric of streameval as a River metric.
 
@@ -48,7 +47,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
 
     A metric of labels is fed predicted labels; a metric of scores, or one
     with ``threshold=``, is fed probabilities, or the scores of an anomaly detector.
-    A prediction that is None or ``{}`` counts for nothing, as in
+    A prediction that is None or ``{}`` is ignored, as in
     ``evaluate.progressive_val_score``. An undefined value is ``nan``; model
     selection, which compares values, should have ``undefined=0.0``.
 
@@ -72,11 +71,11 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         self._params = {key: value for key, value in given if key not in _EVALUATOR_OPTIONS}
         tasks = self._tasks()
         of_labels = not self._found(tasks[0]).needs_scores
-        told_binary = bool({"positive", "threshold"} & set(self._options))
-        self._undecided = len(tasks) > 1 and not of_labels and not told_binary
+        declared_binary = bool({"positive", "threshold"} & set(self._options))
+        self._undecided = len(tasks) > 1 and not of_labels and not declared_binary
         self._positive = self._options.get("positive", True)
         self._from_labels = of_labels and "threshold" not in self._options
-        self._open(tasks[-1] if of_labels and not told_binary else tasks[0])
+        self._open(tasks[-1] if of_labels and not declared_binary else tasks[0])
 
     def _tasks(self) -> tuple[Task, ...]:
         """The tasks in which the metric exists; the declared one where there is one."""
@@ -99,11 +98,11 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
     def _open(self, task: Task) -> None:
         options = {**self._options, "task": task}
         self.evaluator = Evaluator(metrics=[self._found(task).name], **options)
-        self.get()  # refuses a parameter that the metric does not take
+        self.get()  # raises: a parameter that the metric does not take
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        # River's generic tests make their instances of these.
+        # River's generic tests construct their instances from these parameters.
         yield {"name": "accuracy"}
         yield {"name": "roc_auc"}
 
@@ -128,7 +127,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
         if not _is_given(y_pred):
             return None
         if self._from_labels:
-            # As River's predict_one: of equal probabilities the first.
+            # As in River's predict_one, the first of equal probabilities.
             if isinstance(y_pred, Mapping):
                 return {"y_pred": max(y_pred, key=lambda label: y_pred[label])}
             return {"y_pred": y_pred}
@@ -137,7 +136,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
             return {"score": float(y_pred)}
         if self.evaluator.task == "multiclass":
             return {"proba": y_pred}
-        # As River: a class that the model does not know has probability 0.
+        # As in River, a class that is missing from the prediction has probability 0.
         return {"score": y_pred.get(self._positive, 0.0)}
 
     def get(self) -> float:
@@ -169,7 +168,7 @@ class RiverMetric(river_metrics.base.ClassificationMetric):
 
     @property
     def _fmt(self) -> str:  # type: ignore[override]
-        # A share reads as a percentage; log loss, kappas below 0 … do not.
+        # Only a fraction is shown as a percentage: not log loss, not a kappa below 0.
         row = find(self.name)
         return ".2%" if (row.low, row.high) == (0.0, 1.0) else ",.6f"
 

@@ -27,9 +27,7 @@ from streameval.metrics import (
     class_metrics,
     curves,
     cut_points,
-    macro,
     multiclass,
-    pr_gain,
     probability,
     ranking,
 )
@@ -39,10 +37,8 @@ from streameval.metrics.calibration import *
 from streameval.metrics.class_metrics import *
 from streameval.metrics.curves import *
 from streameval.metrics.cut_points import *
-from streameval.metrics.macro import *
 from streameval.metrics.metric import Metric, of_states
 from streameval.metrics.multiclass import *
-from streameval.metrics.pr_gain import *
 from streameval.metrics.probability import *
 from streameval.metrics.ranking import *
 from streameval.metrics.registry import METRICS, ROWS, compute, find, left_out, shown_metrics
@@ -56,9 +52,7 @@ __all__ += calibration.__all__
 __all__ += class_metrics.__all__
 __all__ += curves.__all__
 __all__ += cut_points.__all__
-__all__ += macro.__all__
 __all__ += multiclass.__all__
-__all__ += pr_gain.__all__
 __all__ += probability.__all__
 __all__ += ranking.__all__
 

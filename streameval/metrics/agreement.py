@@ -129,11 +129,11 @@ def cohen_kappa(
     if weights not in ("linear", "quadratic"):
         raise MetricError(f"weights: expected None, 'linear' or 'quadratic', got {shown(weights)}")
     whole = whole_counts(counts)
-    place = {label: n for n, label in enumerate(whole.labels)}
+    row = {label: n for n, label in enumerate(whole.labels)}
     square_it = weights == "quadratic"
     seen = 0
     for y_true, y_pred, weight in whole_cells(counts):
-        distance = abs(place[y_true] - place[y_pred])
+        distance = abs(row[y_true] - row[y_pred])
         seen += weight * (distance * distance if square_it else distance)
     expected = _squared_distance(whole) if square_it else _distance(whole)
     if not expected:

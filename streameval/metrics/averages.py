@@ -16,12 +16,12 @@ would be 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.errors import MetricError, shown
-from streameval.events.values import Label
+from streameval.events.values import Label, Weight
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.confusion_parts.label_sums import FRACTION_BITS
@@ -32,6 +32,7 @@ __all__ = [
     "Rule",
     "WholeCounts",
     "averaged",
+    "exact_sum",
     "mean_of_scaled",
     "undefined_classes",
     "whole_cells",
@@ -66,15 +67,15 @@ def whole_counts(counts: ConfusionCounts) -> WholeCounts:
     if counts.exact:
         return WholeCounts(*counts.per_class(), counts.total)  # type: ignore[arg-type]
     labels = counts.labels
-    place = {label: n for n, label in enumerate(labels)}
+    row = {label: n for n, label in enumerate(labels)}
     correct = [0] * len(labels)
     true = correct.copy()
     predicted = correct.copy()
     for y_true, y_pred, weight in _scaled_cells(counts):
-        true[place[y_true]] += weight
-        predicted[place[y_pred]] += weight
+        true[row[y_true]] += weight
+        predicted[row[y_pred]] += weight
         if y_true == y_pred:
-            correct[place[y_true]] += weight
+            correct[row[y_true]] += weight
     return WholeCounts(labels, correct, true, predicted, sum(true))
 
 
@@ -185,6 +186,20 @@ class Rule(NamedTuple):
                 return _NEEDS[need].reason
         raise AssertionError(f"{self.name} has a value")  # pragma: no cover
 
+    def no_value(
+        self,
+        correct: int,
+        true: int,
+        predicted: int,
+        total: int,
+        label: Label,
+        undefined: float | None,
+    ) -> float:
+        """The value of a class whose denominator is 0."""
+        if not total:
+            return undefined_value(NO_EVENTS, undefined)
+        return undefined_value(self.reason(correct, true, predicted, total), undefined, label)
+
     @property
     def uses_total(self) -> bool:
         """Whether the value depends on true negatives."""
@@ -206,16 +221,14 @@ def averaged(
     if average == "binary":
         if positive is None:
             raise MetricError(
-                f"{rule.name} is about one class: say which with positive=..., "
-                "or ask average='macro', 'micro', 'weighted' or None (each class)"
+                f"{rule.name} is about one class: pass positive=..., "
+                "or use average='macro', 'micro', 'weighted' or None (each class)"
             )
         return _one_class(rule, counts, positive, undefined)
-    if average == "macro":
-        return _macro(rule, counts, undefined)
+    if average in ("macro", "weighted"):
+        return _mean(rule, counts, undefined, by_support=average == "weighted")
     if average == "micro":
         return _micro(rule, counts, undefined)
-    if average == "weighted":
-        return _weighted(rule, counts, undefined)
     if average is None:
         return _each_class(rule, counts, undefined)
     raise MetricError(
@@ -235,16 +248,12 @@ def _one_class(
         total = whole.total
         correct = true = predicted = 0
         if positive in whole.labels:
-            place = whole.labels.index(positive)
-            correct, true = whole.correct[place], whole.true[place]
-            predicted = whole.predicted[place]
+            row = whole.labels.index(positive)
+            correct, true, predicted = whole.correct[row], whole.true[row], whole.predicted[row]
     numerator, denominator = rule.parts(correct, true, predicted, total)  # type: ignore[arg-type]
     if denominator:
         return rule.value(numerator, denominator)
-    if not total:
-        return undefined_value(NO_EVENTS, undefined)
-    reason = rule.reason(correct, true, predicted, total)  # type: ignore[arg-type]
-    return undefined_value(reason, undefined, positive)
+    return rule.no_value(correct, true, predicted, total, positive, undefined)  # type: ignore[arg-type]
 
 
 def _each_class(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> dict[Label, float]:
@@ -254,45 +263,34 @@ def _each_class(rule: Rule, counts: ConfusionCounts, undefined: float | None) ->
         numerator, denominator = rule.parts(correct, true, predicted, total)
         if denominator:
             values[label] = rule.value(numerator, denominator)
-        elif total:
-            reason = rule.reason(correct, true, predicted, total)
-            values[label] = undefined_value(reason, undefined, label)
         else:
-            values[label] = undefined_value(NO_EVENTS, undefined)
+            values[label] = rule.no_value(correct, true, predicted, total, label, undefined)
     return values
 
 
-def _macro(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> float:
+def _mean(
+    rule: Rule, counts: ConfusionCounts, undefined: float | None, *, by_support: bool
+) -> float:
     labels, *columns, total = whole_counts(counts)
     scaled = defined = 0
     for correct, true, predicted in zip(*columns, strict=True):
         numerator, denominator = rule.parts(correct, true, predicted, total)
         if denominator:
-            scaled += rule.scaled(numerator, denominator)
-            defined += 1
+            # The weight multiplies the numerator, not the rounded term: in recall it
+            # cancels, and the weighted recall equals the accuracy to the last bit.
+            weight = true if by_support else 1
+            scaled += rule.scaled(numerator, denominator, weight)
+            defined += weight
     if not total:
         return undefined_value(NO_EVENTS, undefined)
-    value = mean_of_scaled(scaled, defined, len(labels) - defined, undefined)
-    return _no_class(rule, counts) if value is None else value
-
-
-def _weighted(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> float:
-    _, *columns, total = whole_counts(counts)
-    scaled = defined = 0
-    for correct, true, predicted in zip(*columns, strict=True):
-        numerator, denominator = rule.parts(correct, true, predicted, total)
-        if denominator:
-            # The class's weight inside the term, not around it: recall's then
-            # cancels, and the weighted recall is the accuracy to the last bit.
-            scaled += rule.scaled(numerator, denominator, true)
-            defined += true
-    if not total:
-        return undefined_value(NO_EVENTS, undefined)
-    value = mean_of_scaled(scaled, defined, total - defined, undefined)
-    # Classes with a value but without events (predicted, never true) have
-    # weight 0; without other classes the result is their plain mean, as in
-    # scikit-learn.
-    return _macro(rule, counts, None) if value is None else value
+    left = (total if by_support else len(labels)) - defined
+    value = mean_of_scaled(scaled, defined, left, undefined)
+    if value is None and by_support:
+        # Classes with a value but without events (predicted, never true) have
+        # weight 0; without other classes the result is their plain mean, as in
+        # scikit-learn.
+        return _mean(rule, counts, None, by_support=False)
+    return _no_class(rule, counts, undefined) if value is None else value
 
 
 def _micro(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> float:
@@ -306,11 +304,16 @@ def _micro(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> floa
     numerator, denominator = rule.parts(correct, total, total, pool)  # type: ignore[arg-type]
     if denominator:
         return rule.value(numerator, denominator)
-    if not total:
-        return undefined_value(NO_EVENTS, undefined)
-    if undefined is None or undefined != undefined:
-        return _no_class(rule, counts)
-    return undefined
+    return _no_class(rule, counts, undefined) if total else undefined_value(NO_EVENTS, undefined)
+
+
+def exact_sum(weights: Collection[Weight]) -> Weight:
+    """The sum of integers, or of floats rounded once: the same in any order.
+
+    >>> exact_sum([1, 2]), exact_sum([0.1] * 10)
+    (3, 1.0)
+    """
+    return sum(weights) if all(isinstance(w, int) for w in weights) else math.fsum(weights)
 
 
 def mean_of_scaled(
@@ -334,16 +337,16 @@ def mean_of_scaled(
         return undefined
     if isinstance(scaled, float):
         return (scaled / 2.0**FRACTION_BITS + left * undefined) / (defined + left)
-    # Exactly, so that ones and a one make a one.
+    # In integers, so that the mean of ones is 1.
     top, bottom = float(undefined).as_integer_ratio()
     numerator = scaled * bottom + (left * top << FRACTION_BITS)
     return numerator / ((defined + left) * bottom << FRACTION_BITS)
 
 
-def _no_class(rule: Rule, counts: ConfusionCounts) -> float:
+def _no_class(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> float:
     """Undefined, because no class has a value: with the reason of the first one."""
     label, reason = next(undefined_classes(rule, counts))
-    return undefined_value(reason, None, label)
+    return undefined_value(reason, undefined, label)
 
 
 def undefined_classes(rule: Rule, counts: ConfusionCounts) -> Iterator[tuple[Label, str]]:
@@ -351,5 +354,4 @@ def undefined_classes(rule: Rule, counts: ConfusionCounts) -> Iterator[tuple[Lab
     labels, *columns, total = whole_counts(counts)
     for label, correct, true, predicted in zip(labels, *columns, strict=True):
         if not rule.parts(correct, true, predicted, total)[1]:
-            reason = rule.reason(correct, true, predicted, total) if total else NO_EVENTS
-            yield label, reason
+            yield label, rule.reason(correct, true, predicted, total) if total else NO_EVENTS

@@ -6,19 +6,19 @@ O(1) memory; accurate as far as the scores of each class are normally distribute
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from streameval.events.values import FloatArray
 from streameval.metrics.thresholds import (
-    Counts,
     class_missing,
     columns_of,
-    curve_dict,
+    iterate_columns,
     threshold_column,
+    to_dict_as,
 )
 from streameval.metrics.undefined import undefined_value
 from streameval.states.moments import ScoreMoments
@@ -133,16 +133,9 @@ class BinormalRoc:
     threshold: FloatArray
     reason: str = ""
 
-    def columns(self) -> dict[str, Counts]:
-        """Column name to array, in the order of the fields."""
-        return columns_of(self)
-
-    def __iter__(self) -> Iterator[Counts]:
-        return iter(columns_of(self).values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("binormal_roc", self)
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("binormal_roc")
 
 
 def binormal_roc(moments: ScoreMoments, thresholds: Iterable[float] | None = None) -> BinormalRoc:
@@ -168,12 +161,9 @@ def binormal_roc(moments: ScoreMoments, thresholds: Iterable[float] | None = Non
     nothing = np.zeros(0)
     if model is None:
         return BinormalRoc(nothing, nothing, nothing, _missing(moments))
-    high = max(
-        model.mean_positive + 5 * model.sd_positive, model.mean_negative + 5 * model.sd_negative
-    )
-    low = min(
-        model.mean_positive - 5 * model.sd_positive, model.mean_negative - 5 * model.sd_negative
-    )
+    mean_1, sd_1, mean_0, sd_0 = model
+    high = max(mean_1 + 5 * sd_1, mean_0 + 5 * sd_0)
+    low = min(mean_1 - 5 * sd_1, mean_0 - 5 * sd_0)
     if not math.isfinite(high - low):
         return BinormalRoc(nothing, nothing, nothing, _TOO_WIDE)
     if thresholds is None:

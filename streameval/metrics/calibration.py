@@ -11,15 +11,13 @@ below, as in scikit-learn's ``calibration_curve``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from streameval.events.values import FloatArray, Weight
 from streameval.metrics.probability import AnySums, missing_probability
-from streameval.metrics.thresholds import Counts, columns_of, curve_dict
+from streameval.metrics.thresholds import Counts, columns_of, iterate_columns, to_dict_as
 from streameval.metrics.undefined import undefined_value
 from streameval.states.probability import ProbabilitySums
 from streameval.states.sums.fixed_point import UNIT
@@ -33,10 +31,10 @@ __all__ = [
 
 
 def _filled_bins(sums: AnySums) -> list[tuple[int, Weight, Weight, Weight]]:
-    """(number, weight, observed weight, units of probability) of each bin with events."""
+    """(position, weight, observed weight, units of probability) of each bin with events."""
     happened = sums.bin_positives if isinstance(sums, ProbabilitySums) else sums.bin_correct
     rows = zip(sums.bin_weights, happened, sums.bin_probability_units, strict=True)
-    return [(number, *row) for number, row in enumerate(rows) if row[0]]
+    return [(position, *row) for position, row in enumerate(rows) if row[0]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,16 +53,9 @@ class CalibrationCurve:
     high: FloatArray
     reason: str = ""
 
-    def columns(self) -> dict[str, Counts]:
-        """Column name to array, in the order of the fields."""
-        return columns_of(self)
-
-    def __iter__(self) -> Iterator[Counts]:
-        return iter(columns_of(self).values())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists for JSON."""
-        return curve_dict("calibration", self)
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("calibration")
 
 
 def calibration_curve(sums: AnySums) -> CalibrationCurve:
@@ -87,13 +78,13 @@ def calibration_curve(sums: AnySums) -> CalibrationCurve:
     reason = missing_probability(sums, "calibration")
     rows = [] if reason else _filled_bins(sums)
     edges = np.linspace(0.0, 1.0, len(sums.bin_weights) + 1)
-    numbers = [number for number, *_ in rows]
+    positions = np.array([position for position, *_ in rows], dtype=np.intp)
     return CalibrationCurve(
         observed=np.array([happened / weight for _, weight, happened, _ in rows]),
         predicted=np.array([units / (weight * UNIT) for _, weight, _, units in rows]),
         weight=np.array([weight for _, weight, _, _ in rows]),
-        low=edges[numbers] if rows else edges[:0],
-        high=edges[1:][numbers] if rows else edges[:0],
+        low=edges[positions],
+        high=edges[positions + 1],
         reason=reason,
     )
 

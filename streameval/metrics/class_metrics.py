@@ -20,20 +20,29 @@ from typing import Any, Literal, Protocol, cast, overload
 
 from streameval.errors import MetricError, shown
 from streameval.events.values import Label, Weight
-from streameval.metrics.averages import Average, Rule, averaged, whole_counts
-from streameval.metrics.macro import f1_macro, precision_macro, recall_macro
+from streameval.metrics.averages import (
+    FRACTION_BITS,
+    Average,
+    Rule,
+    averaged,
+    mean_of_scaled,
+    whole_counts,
+)
 from streameval.metrics.metric import BINARY, Metric
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.confusion import ConfusionCounts
 
 __all__ = [
     "accuracy",
+    "balanced_accuracy",
     "error_rate",
     "f1",
+    "f1_macro",
     "fbeta",
     "fnr",
     "fowlkes_mallows",
     "fpr",
+    "geometric_mean",
     "informedness",
     "jaccard",
     "markedness",
@@ -41,12 +50,16 @@ __all__ = [
     "npv",
     "positive_likelihood_ratio",
     "precision",
+    "precision_macro",
     "prevalence_weighted_precision",
     "prevalence_weighted_recall",
     "recall",
+    "recall_macro",
     "specificity",
     "support",
 ]
+
+_ONE_UNIT = 0.5**FRACTION_BITS
 
 
 def accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
@@ -93,6 +106,64 @@ def error_rate(counts: ConfusionCounts, *, undefined: float | None = None) -> fl
         return (total - counts.correct) / total
     whole = whole_counts(counts)
     return ratio(whole.total - sum(whole.correct), whole.total, NO_EVENTS, undefined)
+
+
+_MACRO_DOCSTRING = """The mean {name} of the classes: ``{name}(counts, average="macro")``.
+
+Args:
+    counts: The events.
+    undefined: A number for each class that {without}; without one they are
+        left out of the mean.
+
+Returns:
+    A fraction in [0, 1]; undefined before the first event.
+
+Cost:
+    O(1) for each class touched since the last read.
+
+>>> {name}_macro(ConfusionCounts.from_matrix([[1, 1], [0, 1]], ["cat", "dog"]))
+{value}
+"""
+
+
+def _macro_mean(name: str, classes: str, *, without: str, value: float) -> Callable[..., float]:
+    """The mean of a ratio that :class:`LabelSums` keeps current; read after every event.
+
+    Args:
+        name: The ratio, and the attribute that is its sum.
+        classes: The attribute that is the number of classes with a value.
+        without: What a class without a value is, for the docstring.
+        value: Of the docstring's example.
+    """
+
+    def mean(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
+        sums = counts.sums
+        defined: int = getattr(sums, classes)
+        if not defined:
+            # Some class is true and some class predicted as soon as there is an event.
+            return undefined_value(NO_EVENTS, undefined)
+        scaled: int | float = getattr(sums, name)
+        if undefined is None:
+            return scaled / defined * _ONE_UNIT
+        left = len(counts.labels) - defined
+        # Never None, as some class has a value.
+        return mean_of_scaled(scaled, defined, left, undefined)  # type: ignore[return-value]
+
+    mean.__name__ = mean.__qualname__ = f"{name}_macro"
+    mean.__doc__ = _MACRO_DOCSTRING.format(name=name, without=without, value=value)
+    return mean
+
+
+precision_macro = _macro_mean(
+    "precision", "with_predicted", without="was never predicted", value=0.75
+)
+recall_macro = _macro_mean("recall", "with_true", without="no event has", value=0.75)
+f1_macro = _macro_mean(
+    "f1",
+    "active",
+    without="is neither true nor predicted,\n        possible in a closed list of classes only",
+    value=0.6666666666666666,
+)
 
 
 # The table. Of a class with c correct, t true and p predicted of s events:
@@ -245,7 +316,7 @@ NEGATIVE_LIKELIHOOD_RATIO = Rule(
     note="How many times likelier a positive event is predicted negative than a negative one.",
     source="Deeks & Altman (2004), Diagnostic tests 4: likelihood ratios",
 )
-# Whatever beta is, the same classes have a value.
+# The classes that have a value do not depend on beta.
 FBETA = Rule(
     name="fbeta",
     title="F-beta measure",
@@ -550,6 +621,65 @@ def prevalence_weighted_recall(counts: ConfusionCounts, *, undefined: float | No
         NO_EVENTS,
         undefined,
     )
+
+
+def balanced_accuracy(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
+    """The mean recall of the classes that some event has.
+
+    The accuracy if every class were equally frequent.
+
+    Args:
+        counts: The events.
+        undefined: A number to return while there are no events. A class that
+            no event has is left out in any case.
+
+    Returns:
+        A fraction in [0, 1]; undefined before the first event.
+
+    Cost:
+        O(1) for each class touched since the last read.
+
+    >>> balanced_accuracy(ConfusionCounts.from_matrix([[1, 1], [0, 8]], ["cat", "dog"]))
+    0.75
+    """
+    sums = counts.sums
+    if sums.with_true:
+        return sums.recall / sums.with_true * _ONE_UNIT
+    return undefined_value(NO_EVENTS, undefined)
+
+
+def geometric_mean(counts: ConfusionCounts, *, undefined: float | None = None) -> float:
+    """The K-th root of the product of the K classes' recalls.
+
+    It is 0 if one class has recall 0.
+
+    Args:
+        counts: The events.
+        undefined: A number to return where a class has no recall.
+
+    Returns:
+        A fraction in [0, 1]; undefined before the first event, and while a
+        class that was predicted is true of no event.
+
+    Cost:
+        O(classes).
+
+    >>> geometric_mean(ConfusionCounts.from_matrix([[1, 1], [1, 1]], ["cat", "dog"]))
+    0.5
+    """
+    labels, correct, true, _, total = whole_counts(counts)
+    if not total:
+        return undefined_value(NO_EVENTS, undefined)
+    if not all(true):
+        return undefined_value("no event is truly {}", undefined, labels[true.index(0)])
+    if not all(correct):
+        return 0.0
+    if len(labels) == 2:
+        return math.sqrt(correct[0] * correct[1] / (true[0] * true[1]))
+    # The product of many recalls underflows; fsum rounds once, so the result
+    # does not depend on the order of the classes.
+    logs = math.fsum(math.log(c / t) for c, t in zip(correct, true, strict=True))
+    return math.exp(logs / len(labels))
 
 
 _AVERAGES: Mapping[str, str] = {

@@ -19,6 +19,7 @@ from streameval.metrics.thresholds import (
     ThresholdCounts,
     class_missing,
     number_option,
+    pair_lead,
     plain,
     quotients,
     threshold_counts,
@@ -76,27 +77,26 @@ class CutPoint(NamedTuple):
 
 
 def _no_cut(reason: str) -> CutPoint:
-    nothing = Undefined(reason)
-    return CutPoint(nothing, nothing, nothing, nothing, nothing, nothing)
+    return CutPoint(*[Undefined(reason)] * 6)
 
 
 def _cut(counts: ThresholdCounts, row: int, value: float) -> CutPoint:
     tp, fp = plain(counts.tp[row]), plain(counts.fp[row])
-    return CutPoint(
-        float(counts.threshold[row]),
-        tp,
-        fp,
-        counts.positives - tp,
-        counts.negatives - fp,
-        float(value),
-    )
+    fn, tn = counts.positives - tp, counts.negatives - fp
+    return CutPoint(float(counts.threshold[row]), tp, fp, fn, tn, float(value))
 
 
-def _lead(counts: ThresholdCounts) -> Counts:
-    """TP·N − FP·P at each row: Youden's J in pairs, exact in integers."""
-    pairs = counts.positives * counts.negatives
-    tp, fp = widened(counts.tp, pairs), widened(counts.fp, pairs)
-    return tp * counts.negatives - fp * counts.positives
+def _counted(index: ScoreIndex, *, negatives: bool = True) -> tuple[ThresholdCounts, str]:
+    """The counts at each threshold, and which class is missing of those that a rule needs."""
+    counts = threshold_counts(index.groups())
+    missing = class_missing(counts.positives, counts.negatives)
+    return counts, missing if negatives or not counts.positives else ""
+
+
+def _highest_recall(counts: ThresholdCounts, allowed: Counts) -> CutPoint:
+    rows = np.flatnonzero(allowed)
+    row = int(rows[np.argmax(counts.tp[rows])])
+    return _cut(counts, row, plain(counts.tp[row]) / counts.positives)
 
 
 def youden_cut(index: ScoreIndex) -> CutPoint:
@@ -109,11 +109,10 @@ def youden_cut(index: ScoreIndex) -> CutPoint:
     >>> youden_cut(index)
     CutPoint(threshold=0.8, tp=1, fp=0, fn=1, tn=2, value=0.5)
     """
-    counts = threshold_counts(index.groups())
-    reason = class_missing(counts.positives, counts.negatives)
+    counts, reason = _counted(index)
     if reason:
         return _no_cut(reason)
-    lead = _lead(counts)
+    lead = pair_lead(counts)
     row = int(np.argmax(lead))
     return _cut(counts, row, plain(lead[row]) / (counts.positives * counts.negatives))
 
@@ -132,15 +131,11 @@ def fbeta_cut(index: ScoreIndex, beta: float = 1.0) -> CutPoint:
     >>> fbeta_cut(index)
     CutPoint(threshold=0.35, tp=2, fp=1, fn=0, tn=1, value=0.8)
     """
-    square = (
-        number_option(
-            "beta", beta, "a number above 0 and at most 1e100", low=0, high=1e100, above=True
-        )
-        ** 2
-    )
-    counts = threshold_counts(index.groups())
-    if not counts.positives:
-        return _no_cut(class_missing(counts.positives, counts.negatives))
+    expected = "a number above 0 and at most 1e100"
+    square = number_option("beta", beta, expected, low=0, high=1e100, above=True) ** 2
+    counts, reason = _counted(index, negatives=False)
+    if reason:
+        return _no_cut(reason)
     # (1+β²)TP + β²FN + FP = β²P + TP + FP
     bound = (1 + square) * (counts.positives + counts.negatives)
     tp, fp = widened(counts.tp, bound), widened(counts.fp, bound)
@@ -168,12 +163,11 @@ def mcc_cut(index: ScoreIndex) -> CutPoint:
     >>> cut.threshold, round(cut.value, 6)
     (0.8, 0.57735)
     """
-    counts = threshold_counts(index.groups())
-    reason = class_missing(counts.positives, counts.negatives)
+    counts, reason = _counted(index)
     if reason:
         return _no_cut(reason)
     # TP·TN − FP·FN = TP·N − FP·P. Floats select the row; its value is one exact division below.
-    lead = _lead(counts)
+    lead = pair_lead(counts)
     positive = counts.tp + counts.fp
     negative = positive[-1] - positive
     between = (positive > 0) & (negative > 0)
@@ -236,18 +230,16 @@ def precision_cut(index: ScoreIndex, precision: float = 0.9) -> CutPoint:
     'no threshold has a precision of 0.6 or more; the highest is 0.5'
     """
     least = number_option("precision", precision, "a number from 0 to 1", low=0, high=1)
-    counts = threshold_counts(index.groups())
-    if not counts.positives:
-        return _no_cut(class_missing(counts.positives, counts.negatives))
+    counts, reason = _counted(index, negatives=False)
+    if reason:
+        return _no_cut(reason)
     reached = quotients(counts.tp, counts.tp + counts.fp)
-    good = np.flatnonzero(reached >= least)
-    if not len(good):
+    if not (reached >= least).any():
         return _no_cut(
             f"no threshold has a precision of {least} or more; "
             f"the highest is {float(np.nanmax(reached))}"
         )
-    row = int(good[np.argmax(counts.tp[good])])
-    return _cut(counts, row, plain(counts.tp[row]) / counts.positives)
+    return _highest_recall(counts, reached >= least)
 
 
 def fpr_cut(index: ScoreIndex, fpr: float = 0.1) -> CutPoint:
@@ -267,13 +259,10 @@ def fpr_cut(index: ScoreIndex, fpr: float = 0.1) -> CutPoint:
     CutPoint(threshold=0.35, tp=2, fp=1, fn=0, tn=1, value=1.0)
     """
     most = number_option("fpr", fpr, "a number from 0 to 1", low=0, high=1)
-    counts = threshold_counts(index.groups())
-    reason = class_missing(counts.positives, counts.negatives)
+    counts, reason = _counted(index)
     if reason:
         return _no_cut(reason)
-    good = np.flatnonzero(quotients(counts.fp, counts.negatives) <= most)
-    row = int(good[np.argmax(counts.tp[good])])
-    return _cut(counts, row, plain(counts.tp[row]) / counts.positives)
+    return _highest_recall(counts, quotients(counts.fp, counts.negatives) <= most)
 
 
 CUT_POINTS: Mapping[str, Callable[..., CutPoint]] = MappingProxyType(

@@ -87,14 +87,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def of_states(function: _Function) -> _Function:
     """The function, raising MetricError where an argument is not the state that it reads.
 
-    Labels and scores are the usual mistake, as scikit-learn's functions take them.
-    Arguments are checked after a failure only, so a correct call pays for no check.
+    The usual mistake is to pass labels and scores, as to scikit-learn's functions.
+    Arguments are checked only after a failure, so a correct call costs no check.
     """
 
     @functools.wraps(function)
     def checked(state: Any = _NOTHING, /, *more: Any, **options: Any) -> Any:
         try:
-            # Calls with one state and no options are the most frequent: half the time.
+            # The most frequent call: without options it takes half the time.
             if not more and not options:
                 return function(state)
             if state is _NOTHING:
@@ -125,7 +125,7 @@ def _check_call(
         got = " and ".join(type(state).__name__ for state in states) or "nothing"
         raise MetricError(
             f"{name} is a function of {kinds}, got {got}; for labels and scores count "
-            "them with streameval.Evaluator, then ask it by name"
+            "them with streameval.Evaluator, then read it by name"
         ) from None
     check_parameters(name, options, list(signature.parameters)[len(wanted) :])
 
@@ -215,7 +215,7 @@ class Metric:
             _check_flags(self.function, params)
         if self.needs_positive:
             if positive is None:
-                raise MetricError(f"{self.name} is about one class: say which with positive=...")
+                raise MetricError(f"{self.name} is about one class: pass positive=...")
             params["positive"] = positive
         if undefined is not None:
             params["undefined"] = undefined_number(undefined)

@@ -17,7 +17,7 @@ import numpy as np
 
 from streameval.errors import MetricError, shown
 from streameval.events.values import FloatArray, Label, Weight
-from streameval.metrics.averages import FRACTION_BITS, mean_of_scaled
+from streameval.metrics.averages import FRACTION_BITS, exact_sum, mean_of_scaled
 from streameval.metrics.thresholds import widened
 from streameval.metrics.undefined import NO_EVENTS, undefined_value
 from streameval.states.class_scores import ClassScores
@@ -124,7 +124,7 @@ def roc_auc_ovr(
     counts = _true_counts(scores)
     if average is None:
         return _auc_of_each(scores, counts, undefined)
-    total = _total(counts)
+    total = exact_sum(counts.values())
 
     def shares() -> Iterator[_Share]:
         for label, count in counts.items():
@@ -139,7 +139,7 @@ def roc_auc_ovr(
 def _auc_of_each(
     scores: ClassScores, counts: dict[Label, Weight], undefined: float | None
 ) -> dict[Label, float]:
-    total = _total(counts)
+    total = exact_sum(counts.values())
     values: dict[Label, float] = {}
     for label, count in counts.items():
         pairs = count * (total - count)
@@ -151,12 +151,6 @@ def _auc_of_each(
             reason = "every event is truly {}" if count else "no event is truly {}"
             values[label] = undefined_value(reason, undefined, label)
     return values
-
-
-def _total(counts: dict[Label, Weight]) -> Weight:
-    if all(isinstance(count, int) for count in counts.values()):
-        return sum(counts.values())
-    return math.fsum(counts.values())
 
 
 def _no_two_classes(counts: dict[Label, Weight], undefined: float | None) -> float:
@@ -207,12 +201,9 @@ def roc_auc_ovo(
             wins = scores.pair_wins(c, j) + scores.pair_wins(j, c) if pairs else 0
             yield _Share(wins, 4 * pairs, weight)
 
-    value = _mean(shares(), undefined) if _two_classes(counts) else None
+    two_classes = sum(1 for count in counts.values() if count) > 1
+    value = _mean(shares(), undefined) if two_classes else None
     return _no_two_classes(counts, undefined) if value is None else value
-
-
-def _two_classes(counts: dict[Label, Weight]) -> bool:
-    return sum(1 for count in counts.values() if count) > 1
 
 
 def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> float:
@@ -234,12 +225,10 @@ def roc_auc_micro(scores: ClassScores, *, undefined: float | None = None) -> flo
     """
     groups = scores.pooled()
     positives, negatives = groups.positives, groups.negatives
-    bound = (
-        4 * float(np.sum(positives, dtype=np.float64)) * float(np.sum(negatives, dtype=np.float64))
-    )
+    totals = [float(np.sum(side, dtype=np.float64)) for side in (positives, negatives)]
+    bound = 4 * totals[0] * totals[1]
     if not bound:
-        counts = _true_counts(scores)
-        return _no_two_classes(counts, undefined)
+        return _no_two_classes(_true_counts(scores), undefined)
     won, lost = widened(positives, bound), widened(negatives, bound)
     below = np.cumsum(lost) - lost
     twice_wins = np.dot(won, 2 * below + lost)

@@ -8,13 +8,13 @@ the order of the events.
 
 from __future__ import annotations
 
-import math
 from typing import TypeAlias
 
 import numpy as np
 
 from streameval.errors import MetricError, shown
 from streameval.events.values import Weight
+from streameval.metrics.averages import exact_sum
 from streameval.metrics.undefined import NO_EVENTS, ratio, undefined_value
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.probability import ProbabilitySums
@@ -37,11 +37,8 @@ def missing_probability(sums: AnySums, what: str) -> str:
     outside: Weight = sums.outside if isinstance(sums, ProbabilitySums) else 0
     if outside:
         lie = "lies" if outside == 1 else "lie"
-        return (
-            f"{_spelled(outside)} of {_spelled(sums.weight + outside)} scores {lie} "
-            "outside [0, 1]; "
-            f"{what} needs probabilities"
-        )
+        share = f"{_spelled(outside)} of {_spelled(sums.weight + outside)} scores"
+        return f"{share} {lie} outside [0, 1]; {what} needs probabilities"
     return "" if sums.weight else NO_EVENTS
 
 
@@ -129,6 +126,5 @@ def top_k_accuracy(
     """
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
         raise MetricError(f"k: expected a whole number above 0, got {shown(k)}")
-    inside = [weight for rank, weight in sorted(sums.ranks.items()) if 0 <= rank < k]
-    hits = sum(inside) if all(isinstance(w, int) for w in inside) else math.fsum(inside)
+    hits = exact_sum([weight for rank, weight in sums.ranks.items() if 0 <= rank < k])
     return ratio(hits, sums.weight, NO_EVENTS, undefined)

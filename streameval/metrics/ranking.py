@@ -19,6 +19,7 @@ from streameval.metrics.thresholds import (
     Counts,
     class_missing,
     number_option,
+    pair_lead,
     plain,
     quotients,
     threshold_counts,
@@ -99,10 +100,7 @@ def ks(index: ScoreIndex, *, undefined: float | None = None) -> float:
     if not index.positives * index.negatives:
         return _needs_both(index, undefined)
     counts = threshold_counts(index.groups())
-    pairs = counts.positives * counts.negatives
-    tp, fp = widened(counts.tp, pairs), widened(counts.fp, pairs)
-    gap = np.abs(tp * counts.negatives - fp * counts.positives)
-    return float(gap.max() / pairs)
+    return float(np.abs(pair_lead(counts)).max() / (counts.positives * counts.negatives))
 
 
 def average_precision(index: ScoreIndex, *, undefined: float | None = None) -> float:
@@ -251,11 +249,8 @@ def partial_roc_auc(
     >>> partial_roc_auc(index, 0.5), partial_roc_auc(index, 0.5, mcclish=False)
     (0.6666666666666666, 0.25)
     """
-    limit = Fraction(
-        number_option(
-            "max_fpr", max_fpr, "a number above 0 and at most 1", low=0, high=1, above=True
-        )
-    )
+    expected = "a number above 0 and at most 1"
+    limit = Fraction(number_option("max_fpr", max_fpr, expected, low=0, high=1, above=True))
     if not index.positives * index.negatives:
         return _needs_both(index, undefined)
     counts = threshold_counts(index.groups())
@@ -269,17 +264,12 @@ def partial_roc_auc(
 
 def _area_to(tp: Counts, fp: Counts, limit: Fraction) -> Fraction:
     """Area under (fp, tp) from fp = 0 to ``limit``, in pairs of events."""
-    if fp.dtype.kind == "f":
-        last = int(np.searchsorted(fp, float(limit), side="right")) - 1
-    else:
-        last = int(np.searchsorted(fp, int(limit), side="right")) - 1
+    bound = float(limit) if fp.dtype.kind == "f" else int(limit)
+    last = int(np.searchsorted(fp, bound, side="right")) - 1
     pairs = 2 * plain(tp[-1]) * plain(fp[-1])
     heights, along = widened(tp[: last + 1], pairs), widened(fp[: last + 1], pairs)
     twice = (heights[1:] + heights[:-1]) * np.diff(along)
-    if twice.dtype.kind == "f":
-        area = Fraction(math.fsum(twice.tolist()))
-    else:
-        area = Fraction(int(twice.sum()))
+    area = Fraction(math.fsum(twice.tolist()) if twice.dtype.kind == "f" else int(twice.sum()))
     rest = limit - Fraction(plain(fp[last]))
     if last + 1 < len(fp) and rest > 0:
         low, high = Fraction(plain(tp[last])), Fraction(plain(tp[last + 1]))

@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 from streameval.errors import MetricError, listed, shown
 from streameval.events.values import Label
-from streameval.metrics import agreement, class_metrics, macro, multiclass, probability, ranking
+from streameval.metrics import agreement, class_metrics, multiclass, probability, ranking
 from streameval.metrics.averages import undefined_classes
 from streameval.metrics.binormal import binormal_auc
 from streameval.metrics.calibration import expected_calibration_error, max_calibration_error
 from streameval.metrics.class_metrics import class_row, class_rows
+from streameval.metrics.curves import pr_gain_auc
 from streameval.metrics.metric import BINARY, BOTH, MULTICLASS, Metric, public_name
-from streameval.metrics.pr_gain import pr_gain_auc
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.registry import STATES
 
@@ -73,10 +73,13 @@ def _row(
     return Metric(name=name, function=function, state=state, definition=definition, **fields)
 
 
-_of_ranks = functools.partial(_row, state="index", tasks=BINARY)
+_rank_row = functools.partial(_row, state="index", tasks=BINARY)
+_support_row = functools.partial(
+    _row, class_metrics.support, high=math.inf, direction="none", params=("average",)
+)
 
 
-def _kappa(weights: Literal["linear", "quadratic"], distance: str) -> Metric:
+def _kappa_row(weights: Literal["linear", "quadratic"], distance: str) -> Metric:
     return _row(
         functools.partial(agreement.cohen_kappa, weights=weights),
         f"cohen_kappa where an error counts by its {distance} in label order",
@@ -111,27 +114,24 @@ def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) 
     )
 
 
-def _auc_row(function: Callable[..., Any], name: str, average: str, definition: str) -> Metric:
-    return _row(
-        functools.partial(function, average=average),
-        definition,
-        name=name,
-        state="class_scores",
-        tasks=MULTICLASS,
-        fixed=MappingProxyType({"average": average}),
-    )
+def _auc_rows(function: Callable[..., Any], definition: str, source: str = "") -> Iterator[Metric]:
+    row = functools.partial(_row, state="class_scores", tasks=MULTICLASS)
+    for average, suffix, words in (
+        ("macro", "", source),
+        ("weighted", "_weighted", ", by support"),
+    ):
+        yield row(
+            functools.partial(function, average=average),
+            definition + words,
+            name=function.__name__ + suffix,
+            fixed=MappingProxyType({"average": average}),
+        )
 
 
 def _with_shown(row: Metric) -> Metric:
     tasks = frozenset(task for task in row.tasks if row.name in USUAL_METRICS["report", task])
     return replace(row, shown=tasks) if tasks else row
 
-
-_SUPPORT: Mapping[str, Any] = {
-    "high": math.inf,
-    "direction": "none",
-    "params": ("average",),
-}
 
 ROWS: tuple[Metric, ...] = tuple(
     _with_shown(row)
@@ -148,7 +148,7 @@ ROWS: tuple[Metric, ...] = tuple(
             synonyms=("misclassification", "zero_one_loss"),
         ),
         _row(
-            macro.balanced_accuracy,
+            class_metrics.balanced_accuracy,
             "mean recall of the classes that some event has",
             mean_of=class_metrics.RECALL,
         ),
@@ -163,7 +163,7 @@ ROWS: tuple[Metric, ...] = tuple(
         *class_rows(class_metrics.fnr, class_metrics.FNR),
         *class_rows(class_metrics.npv, class_metrics.NPV),
         _row(
-            macro.geometric_mean,
+            class_metrics.geometric_mean,
             "K-th root of the product of the K classes' recalls",
             synonyms=("g_mean", "gmean"),
         ),
@@ -180,8 +180,8 @@ ROWS: tuple[Metric, ...] = tuple(
             params=("weights",),
             synonyms=("kappa",),
         ),
-        _kappa("linear", "distance"),
-        _kappa("quadratic", "squared distance"),
+        _kappa_row("linear", "distance"),
+        _kappa_row("quadratic", "squared distance"),
         _row(
             agreement.kappa_m,
             "accuracy beyond always predicting the most frequent class",
@@ -205,46 +205,35 @@ ROWS: tuple[Metric, ...] = tuple(
             class_metrics.prevalence_weighted_recall,
             "correct over true, each class counting as often as it is true",
         ),
-        _row(
-            class_metrics.support,
-            "weight of the positive events",
-            tasks=BINARY,
-            needs_positive=True,
-            **_SUPPORT,
-        ),
-        _row(
-            class_metrics.support,
-            "weight of all events",
-            tasks=MULTICLASS,
-            **_SUPPORT,
-        ),
-        _of_ranks(
+        _support_row("weight of the positive events", tasks=BINARY, needs_positive=True),
+        _support_row("weight of all events", tasks=MULTICLASS),
+        _rank_row(
             ranking.roc_auc,
             "share of (positive, negative) pairs that the score orders correctly, ties half",
             synonyms=("auc", "auroc"),
         ),
-        _of_ranks(ranking.gini, "2 · AUC − 1", low=-1.0),
-        _of_ranks(
+        _rank_row(ranking.gini, "2 · AUC − 1", low=-1.0),
+        _rank_row(
             ranking.ks,
             "largest |TPR − FPR| over all thresholds (Kolmogorov–Smirnov)",
             synonyms=("kolmogorov_smirnov",),
         ),
-        _of_ranks(
+        _rank_row(
             ranking.average_precision,
             "Σ (R_n − R_{n−1}) · P_n over the distinct scores, descending",
             synonyms=("ap", "auprc"),
         ),
-        _of_ranks(
+        _rank_row(
             ranking.eleven_point_average_precision,
             "mean interpolated precision at recall 0, 0.1, …, 1",
         ),
-        _of_ranks(ranking.break_even, "the value at which precision equals recall"),
-        _of_ranks(
+        _rank_row(ranking.break_even, "the value at which precision equals recall"),
+        _rank_row(
             pr_gain_auc,
             "area under the precision–recall–gain curve (Flach & Kull 2015)",
             low=-math.inf,
         ),
-        _of_ranks(
+        _rank_row(
             ranking.partial_roc_auc,
             "area under the ROC curve up to FPR max_fpr, McClish-standardised",
             params=("max_fpr", "mcclish"),
@@ -259,29 +248,11 @@ ROWS: tuple[Metric, ...] = tuple(
         *_probability_rows(
             MULTICLASS, "class_probability", 2.0, "the predicted label's probability"
         ),
-        _auc_row(
-            multiclass.roc_auc_ovr,
-            "roc_auc_ovr",
-            "macro",
-            "mean over classes of one-vs-rest AUC",
-        ),
-        _auc_row(
-            multiclass.roc_auc_ovr,
-            "roc_auc_ovr_weighted",
-            "weighted",
-            "mean over classes of one-vs-rest AUC, by support",
-        ),
-        _auc_row(
+        *_auc_rows(multiclass.roc_auc_ovr, "mean over classes of one-vs-rest AUC"),
+        *_auc_rows(
             multiclass.roc_auc_ovo,
-            "roc_auc_ovo",
-            "macro",
-            "mean over pairs of classes of ½(A(i|j) + A(j|i)) (Hand & Till 2001)",
-        ),
-        _auc_row(
-            multiclass.roc_auc_ovo,
-            "roc_auc_ovo_weighted",
-            "weighted",
-            "mean over pairs of classes of ½(A(i|j) + A(j|i)), by support",
+            "mean over pairs of classes of ½(A(i|j) + A(j|i))",
+            " (Hand & Till 2001)",
         ),
         _row(
             multiclass.roc_auc_micro,
@@ -334,7 +305,7 @@ def find(name: str, task: str | None = None, average: object = ...) -> Metric:
     'fbeta_weighted'
     >>> find("f1", "multiclass")
     Traceback (most recent call last):
-    streameval.errors.MetricError: f1 is about one class: in a multi-class task ask f1_macro, ...
+    streameval.errors.MetricError: f1 is about one class: in a multi-class task use f1_macro, ...
     >>> find("mcc")
     Traceback (most recent call last):
     streameval.errors.MetricError: no metric is called 'mcc'; did you mean matthews_corrcoef?
@@ -399,11 +370,11 @@ def _elsewhere(name: str, task: str) -> str:
     instead = [other for other in _OF_TASK[task] if other.startswith(name + "_")]
     if task == "multiclass":
         if METRICS[name].needs_positive and instead:
-            return f"{name} is about one class: in a multi-class task ask {_either(instead)}"
-        there = f"; ask {_either(instead)}" if instead else ""
+            return f"{name} is about one class: in a multi-class task use {_either(instead)}"
+        there = f"; use {_either(instead)}" if instead else ""
         return f"{name} is for binary tasks{there}"
     base = next((row for row in _OF_TASK[task] if name.startswith(row + "_")), None)
-    return f"{name} is for multi-class tasks" + (f"; ask {base}" if base else "")
+    return f"{name} is for multi-class tasks" + (f"; use {base}" if base else "")
 
 
 def _either(names: list[str]) -> str:

@@ -8,7 +8,7 @@ threshold falls through the distinct scores.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -27,13 +27,15 @@ __all__ = [
     "class_missing",
     "column_list",
     "columns_of",
-    "curve_dict",
+    "iterate_columns",
     "number_option",
+    "pair_lead",
     "plain",
     "quotients",
     "threshold_column",
     "threshold_counts",
     "threshold_table",
+    "to_dict_as",
     "widened",
 ]
 
@@ -114,6 +116,13 @@ def plain(count: Any) -> Weight:
     return number
 
 
+def pair_lead(counts: ThresholdCounts) -> Counts:
+    """TP·N − FP·P at each row: Youden's J in pairs, exact in integers."""
+    pairs = counts.positives * counts.negatives
+    tp, fp = widened(counts.tp, pairs), widened(counts.fp, pairs)
+    return tp * counts.negatives - fp * counts.positives
+
+
 def class_missing(positives: Weight, negatives: Weight) -> str:
     """Why a metric of two classes has no value; empty when both were seen.
 
@@ -166,17 +175,30 @@ def column_list(column: Counts) -> list[Any]:
     return [value if math.isfinite(value) else None for value in column.tolist()]
 
 
+# The methods of every curve's record, assigned in its class body.
+
+
 def columns_of(curve: Any) -> dict[str, Counts]:
-    """The columns of a curve by name: every field but ``reason``, in order."""
+    """Column name to array, in the order of the fields."""
     names = (field.name for field in fields(curve))
     return {name: getattr(curve, name) for name in names if name != "reason"}
 
 
-def curve_dict(name: str, curve: Any) -> dict[str, Any]:
-    """A curve as plain data: its name, its columns, and why some are undefined."""
-    record: dict[str, Any] = {"curve": name, "reason": curve.reason or None}
-    record.update((key, column_list(column)) for key, column in columns_of(curve).items())
-    return record
+def iterate_columns(curve: Any) -> Iterator[Counts]:
+    """The columns in the order of the fields, so that a curve unpacks into them."""
+    return iter(columns_of(curve).values())
+
+
+def to_dict_as(name: str) -> Callable[[Any], dict[str, Any]]:
+    """The method ``to_dict`` of the curve that is called `name`."""
+
+    def to_dict(curve: Any) -> dict[str, Any]:
+        """Plain lists for JSON; nan and infinity become None."""
+        record: dict[str, Any] = {"curve": name, "reason": curve.reason or None}
+        record.update((key, column_list(column)) for key, column in columns_of(curve).items())
+        return record
+
+    return to_dict
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,19 +218,12 @@ class ThresholdTable:
     fpr: FloatArray
     reason: str = ""
 
-    def columns(self) -> dict[str, Counts]:
-        """Column name to array, in the order of the fields."""
-        return columns_of(self)
-
-    def __iter__(self) -> Iterator[Counts]:
-        return iter(columns_of(self).values())
+    columns = columns_of
+    __iter__ = iterate_columns
+    to_dict = to_dict_as("thresholds")
 
     def __len__(self) -> int:
         return len(self.threshold)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain lists for JSON; nan and infinity become None."""
-        return curve_dict("thresholds", self)
 
 
 def threshold_table(index: ScoreIndex, thresholds: Iterable[float] | None = None) -> ThresholdTable:

@@ -16,8 +16,14 @@ from hypothesis import strategies as st
 
 from streameval.errors import MetricError
 from streameval.metrics.binormal import BinormalModel, binormal_auc, binormal_model, binormal_roc
-from streameval.metrics.curves import CURVES, det_curve, precision_recall_curve, roc_curve
-from streameval.metrics.pr_gain import pr_gain_auc, pr_gain_curve
+from streameval.metrics.curves import (
+    CURVES,
+    det_curve,
+    pr_gain_auc,
+    pr_gain_curve,
+    precision_recall_curve,
+    roc_curve,
+)
 from streameval.metrics.thresholds import threshold_table
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums

@@ -259,7 +259,7 @@ def test_support():
 
 def test_options_are_explained():
     counts = counted([("a", "b", 2)])
-    with pytest.raises(MetricError, match="f1 is about one class: say which with positive="):
+    with pytest.raises(MetricError, match="f1 is about one class: pass positive="):
         metrics.f1(counts)
     with pytest.raises(MetricError, match=r"average: expected 'binary', 'macro'.* got 'samples'"):
         metrics.recall(counts, average="samples")

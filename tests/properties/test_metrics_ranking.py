@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import MetricError
-from streameval.metrics.pr_gain import pr_gain_auc
+from streameval.metrics.curves import pr_gain_auc
 from streameval.metrics.ranking import (
     average_precision,
     break_even,

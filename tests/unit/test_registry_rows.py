@@ -131,15 +131,15 @@ COUNTS = states_of("binary", [(1, 1, 0.5, 2), (0, 1, 0.5, 1)])["confusion"]
         (lambda: find(3), "no metric is called 3; a name is a str"),
         (
             lambda: find("precision", "multiclass"),
-            "precision is about one class: in a multi-class task ask "
+            "precision is about one class: in a multi-class task use "
             "precision_macro, precision_micro or precision_weighted",
         ),
-        (lambda: find("roc_auc", "multiclass"), "roc_auc is for binary tasks; ask roc_auc_ovr"),
+        (lambda: find("roc_auc", "multiclass"), "roc_auc is for binary tasks; use roc_auc_ovr"),
         (lambda: find("ks", "multiclass"), "ks is for binary tasks"),
         (lambda: find("informedness", "multiclass"), "informedness is for binary tasks"),
         (
             lambda: find("roc_auc_ovr", "binary"),
-            "roc_auc_ovr is for multi-class tasks; ask roc_auc",
+            "roc_auc_ovr is for multi-class tasks; use roc_auc",
         ),
         (lambda: find("top_k_accuracy", "binary"), "top_k_accuracy is for multi-class tasks"),
         (lambda: find("accuracy", None, "macro"), "accuracy takes no average"),
@@ -148,7 +148,7 @@ COUNTS = states_of("binary", [(1, 1, 0.5, 2), (0, 1, 0.5, 1)])["confusion"]
             lambda: find("recall", None, "samples"),
             "recall has no average 'samples'; there are recall_macro, recall_micro, recall_",
         ),
-        (lambda: compute("f1", COUNTS), "f1 is about one class: say which with positive="),
+        (lambda: compute("f1", COUNTS), "f1 is about one class: pass positive="),
         (lambda: compute("f1_macro", COUNTS, beta=2), "f1_macro takes no parameter 'beta'"),
         (lambda: compute("fbeta_macro", COUNTS, gamma=2), "no parameter 'gamma'; it takes beta"),
         (lambda: compute("roc_auc", COUNTS), "roc_auc is a function of ScoreIndex, got Confusion"),
@@ -178,7 +178,7 @@ def test_an_average_may_be_given_apart():
     assert find("support", "multiclass", None).bind()(COUNTS) == {0: 1, 1: 2}
     one = find("f1", "multiclass", "binary")
     assert one.bind(positive=1)(COUNTS) == 0.8
-    with pytest.raises(MetricError, match="say which with positive="):
+    with pytest.raises(MetricError, match="pass positive="):
         one.bind()
     scores = states_of("multiclass", [("a", "a", {"a": 1.0}, 1), ("b", "a", {"a": 1.0}, 1)])
     per_class = find("roc_auc_ovr", "multiclass", None).bind()(scores["class_scores"])

@@ -230,7 +230,7 @@ def test_the_usual_mistakes_have_a_sentence() -> None:
     )
     assert error(lambda: se.metrics.f1([1, 0], [1, 0])) == (  # type: ignore[call-arg, arg-type]
         "f1 is a function of ConfusionCounts, got list and list; for labels and scores count "
-        "them with streameval.Evaluator, then ask it by name"
+        "them with streameval.Evaluator, then read it by name"
     )
     assert "roc_auc is a function of ScoreIndex, got list" in error(
         lambda: se.metrics.roc_auc([1, 0])  # type: ignore[arg-type]
