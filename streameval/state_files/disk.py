@@ -1,7 +1,6 @@
 """State files on disk: written atomically, verified when they are read.
 
-Their bytes are defined in :mod:`streameval.state_files.codec`; its :func:`pack` and
-:func:`unpack` are exported here as well.
+Their bytes are defined in :mod:`streameval.state_files.codec`.
 """
 
 from __future__ import annotations
