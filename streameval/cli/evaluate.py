@@ -23,8 +23,7 @@ from streameval.cli.output import (
     tell_reasons,
 )
 from streameval.cli.request import Request
-from streameval.cli.result import Details, result_of
-from streameval.cli.window_text import parse_slices, parse_window
+from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import OptionError, StateError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.csv_table import LabelTypes
@@ -40,8 +39,10 @@ _MAX_BAD = 0.01
 """Share of the records that may be skipped for one reason without ``--max-bad``."""
 
 
+@with_details
 def evaluate(
     files: options.FilesArgument,
+    *,
     y_true: options.YTrueOption = "y_true",
     y_pred: options.YPredOption = None,
     score: options.ScoreOption = None,
@@ -56,11 +57,7 @@ def evaluate(
     window: options.WindowOption = None,
     slice: options.SliceOption = None,
     max_slices: options.MaxSlicesOption = None,
-    by: options.ByOption = None,
-    worst: options.WorstOption = None,
-    min_support: options.MinSupportOption = None,
-    series: options.SeriesOption = None,
-    plot: options.PlotOption = None,
+    details: Details,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,
@@ -75,7 +72,6 @@ def evaluate(
     A record needs its true label, and a prediction: a label (--y-pred), a score
     (--score) or probabilities (--proba).
     """
-    details = Details(by=by, worst=worst, min_support=min_support, series=series, plot=plot)
     without_slices = details.slice_options() + ([] if max_slices is None else ["--max-slices"])
     if slice is None and without_slices:
         raise OptionError.requires(without_slices[0], "--slice", remedy="add --slice FIELD")
@@ -95,8 +91,10 @@ def evaluate(
         threshold=threshold,
         task=task.value,
         metrics=options.metric_names(metrics),
-        window=None if window is None else parse_window(window, all_panes=series is not None),
-        slices=() if slice is None else parse_slices(slice, max_slices or _MAX_SLICES),
+        window=None
+        if window is None
+        else options.parse_window(window, all_panes=details.series is not None),
+        slices=options.parse_slices(slice) or (),
         max_slices=max_slices or _MAX_SLICES,
         details=details,
     )

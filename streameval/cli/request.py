@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from streameval.cli.options import Dimensions
 from streameval.cli.result import Details
-from streameval.cli.window_text import Dimensions
 from streameval.errors import InputError, MetricError, OptionError
 from streameval.events.event import Task
 from streameval.metrics.registry import find

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, get_type_hints
 
+from streameval.cli import options
 from streameval.cli.output import Format, TargetError, check_target, say, to_json, write
-from streameval.cli.window_text import Dimensions
 from streameval.errors import InputError, OptionError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import (
@@ -40,21 +42,14 @@ _ARRIVALS = {
 class Details:
     """The options of the slices' table, the series and its picture.
 
-    Args:
-        by: The metric that slices are compared by; None for the main one.
-        worst: Number of slices shown.
-        min_support: Slices of less support are left out.
-        dimensions: The kinds of slices that are shown; None for all.
-        series: The metric of the series.
-        plot: File of the picture.
+    :func:`with_details` adds them to a command.
     """
 
-    by: str | None = None
-    worst: int | None = None
-    min_support: float | None = None
-    dimensions: Dimensions | None = None
-    series: str | None = None
-    plot: str | None = None
+    by: options.ByOption = None
+    worst: options.WorstOption = None
+    min_support: options.MinSupportOption = None
+    series: options.SeriesOption = None
+    plot: options.PlotOption = None
 
     def __post_init__(self) -> None:
         if self.plot is not None and self.series is None:
@@ -68,8 +63,8 @@ class Details:
 
     def slice_options(self) -> list[str]:
         """The given options that require slices."""
-        options = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
-        return [name for name, value in options.items() if value is not None]
+        given = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
+        return [name for name, value in given.items() if value is not None]
 
     def check_plot(self) -> None:
         """Check that the picture can be made, before the input is read.
@@ -94,6 +89,28 @@ class Details:
             say(str(TargetError(f"{self.plot}: cannot be written: {error.strerror or error}")))
             return False
         return True
+
+
+def with_details(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option for each field of :class:`Details`, in place of ``details``."""
+    hints = get_type_hints(Details, include_extras=True)
+    added = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+        for name, hint in hints.items()
+    ]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(details=Details(**{name: given.pop(name) for name in hints}), **given)
+
+    declared = signature(command, eval_str=True)
+    parameters: list[Parameter] = []
+    for parameter in declared.parameters.values():
+        parameters += added if parameter.name == "details" else [parameter]
+    # What typer reads of a command.
+    run.__dict__["__signature__"] = declared.replace(parameters=parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,13 +223,19 @@ def _titled(title: str, body: str, *, markdown: bool) -> str:
     return f"**{title}**\n\n{body}" if markdown else f"{title}\n{body}"
 
 
-def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Details) -> Result:
+def result_of(
+    evaluator: Evaluator,
+    names: Sequence[str] | None,
+    details: Details,
+    dimensions: options.Dimensions | None = None,
+) -> Result:
     """The result of an evaluator.
 
     Args:
         evaluator: The evaluator to read.
         names: The metrics of the report, or None for its own.
         details: The slices, series and picture to add.
+        dimensions: The kinds of slices that are shown; None for all.
 
     Raises:
         MetricError: It cannot compute one of the metrics.
@@ -239,7 +262,7 @@ def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Detail
                 f"--series: panes before {since} are not kept; evaluate with a "
                 "longer retain= in --window to keep them"
             )
-    slices = _slices(evaluator, report, details)
+    slices = _slices(evaluator, report, details, dimensions)
     return Result(
         report,
         arrivals,
@@ -251,13 +274,14 @@ def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Detail
     )
 
 
-def _slices(evaluator: Evaluator, report: Report, details: Details) -> SliceReport | None:
-    wanted = details.dimensions
+def _slices(
+    evaluator: Evaluator, report: Report, details: Details, wanted: options.Dimensions | None
+) -> SliceReport | None:
     if "slices" not in evaluator.retained:
-        asked = ["--slice"] if wanted is not None else details.slice_options()
-        if asked:
+        given = ["--slice"] if wanted is not None else details.slice_options()
+        if given:
             raise InputError(
-                asked[0],
+                given[0],
                 expected="a state with slices",
                 got="one without",
                 remedy="evaluate with --slice FIELD",
