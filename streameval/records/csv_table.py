@@ -15,7 +15,7 @@ from streameval.errors import InputError, did_you_mean, shown
 from streameval.events.values import BoolArray, FloatArray
 from streameval.records.blocks import Readable, line_blocks
 from streameval.records.chunk import EXPECTED, BadRecord, BadRecords, Chunk, Wanted, checked_chunk
-from streameval.records.event_columns import Column, EventColumns, SlicedWindows
+from streameval.records.event_columns import Column, EventColumns, RecordPlaces
 from streameval.records.label_text import LabelType, label_from_text, likely_type
 from streameval.records.times import number_or_text
 
@@ -42,7 +42,7 @@ class LabelTypes:
         self._chosen = chosen
         self._found: dict[str, LabelType] = {}
 
-    def settle(self, source: str, columns: dict[str, Sequence[str]]) -> None:
+    def infer(self, source: str, columns: dict[str, Sequence[str]]) -> None:
         """Infer the types of columns that have none yet.
 
         Raises:
@@ -51,12 +51,9 @@ class LabelTypes:
         if self._chosen is not None:
             return
         for path, texts in columns.items():
-            if path not in self._found:
-                found = likely_type(texts)
-                if found is not None:
-                    self._found[path] = found
-        texts_of = {path: kind == "str" for path, kind in self._found.items()}
-        if len(set(texts_of.values())) > 1:
+            if path not in self._found and (found := likely_type(texts)):
+                self._found[path] = found
+        if len({kind == "str" for kind in self._found.values()}) > 1:
             names = ", ".join(f"{path} {kind}" for path, kind in self._found.items())
             raise InputError(
                 source,
@@ -101,15 +98,15 @@ def read_csv(
                 "where the column is that label's probability",
             )
     table = _CsvRows(stream, source)
-    places = {want.path: _place(table.header, want.path, source) for want in wanted}
+    indices = {want.path: _index(table.header, want.path, source) for want in wanted}
     while not table.at_end:
         bad = BadRecords()
         rows = table.read(bad)
         if len(rows.lines) or bad.count:
-            yield _chunk(source, wanted, places, label_types, rows, bad)
+            yield _chunk(source, wanted, indices, label_types, rows, bad)
 
 
-def _place(header: list[str], path: str, source: str) -> int:
+def _index(header: list[str], path: str, source: str) -> int:
     count = header.count(path)
     if count == 1:
         return header.index(path)
@@ -125,14 +122,14 @@ def _place(header: list[str], path: str, source: str) -> int:
 def _chunk(
     source: str,
     wanted: Sequence[Wanted],
-    places: dict[str, int],
+    indices: dict[str, int],
     label_types: LabelTypes,
     rows: _Rows,
     bad: BadRecords,
 ) -> Chunk:
     lines = rows.lines
-    texts = {path: rows.column(place) for path, place in places.items()}
-    label_types.settle(source, {w.path: texts[w.path] for w in wanted if w.kind == "label"})
+    texts = {path: rows.column(index) for path, index in indices.items()}
+    label_types.infer(source, {w.path: texts[w.path] for w in wanted if w.kind == "label"})
     columns: dict[str, Column] = {}
     keep: BoolArray = np.ones(len(lines), dtype=np.bool_)
     for want in wanted:
@@ -254,7 +251,7 @@ class _Rows(NamedTuple):
 
     column: Callable[[int], list[str]]
     """The cells of the column at an index of the header."""
-    lines: SlicedWindows
+    lines: RecordPlaces
 
 
 class _CsvRows:
@@ -306,13 +303,13 @@ class _CsvRows:
                 step = len(self.header) + 1
                 first = self._next_line
                 self._plain_lines += len(cells) // step
-                return _Rows(lambda place: cells[place:-1:step], range(first, self._next_line))
+                return _Rows(lambda index: cells[index:-1:step], range(first, self._next_line))
             self._plain = False
             self._lines.put_back(text)
         rows, lines = self._read_csv(bad)
-        return _Rows(lambda place: list(map(itemgetter(place), rows)), lines)
+        return _Rows(lambda index: list(map(itemgetter(index), rows)), lines)
 
-    def _read_csv(self, bad: BadRecords) -> tuple[list[list[str]], SlicedWindows]:
+    def _read_csv(self, bad: BadRecords) -> tuple[list[list[str]], RecordPlaces]:
         first = self._next_line
         rows: list[list[str]] = []
         error: csv.Error | None = None
@@ -331,7 +328,7 @@ class _CsvRows:
 
     def _good_rows(
         self, rows: list[list[str]], first: int, failed: bool, bad: BadRecords
-    ) -> tuple[list[list[str]], SlicedWindows]:
+    ) -> tuple[list[list[str]], RecordPlaces]:
         consumed = self._next_line - first
         width = len(self.header)
         plain = consumed == len(rows) and not failed and not self._lines.marked

@@ -23,7 +23,8 @@ from streameval.events.values import BoolArray, IntArray, LabelColumn, label_col
 Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]] | LabelColumn
 """An array; a list where types are mixed or text; label -> array for probabilities."""
 
-SlicedWindows: TypeAlias = range | IntArray
+RecordPlaces: TypeAlias = range | IntArray
+"""Where each record stands in its source: line, row or offset."""
 
 SLICE = "slice:"
 """What the names of columns of slices' values begin with."""
@@ -40,7 +41,7 @@ class EventColumns:
 
     Attributes:
         columns: One value an event in each.
-        places: Where each event stands in its source: line, row or offset.
+        places: Where each event stands in its source.
 
     >>> events = EventColumns({"y_true": ["a", "b"], "slice:country": ["PT", None]}, range(1, 3))
     >>> list(events.take(slice(1, 2)).events())
@@ -48,7 +49,7 @@ class EventColumns:
     """
 
     columns: dict[str, Column]
-    places: SlicedWindows
+    places: RecordPlaces
 
     @property
     def rows(self) -> int:
@@ -162,11 +163,11 @@ def probability_columns(values: list[dict[str, float]]) -> Column:
     if all(tuple(value) == labels for value in values):
         table = np.array([list(value.values()) for value in values], dtype=np.float64)
         if labels:
-            return {label: table[:, place] for place, label in enumerate(labels)}
+            return {label: table[:, n] for n, label in enumerate(labels)}
     return values
 
 
-def _place_array(places: SlicedWindows) -> IntArray:
+def _place_array(places: RecordPlaces) -> IntArray:
     if isinstance(places, range):  # numpy would convert it as a list
         return np.arange(places.start, places.stop, places.step)
     return places
