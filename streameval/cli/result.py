@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, get_type_hints
@@ -95,8 +95,8 @@ def with_details(command: Callable[..., None]) -> Callable[..., None]:
     """The command with one option for each field of :class:`Details`, in place of ``details``."""
     hints = get_type_hints(Details, include_extras=True)
     added = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=hint)
-        for name, hint in hints.items()
+        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+        for one in fields(Details)
     ]
 
     @wraps(command)
@@ -107,7 +107,7 @@ def with_details(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[Parameter] = []
     for parameter in declared.parameters.values():
         parameters += added if parameter.name == "details" else [parameter]
-    # What typer reads of a command.
+    # Typer reads the options of a command from these.
     run.__dict__["__signature__"] = declared.replace(parameters=parameters)
     run.__annotations__ = {one.name: one.annotation for one in parameters}
     return run
@@ -118,13 +118,10 @@ class Result:
     """Everything that a command prints on the standard output."""
 
     report: Report
+    details: Details
     arrivals: Mapping[str, int]
-    metric: str
-    """The series' metric."""
     series: Sequence[SeriesRow] | None
     slices: SliceReport | None
-    shortened: bool
-    """Whether a table shows the first slices only, as ``--worst`` is not given."""
     overflowed: int
 
     def write(self, format: Format, bad: BadRecords | None = None) -> None:
@@ -160,7 +157,7 @@ class Result:
                 }
                 for row in self.series
             ]
-            values["series"] = {"metric": self.metric, "panes": panes}
+            values["series"] = {"metric": self.details.series, "panes": panes}
         if self.slices is not None:
             values["slices"] = self.slices.to_dict()
             values["slices_overflowed"] = self.overflowed
@@ -172,7 +169,7 @@ class Result:
         if arrived:
             sections.append(arrived)
         if self.series is not None:
-            title = f"{self.metric} of each pane"
+            title = f"{self.details.series} of each pane"
             table = markdown_table if markdown else text_table
             body = table(*self._series_cells(), right=frozenset({3}))
             sections.append(_titled(title, body, markdown=markdown))
@@ -190,7 +187,8 @@ class Result:
     def _series_cells(self) -> tuple[list[str], list[list[str]]]:
         rows = self.series or []
         reasons = any(row.reason for row in rows)
-        header = ["start", "end", self.metric, "support"] + (["reason"] if reasons else [])
+        header = ["start", "end", str(self.details.series), "support"]
+        header += ["reason"] if reasons else []
         cells = [
             [row.start, row.end, number(row.value), weight(row.support)]
             + ([row.reason] if reasons else [])
@@ -201,7 +199,7 @@ class Result:
     def _slice_sections(self, slices: SliceReport, *, markdown: bool) -> list[str]:
         shown = slices
         tails = []
-        if self.shortened and len(slices.rows) > _SHOWN_SLICES:
+        if self.details.worst is None and len(slices.rows) > _SHOWN_SLICES:
             shown = replace(slices, rows=slices.rows[:_SHOWN_SLICES])
             more = len(slices.rows) - _SHOWN_SLICES
             tails.append(f"{more:,} more slices: --worst N or --format json shows them")
@@ -263,15 +261,7 @@ def result_of(
                 "longer retain= in --window to keep them"
             )
     slices = _slices(evaluator, report, details, dimensions)
-    return Result(
-        report,
-        arrivals,
-        details.series or "",
-        series,
-        slices,
-        details.worst is None,
-        evaluator.slices_overflowed,
-    )
+    return Result(report, details, arrivals, series, slices, evaluator.slices_overflowed)
 
 
 def _slices(

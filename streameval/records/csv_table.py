@@ -46,7 +46,7 @@ class LabelTypes:
         """Infer the types of columns that have none yet.
 
         Raises:
-            InputError: One column looks like text and another like numbers.
+            InputError: One column holds text and another numbers.
         """
         if self._chosen is not None:
             return
@@ -102,8 +102,31 @@ def read_csv(
     while not table.at_end:
         bad = BadRecords()
         rows = table.read(bad)
-        if len(rows.lines) or bad.count:
-            yield _chunk(source, wanted, indices, label_types, rows, bad)
+        if not (len(rows.lines) or bad.count):
+            continue
+        texts = {path: rows.column(index) for path, index in indices.items()}
+        label_types.infer(source, {w.path: texts[w.path] for w in wanted if w.kind == "label"})
+        columns: dict[str, Column] = {}
+        keep: BoolArray = np.ones(len(rows.lines), dtype=np.bool_)
+        for want in wanted:
+            cells = texts[want.path]
+            faults = BadRecords()
+            if want.kind == "label":
+                column, wrong = _labels(cells, label_types.of(want.path))
+            elif want.kind == "slice":
+                column, wrong = [text or None for text in cells], []
+            elif want.kind == "time":
+                column, wrong = list(map(number_or_text, cells)), []
+            else:
+                column, wrong = _numbers(cells)
+            for position in wrong:
+                if keep[position]:
+                    line = int(rows.lines[position])
+                    faults.add(_bad_cell(source, line, want, cells[position], label_types))
+                    keep[position] = False
+            bad.add_all(faults)
+            columns[want.path] = column
+        yield checked_chunk(source, wanted, EventColumns(columns, rows.lines), bad, keep)
 
 
 def _index(header: list[str], path: str, source: str) -> int:
@@ -117,40 +140,6 @@ def _index(header: list[str], path: str, source: str) -> int:
         got=f"{count or 'none'} among {shown(listed)[1:-1]}",
         remedy="" if count else did_you_mean(path, header),
     )
-
-
-def _chunk(
-    source: str,
-    wanted: Sequence[Wanted],
-    indices: dict[str, int],
-    label_types: LabelTypes,
-    rows: _Rows,
-    bad: BadRecords,
-) -> Chunk:
-    lines = rows.lines
-    texts = {path: rows.column(index) for path, index in indices.items()}
-    label_types.infer(source, {w.path: texts[w.path] for w in wanted if w.kind == "label"})
-    columns: dict[str, Column] = {}
-    keep: BoolArray = np.ones(len(lines), dtype=np.bool_)
-    for want in wanted:
-        cells = texts[want.path]
-        faults = BadRecords()
-        if want.kind == "label":
-            column, wrong = _labels(cells, label_types.of(want.path))
-        elif want.kind == "slice":
-            column, wrong = [text or None for text in cells], []
-        elif want.kind == "time":
-            column, wrong = list(map(number_or_text, cells)), []
-        else:
-            column, wrong = _numbers(cells)
-        for position in wrong:
-            if keep[position]:
-                line = int(lines[position])
-                faults.add(_bad_cell(source, line, want, cells[position], label_types))
-                keep[position] = False
-        bad.add_all(faults)
-        columns[want.path] = column
-    return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
 
 
 def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]:
@@ -280,9 +269,9 @@ class _CsvRows:
             header: list[str] = next((row for row in self._reader if row), [])
         except csv.Error as error:
             raise self._no_header(_why(error)[1]) from None
-        trouble = _mark(header) if self._lines.marked else None
-        if trouble or not header:
-            raise self._no_header(trouble[1] if trouble else "an empty file")
+        mark = _mark(header) if self._lines.marked else None
+        if mark or not header:
+            raise self._no_header(mark[1] if mark else "an empty file")
         return header
 
     def _no_header(self, got: str) -> InputError:
@@ -306,15 +295,14 @@ class _CsvRows:
                 return _Rows(lambda index: cells[index:-1:step], range(first, self._next_line))
             self._plain = False
             self._lines.put_back(text)
-        rows, lines = self._read_csv(bad)
-        return _Rows(lambda index: list(map(itemgetter(index), rows)), lines)
+        return self._read_csv(bad)
 
-    def _read_csv(self, bad: BadRecords) -> tuple[list[list[str]], RecordPlaces]:
+    def _read_csv(self, bad: BadRecords) -> _Rows:
         first = self._next_line
         rows: list[list[str]] = []
         error: csv.Error | None = None
         try:
-            # extend() keeps what it was given before the iterator failed.
+            # extend() keeps the rows read before the iterator failed.
             rows.extend(islice(self._reader, _ROWS))
             self.at_end = len(rows) < _ROWS
         except csv.Error as caught:
@@ -324,7 +312,7 @@ class _CsvRows:
             expected, got, remedy = _why(error)
             line = first + sum(map(_physical_lines, rows))
             bad.add(BadRecord(self._source, line, "record", expected, got, remedy))
-        return good, lines
+        return _Rows(lambda index: list(map(itemgetter(index), good)), lines)
 
     def _good_rows(
         self, rows: list[list[str]], first: int, failed: bool, bad: BadRecords
@@ -338,21 +326,16 @@ class _CsvRows:
         lines: list[int] = []
         line = first
         for row in rows:
-            trouble = self._trouble(row)
-            if trouble:
-                bad.add(BadRecord(self._source, line, "record", *trouble))
+            mark = _mark(row) if self._lines.marked else None
+            if row and not mark and len(row) != width:
+                mark = f"{width} fields, as the header has", str(len(row))
+            if mark:
+                bad.add(BadRecord(self._source, line, "record", *mark))
             elif row:
                 good.append(row)
                 lines.append(line)
             line += _physical_lines(row)
         return good, np.asarray(lines, dtype=np.int64)
-
-    def _trouble(self, row: list[str]) -> tuple[str, str] | None:
-        if self._lines.marked and (mark := _mark(row)):
-            return mark
-        if row and len(row) != len(self.header):
-            return f"{len(self.header)} fields, as the header has", str(len(row))
-        return None
 
 
 def _plain_cells(text: str, width: int) -> list[str] | None:
@@ -376,7 +359,7 @@ def _plain_cells(text: str, width: int) -> list[str] | None:
     ends = cells[width :: width + 1]
     if len(ends) * (width + 1) + 1 != len(cells) or ends.count("\n") != len(ends):
         return None
-    # Under one column a blank line looks like an empty cell.
+    # With one column a blank line equals an empty cell.
     return None if width == 1 and "" in cells[:-1] else cells
 
 

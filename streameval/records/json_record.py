@@ -56,7 +56,7 @@ def split_path(path: str) -> tuple[str, ...]:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether bytes are text in UTF-8; decoders skip unwanted text without looking."""
+    """Whether bytes are text in UTF-8; decoders skip unwanted text unchecked."""
     if data.isascii():
         return True
     try:
@@ -241,39 +241,38 @@ def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
         return None
     if value is None:
         return Fault(path, expected, "null", MISSING.get(kind, ""))
-    if kind in ("label", "slice", "id"):
-        if isinstance(value, str):
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                return Fault(path, expected, f"{shown(value)}, half of a surrogate pair")
-            return None
-        if kind == "id":
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            return None if whole else Fault(path, expected, _shown_json(value))
-        if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
-            return None
-        return Fault(path, expected, _shown_json(value))
-    if kind == "probabilities" or (kind == "probability" and isinstance(value, dict)):
-        if not isinstance(value, dict):
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            code = "probability" if number else ""
-            return Fault(path, expected, _shown_json(value), remedy_code=code)
-        for label, probability in value.items():
-            fault = _fault_in_value(probability, f"{path}.{label}", "number")
-            if fault is not None:
-                return fault
-        return None
-    if kind == "time" and isinstance(value, str):
-        return None  # parsed later, a column at a time
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    remedy = code = ""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind in ("label", "slice", "id") and isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return Fault(path, expected, f"{shown(value)}, half of a surrogate pair")
+        good = True
+    elif kind == "id":
+        good = number and isinstance(value, int)
+    elif kind in ("label", "slice"):
+        good = isinstance(value, int) or (number and _is_finite(value))
+    elif kind in ("probability", "probabilities") and isinstance(value, dict):
+        shares = ((f"{path}.{label}", share) for label, share in value.items())
+        faults = (_fault_in_value(share, name, "number") for name, share in shares)
+        return next(filter(None, faults), None)
+    elif kind == "probabilities":
+        good = False
+        code = "probability" if number else ""
+    elif kind == "time" and isinstance(value, str):
+        good = True  # parsed later, a column at a time
+    else:
+        good = number and _is_finite(value)
         remedy = "write numbers without quotes" if isinstance(value, str) else ""
-        return Fault(path, expected, _shown_json(value), remedy)
+    return None if good else Fault(path, expected, _shown_json(value), remedy, code)
+
+
+def _is_finite(number: float) -> bool:
     try:
-        finite = math.isfinite(value)
+        return math.isfinite(number)
     except OverflowError:  # an int beyond the floats
-        finite = False
-    return None if finite else Fault(path, expected, _shown_json(value))
+        return False
 
 
 def _shown_json(value: Any) -> str:

@@ -125,7 +125,7 @@ def pack(data: dict[str, Any], *, kind: str) -> bytes:
 def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]:
     """The state that :func:`pack` packed.
 
-    Every length is compared with what is really there before it is used, and
+    Every length is compared with the bytes present before it is used, and
     the bytes are accepted only if packing the result gives them again.
 
     Args:
@@ -134,10 +134,10 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
 
     Returns:
         The data. Arrays are read-only; where ``data`` is immutable they are
-        views of it and keep it alive, otherwise copies.
+        views of it and keep a reference to it, otherwise copies.
 
     Raises:
-        StateError: Whatever is wrong with the bytes; nothing else is raised.
+        StateError: The bytes are invalid in any way; nothing else is raised.
 
     Cost:
         One SHA-256 of the data; memory for the header's values, not for arrays.
@@ -501,7 +501,7 @@ def _written_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        # A lone surrogate, as file names and argv may hold: no JSON reader takes it.
+        # A lone surrogate, as file names and argv may hold: no JSON reader accepts it.
         return "$text:" + text.encode("utf-8", "surrogatepass").hex()
     return "$" + text if text.startswith("$") else text
 
