@@ -352,7 +352,6 @@ def _positive(request: Request, first: Column | None) -> Label:
 
 
 def _first(column: Any) -> Any:
-    """The label of the first record."""
     return column[0].item() if isinstance(column, np.ndarray) else column[0]
 
 

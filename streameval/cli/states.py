@@ -9,7 +9,7 @@ from streameval.cli.evaluate import saved
 from streameval.cli.output import FAILURE, Format, check_target
 from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import StateError
-from streameval.evaluator.evaluator import Evaluator, load
+from streameval.evaluator.evaluator import load
 from streameval.records.sources import find_paths
 
 
@@ -28,18 +28,15 @@ def merge(
     details.check_plot()
     if save is not None:
         check_target(save)
-    total: Evaluator | None = None
-    for path in find_paths(states):
+    first, *others = find_paths(states)
+    total = load(first)
+    for path in others:
         # One state after another: many shards take the memory of two.
         evaluator = load(path)
-        if total is None:
-            total = evaluator
-            continue
         try:
             total.merge(evaluator)
         except StateError as error:
             raise StateError(f"{path}: {error}") from None
-    assert total is not None
     result = result_of(total, options.metric_names(metrics), details, dimensions)
     is_written = save is None or saved(total, save)
     result.write(format)

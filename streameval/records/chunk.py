@@ -37,9 +37,7 @@ EXPECTED: Mapping[Kind, str] = {
     "id": "an id (text or an integer)",
 }
 
-MISSING: Mapping[Kind, str] = {
-    "label": "this event has no label yet: leave it out",
-}
+MISSING: Mapping[Kind, str] = {"label": "this event has no label yet: leave it out"}
 """Remedies for an empty field."""
 
 _REMEDIES: Mapping[str, str] = {

@@ -102,31 +102,42 @@ def read_csv(
     while not table.at_end:
         bad = BadRecords()
         rows = table.read(bad)
-        if not (len(rows.lines) or bad.count):
-            continue
-        texts = {path: rows.column(index) for path, index in indices.items()}
-        label_types.infer(source, {w.path: texts[w.path] for w in wanted if w.kind == "label"})
-        columns: dict[str, Column] = {}
-        keep: BoolArray = np.ones(len(rows.lines), dtype=np.bool_)
-        for want in wanted:
-            cells = texts[want.path]
-            faults = BadRecords()
-            if want.kind == "label":
-                column, wrong = _labels(cells, label_types.of(want.path))
-            elif want.kind == "slice":
-                column, wrong = [text or None for text in cells], []
-            elif want.kind == "time":
-                column, wrong = list(map(number_or_text, cells)), []
-            else:
-                column, wrong = _numbers(cells)
-            for position in wrong:
-                if keep[position]:
-                    line = int(rows.lines[position])
-                    faults.add(_bad_cell(source, line, want, cells[position], label_types))
-                    keep[position] = False
-            bad.add_all(faults)
-            columns[want.path] = column
-        yield checked_chunk(source, wanted, EventColumns(columns, rows.lines), bad, keep)
+        if len(rows.lines) or bad.count:
+            # In a function of its own, which frees the cells before the next are read.
+            yield _chunk(source, wanted, indices, label_types, rows, bad)
+
+
+def _chunk(
+    source: str,
+    wanted: Sequence[Wanted],
+    indices: dict[str, int],
+    label_types: LabelTypes,
+    rows: _Rows,
+    bad: BadRecords,
+) -> Chunk:
+    texts = {path: rows.column(index) for path, index in indices.items()}
+    label_types.infer(source, {w.path: texts[w.path] for w in wanted if w.kind == "label"})
+    columns: dict[str, Column] = {}
+    keep: BoolArray = np.ones(len(rows.lines), dtype=np.bool_)
+    for want in wanted:
+        cells = texts[want.path]
+        faults = BadRecords()
+        if want.kind == "label":
+            column, wrong = _labels(cells, label_types.of(want.path))
+        elif want.kind == "slice":
+            column, wrong = [text or None for text in cells], []
+        elif want.kind == "time":
+            column, wrong = list(map(number_or_text, cells)), []
+        else:
+            column, wrong = _numbers(cells)
+        for position in wrong:
+            if keep[position]:
+                line = int(rows.lines[position])
+                faults.add(_bad_cell(source, line, want, cells[position], label_types))
+                keep[position] = False
+        bad.add_all(faults)
+        columns[want.path] = column
+    return checked_chunk(source, wanted, EventColumns(columns, rows.lines), bad, keep)
 
 
 def _index(header: list[str], path: str, source: str) -> int:
@@ -279,8 +290,7 @@ class _CsvRows:
 
     @property
     def _next_line(self) -> int:
-        line: int = self._reader.line_num + self._plain_lines + 1
-        return line
+        return int(self._reader.line_num) + self._plain_lines + 1
 
     def read(self, bad: BadRecords) -> _Rows:
         """The next rows that are as wide as the header, and their lines."""
