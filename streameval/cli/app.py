@@ -8,10 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from streameval import __version__
-from streameval.cli.output import BAD_INPUT, FAILURE, TargetError, say, write
+from streameval.cli.output import (
+    BAD_INPUT,
+    FAILURE,
+    INTERRUPTED,
+    TargetError,
+    say,
+    write_version,
+)
 from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
-from streameval.states.score_index import backend
 
 # Module and member of each command. A module is imported for its command only: the
 # others may take longer to load than the command to run.
@@ -30,8 +35,6 @@ COMMANDS = {
 # Both have this class, and bad usage of every kind is one.
 _UsageError: Any = typer.BadParameter.__bases__[0]
 
-_INTERRUPTED = 130  # typer's answer to Ctrl-C; no command here exits with it
-
 
 def app_of(names: Iterable[str]) -> typer.Typer:
     """The command line with these of its commands, whose modules it imports."""
@@ -45,8 +48,8 @@ def app_of(names: Iterable[str]) -> typer.Typer:
     )
     app.callback()(_streameval)
     for name in names:
-        place, member = COMMANDS[name]
-        found = getattr(importlib.import_module(f"streameval.cli.{place}"), member)
+        module, member = COMMANDS[name]
+        found = getattr(importlib.import_module(f"streameval.cli.{module}"), member)
         if isinstance(found, typer.Typer):
             app.add_typer(found, name=name)
         else:
@@ -56,7 +59,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        write(f"streameval {__version__} ({backend()} score index)")
+        write_version()
         raise typer.Exit
 
 
@@ -80,7 +83,7 @@ def run(arguments: list[str]) -> int:
     chosen = arguments[:1] if arguments and arguments[0] in COMMANDS else COMMANDS
     try:
         code = app_of(chosen)(arguments, prog_name="streameval", standalone_mode=False) or 0
-        if code == _INTERRUPTED:
+        if code == INTERRUPTED:  # by typer at Ctrl-C: no command exits with it
             raise KeyboardInterrupt
         return code
     except _UsageError as error:

@@ -59,9 +59,9 @@ def demo(
         # The run is another process and would outlive this one.
         stack.enter_context(_terminated_as_interrupted())
         if directory is None:
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streameval-")))
+            home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="streameval-")))
         else:
-            place = Path(directory)
+            home = Path(directory)
         say("reading the flights of 2013 out of New York")
         departures = flights.departures()
         if days is not None:
@@ -69,14 +69,14 @@ def demo(
             departures = list(
                 itertools.takewhile(lambda f: f.departed.date().toordinal() < border, departures)
             )
-        run = stack.enter_context(session.DemoRun(place, port))
+        run = stack.enter_context(session.DemoRun(home, port))
         say(f"the run is at work in {run.config.parent}")
         say(f"dashboard: {run.url}  (Ctrl-C ends)")
         messages = flights.messages(departures)
         posts = posting.replay(messages, run.poster, speed=rate, stop_after=seconds)
-        progress = _replay(posts, len(departures))
-        if progress is not None:
-            run.wait_counted(progress)
+        last = _replay(posts, len(departures))
+        if last is not None:
+            run.wait_counted(last)
         run.stop()
         command = [sys.executable, "-m", "streameval.cli", "store", "report", str(run.store)]
         subprocess.run(command, check=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from itertools import accumulate
 
 import typer
 
@@ -19,20 +19,16 @@ from streameval.cli.output import (
     Format,
     check_target,
     say,
-    tell_bad_records,
-    tell_reasons,
+    say_bad_records,
+    say_reasons,
 )
 from streameval.cli.request import Request
-from streameval.cli.result import Details, result_of
-from streameval.cli.window_text import parse_slices, parse_window
+from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import OptionError, StateError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.csv_table import LabelTypes
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.sources import FORMATS, Source, find_sources, read_source
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 _MAX_SLICES = 10_000
 
@@ -40,8 +36,10 @@ _MAX_BAD = 0.01
 """Share of the records that may be skipped for one reason without ``--max-bad``."""
 
 
+@with_details
 def evaluate(
     files: options.FilesArgument,
+    *,
     y_true: options.YTrueOption = "y_true",
     y_pred: options.YPredOption = None,
     score: options.ScoreOption = None,
@@ -56,11 +54,7 @@ def evaluate(
     window: options.WindowOption = None,
     slice: options.SliceOption = None,
     max_slices: options.MaxSlicesOption = None,
-    by: options.ByOption = None,
-    worst: options.WorstOption = None,
-    min_support: options.MinSupportOption = None,
-    series: options.SeriesOption = None,
-    plot: options.PlotOption = None,
+    details: Details,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,
@@ -75,7 +69,6 @@ def evaluate(
     A record needs its true label, and a prediction: a label (--y-pred), a score
     (--score) or probabilities (--proba).
     """
-    details = Details(by=by, worst=worst, min_support=min_support, series=series, plot=plot)
     without_slices = details.slice_options() + ([] if max_slices is None else ["--max-slices"])
     if slice is None and without_slices:
         raise OptionError.requires(without_slices[0], "--slice", remedy="add --slice FIELD")
@@ -95,8 +88,10 @@ def evaluate(
         threshold=threshold,
         task=task.value,
         metrics=options.metric_names(metrics),
-        window=None if window is None else parse_window(window, all_panes=series is not None),
-        slices=() if slice is None else parse_slices(slice, max_slices or _MAX_SLICES),
+        window=None
+        if window is None
+        else options.parse_window(window, all_panes=details.series is not None),
+        slices=options.parse_slices(slice) or (),
         max_slices=max_slices or _MAX_SLICES,
         details=details,
     )
@@ -121,7 +116,7 @@ def evaluate(
         say(f"no events in {', '.join(source.name for source in sources)}")
     for path in feed.slices_without_value if feed.rows else ():
         say(f"--slice {path}: no record has a value there, so all are in {path}=(missing)")
-    tell_bad_records(bad)
+    say_bad_records(bad)
     result = result_of(evaluator, request.metrics, details)
     result.write(format, bad if skip else None)
     is_written &= details.draw(result.series)
@@ -129,7 +124,7 @@ def evaluate(
         say("no record could be counted")
         raise typer.Exit(BAD_INPUT)
     if too_many:
-        tell_reasons(bad, records)
+        say_reasons(bad, records)
         unsaved = "" if save is None else f"{save} was not written; "
         say(
             f"more than {most * 100:g} % of the records for one reason: {unsaved}correct the "
@@ -144,10 +139,9 @@ def _read(
     sources: list[Source], request: Request, feed: Feed, types: LabelTypes, *, progress: bool
 ) -> Evaluator:
     wanted = request.wanted()
-    with _byte_bar(sources, wanted=progress) as bar:
+    with _byte_bar(sources, wanted=progress) as begin:
         for source in sources:
-            bar.start(source)
-            for chunk in read_source(source, wanted, types, sys.stdin.buffer, bar.move):
+            for chunk in read_source(source, wanted, types, sys.stdin.buffer, begin(source)):
                 feed.add(chunk)
         return feed.finish()
 
@@ -162,51 +156,39 @@ def saved(evaluator: Evaluator, path: str) -> bool:
     return True
 
 
-class _ByteBar:
-    """Progress bar of the bytes read of the files; it draws nothing without ``progress``."""
-
-    def __init__(self, progress: Progress | None, sources: Sequence[Source]) -> None:
-        self._progress = progress
-        self._before = 0
-        self._source: Source | None = None
-        self._at = 0
-        sizes = [source.size for source in sources]
-        if progress is not None:
-            total = sum(size or 0 for size in sizes) if all(sizes) else None
-            self._task = progress.add_task("", total=total)
-
-    def start(self, source: Source) -> None:
-        """Begin the next file."""
-        self._before += (self._source.size or 0) if self._source else 0
-        self._source = source
-        self._at = 0
-        if self._progress is not None:
-            self._progress.update(self._task, description=os.path.basename(source.name))
-
-    def move(self, position: int) -> None:
-        """Set the position in the file."""
-        self._at = max(self._at, position)  # Parquet is not read from front to end
-        if self._progress is not None:
-            self._progress.update(self._task, completed=self._before + self._at)
-
-
 @contextmanager
-def _byte_bar(sources: Sequence[Source], *, wanted: bool) -> Iterator[_ByteBar]:
-    """The bar; it draws nothing where the standard error is not a terminal."""
+def _byte_bar(
+    sources: Sequence[Source], *, wanted: bool
+) -> Iterator[Callable[[Source], Callable[[int], None]]]:
+    """A progress bar of the bytes read; nothing where the standard error is not a terminal.
+
+    A call begins a file, and returns the callback that takes the position in it.
+    """
     if not wanted or sys.stderr is None or not sys.stderr.isatty():
-        yield _ByteBar(None, sources)
+        yield lambda source: lambda position: None
         return
     # Imported only for a terminal: most runs of the command are in scripts.
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-    progress = Progress(
+    sizes = [source.size or 0 for source in sources]
+    begins = dict(zip(sources, accumulate(sizes, initial=0), strict=False))
+    with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
-    )
-    with progress:
-        yield _ByteBar(progress, sources)
+    ) as bar:
+        task = bar.add_task("", total=sum(sizes) if all(sizes) else None)
+
+        def begin(source: Source) -> Callable[[int], None]:
+            bar.update(task, description=os.path.basename(source.name))
+            return lambda position: bar.update(
+                task,
+                # Parquet is not read from front to end.
+                completed=max(bar.tasks[0].completed, begins[source] + position),
+            )
+
+        yield begin

@@ -19,7 +19,7 @@ from streameval.records.event_columns import SLICE, Column, EventColumns, count_
 from streameval.records.label_text import is_fraction, label_from_text, likely_type
 
 BATCH_ROWS = 1 << 18
-"""Records handed to the evaluator at once: a larger batch takes memory, a smaller one
+"""Records passed to the evaluator at once: a larger batch takes memory, a smaller one
 makes the score index merge more often."""
 
 _BATCH_CELLS = 1 << 21
@@ -45,7 +45,7 @@ class Feed:
         self._request = request
         self._skip = skip
         self._chunks: list[Chunk] = []
-        self._waiting = 0
+        self._pending = 0
         self._pairs = probability_pairs(request.proba)
         self._evaluator: Evaluator | None = None
         self._read_label: Any = None
@@ -60,9 +60,9 @@ class Feed:
         if self._chunks and not _of_one_batch(self._chunks[-1].events, chunk.events):
             self._flush()
         self._chunks.append(chunk)
-        self._waiting += chunk.events.rows
+        self._pending += chunk.events.rows
         width = sum(map(_width, chunk.events.columns.values()))
-        full = self._waiting >= min(BATCH_ROWS, _BATCH_CELLS // max(1, width - 3) + 1)
+        full = self._pending >= min(BATCH_ROWS, _BATCH_CELLS // max(1, width - 3) + 1)
         if full or (chunk.bad.count and not self._skip):
             self._flush()
 
@@ -75,7 +75,7 @@ class Feed:
         return self._evaluator
 
     def _flush(self) -> None:
-        """Count the chunks that wait, as one batch."""
+        """Count the pending chunks as one batch."""
         events = joined([chunk.events for chunk in self._chunks])
         sources = [chunk.source for chunk in self._chunks]
         ends = list(accumulate(chunk.events.rows for chunk in self._chunks))
@@ -83,7 +83,7 @@ class Feed:
         for number, chunk in enumerate(self._chunks):
             self.bad.count_only(chunk.bad.reasons)
             found += [(number, record) for record in chunk.bad.first]
-        self._chunks, self._waiting = [], 0  # joined: not kept twice
+        self._chunks, self._pending = [], 0  # joined: not kept twice
         if events.rows:
             found += self._count(events, sources, ends)
         found.sort(key=lambda pair: (pair[0], pair[1].line))
@@ -94,7 +94,7 @@ class Feed:
     def _count(
         self, events: EventColumns, sources: list[str], ends: list[int]
     ) -> list[tuple[int, BadRecord]]:
-        """Count a batch; the first ten records that are refused, and their chunks' numbers."""
+        """Count a batch; the first ten records that are rejected, and their chunks' numbers."""
         columns = events.columns
         self._note_labels(columns)
         self.slices_without_value = [
@@ -103,7 +103,7 @@ class Feed:
         if self._evaluator is None:
             self._open(columns)
         assert self._evaluator is not None
-        refused: list[tuple[int, BadRecord]] = []
+        rejected: list[tuple[int, BadRecord]] = []
         named = EventColumns(self._named(columns), events.places)
         self.rows += events.rows
         for row, error in count_events(self._evaluator, named):
@@ -111,11 +111,11 @@ class Feed:
             record = self._bad_record(sources[number], int(events.places[row]), error)
             self.rows -= 1
             self.bad.count_only({record.reason: 1})
-            if len(refused) < KEPT:
-                refused.append((number, record))
+            if len(rejected) < KEPT:
+                rejected.append((number, record))
             if not self._skip:
                 break
-        return refused
+        return rejected
 
     def _note_labels(self, columns: dict[str, Column]) -> None:
         """Collect the true and the predicted labels until one is in both."""
@@ -162,7 +162,7 @@ class Feed:
         named |= {f"{SLICE}{path}": columns[path] for path in request.slice_fields}
         if self._pairs:
             shares: dict[Any, Any] = {
-                self._label("--proba", text): columns[path] for text, path in self._pairs
+                self._proba_label(text): columns[path] for text, path in self._pairs
             }
             named["proba"] = shares
             if request.binary:
@@ -200,12 +200,12 @@ class Feed:
         except InputError:
             return text  # the evaluator rejects it beside numbers, with its position
 
-    def _label(self, option: str, text: str) -> Any:
+    def _proba_label(self, text: str) -> Any:
         try:
             return self._read_label(text)
         except InputError as error:
             raise InputError(
-                option, expected="labels that are numbers, as the true labels are", got=error.got
+                "--proba", expected="labels that are numbers, as the true labels are", got=error.got
             ) from None
 
     def _bad_record(self, source: str, line: int, error: InputError) -> BadRecord:
@@ -224,13 +224,14 @@ class Feed:
 
 def _of_one_batch(one: EventColumns, other: EventColumns) -> bool:
     """Whether two chunks can be joined: their probabilities are of the same labels."""
-    for path, column in one.columns.items():
-        following = other.columns[path]
-        if isinstance(column, dict) or isinstance(following, dict):
-            both = isinstance(column, dict) and isinstance(following, dict)
-            if not both or list(column) != list(following):
-                return False
-    return True
+    return all(
+        _share_labels(column) == _share_labels(other.columns[path])
+        for path, column in one.columns.items()
+    )
+
+
+def _share_labels(column: Column) -> list[Any] | None:
+    return list(column) if isinstance(column, dict) else None
 
 
 def _width(column: Column) -> int:
@@ -351,7 +352,6 @@ def _positive(request: Request, first: Column | None) -> Label:
 
 
 def _first(column: Any) -> Any:
-    """The label of the first record."""
     return column[0].item() if isinstance(column, np.ndarray) else column[0]
 
 

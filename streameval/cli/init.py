@@ -47,7 +47,7 @@ def init(path: PathArgument = "streameval.toml") -> None:
         return
     check_target(path)
     try:
-        # "x" looks and creates at once: nothing is ever overwritten.
+        # "x" checks and creates at once: no file is overwritten.
         with open(path, "x", encoding="utf-8", newline="\n") as file:
             file.write(template())
     except FileExistsError:

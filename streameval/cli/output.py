@@ -9,12 +9,16 @@ from typing import Any
 
 import msgspec
 
+from streameval import __version__
 from streameval.errors import StreamevalError
 from streameval.records.chunk import KEPT, BadRecords
+from streameval.states.score_index import backend
 
 FAILURE = 1
 BAD_INPUT = 2
 TOO_MANY_BAD = 3
+INTERRUPTED = 130
+CLOSED_PIPE = 141  # as shells report a command that SIGPIPE ended
 
 
 class ClosedPipeError(Exception):
@@ -25,12 +29,8 @@ class TargetError(StreamevalError):
     """A file cannot be written: a failure, not bad input."""
 
 
-class Format(StrEnum):
-    """Format of a result."""
-
-    TABLE = "table"
-    JSON = "json"
-    MARKDOWN = "markdown"
+Format = StrEnum("Format", ["TABLE", "JSON", "MARKDOWN"])
+"""Format of a result."""
 
 
 def write(text: str) -> None:
@@ -53,10 +53,22 @@ def write(text: str) -> None:
         raise
 
 
+def write_version() -> None:
+    """Write the version, and which score index runs."""
+    write(f"streameval {__version__} ({backend()} score index)")
+
+
 def say(message: str) -> None:
     """Print one line on the standard error."""
     if sys.stderr is not None:
         print("streameval:", " ".join(message.split()), file=sys.stderr)
+
+
+def escaped(text: str) -> str:
+    """Text of a stream with its unprintable characters escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def to_json(value: Any) -> str:
@@ -79,7 +91,7 @@ def check_target(path: str) -> None:
         raise TargetError(f"{path}: cannot be written: the directory {directory} is read-only")
 
 
-def tell_bad_records(bad: BadRecords) -> None:
+def say_bad_records(bad: BadRecords) -> None:
     """Print the skipped records on the standard error."""
     count = bad.count
     if count:
@@ -89,7 +101,7 @@ def tell_bad_records(bad: BadRecords) -> None:
             say(f"  {record}")
 
 
-def tell_reasons(bad: BadRecords, records: int) -> None:
+def say_reasons(bad: BadRecords, records: int) -> None:
     """Print the reasons of skipped records and their counts on the standard error."""
     say(f"of {records:,} records were skipped:")
     for (field, expected), count in bad.reasons.most_common(KEPT):

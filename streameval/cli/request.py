@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from streameval.cli.options import Dimensions
 from streameval.cli.result import Details
-from streameval.cli.window_text import Dimensions
 from streameval.errors import InputError, MetricError, OptionError
 from streameval.events.event import Task
 from streameval.metrics.registry import find
-from streameval.records.chunk import Wanted
+from streameval.records.chunk import Kind, Wanted
 from streameval.windows.kinds import kind_of, window_forms
 from streameval.windows.window import WindowSpec
+
+_KINDS: dict[str, Kind] = {
+    "y_true": "label",
+    "y_pred": "label",
+    "score": "number",
+    "proba": "probabilities",
+    "weight": "weight",
+    "time": "time",
+}
+"""The options that name a field, in the order in which the fields of a record are checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +104,7 @@ class Request:
     @property
     def fields(self) -> dict[str, str]:
         """The fields' paths by what they hold, without probabilities and slices."""
-        names = ("y_true", "y_pred", "score", "weight", "time")
-        paths = {name: getattr(self, name) for name in names}
+        paths = {name: getattr(self, name) for name in _KINDS if name != "proba"}
         return {name: path for name, path in paths.items() if path is not None}
 
     @property
@@ -133,20 +142,15 @@ class Request:
 
     def wanted(self) -> list[Wanted]:
         """The fields to read, each once."""
-        fields = [Wanted(self.y_true, "label")]
-        if self.y_pred is not None:
-            fields.append(Wanted(self.y_pred, "label"))
-        if self.score is not None:
-            fields.append(Wanted(self.score, "number"))
-        pairs = probability_pairs(self.proba)
-        if pairs:
-            fields.extend(Wanted(path, "number") for _, path in pairs)
-        elif self.proba is not None:
-            fields.append(Wanted(self.proba, "probability" if self.binary else "probabilities"))
-        if self.weight is not None:
-            fields.append(Wanted(self.weight, "weight"))
-        if self.time is not None:
-            fields.append(Wanted(self.time, "time", self.time_unit))
+        fields: list[Wanted] = []
+        for name, kind in _KINDS.items():
+            path = getattr(self, name)
+            if name == "proba" and (pairs := probability_pairs(path)):
+                fields += [Wanted(column, "number") for _, column in pairs]
+            elif name == "proba" and path is not None:
+                fields.append(Wanted(path, "probability" if self.binary else kind))
+            elif path is not None:
+                fields.append(Wanted(path, kind, self.time_unit if kind == "time" else None))
         # A label that is sliced by is read once.
         labels = {field.path for field in fields if field.kind == "label"}
         fields.extend(Wanted(path, "slice") for path in self.slice_fields if path not in labels)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, get_type_hints
 
+from streameval.cli import options
 from streameval.cli.output import Format, TargetError, check_target, say, to_json, write
-from streameval.cli.window_text import Dimensions
 from streameval.errors import InputError, OptionError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import (
@@ -40,21 +42,14 @@ _ARRIVALS = {
 class Details:
     """The options of the slices' table, the series and its picture.
 
-    Args:
-        by: The metric that slices are compared by; None for the main one.
-        worst: Number of slices shown.
-        min_support: Slices of less support are left out.
-        dimensions: The kinds of slices that are shown; None for all.
-        series: The metric of the series.
-        plot: File of the picture.
+    :func:`with_details` adds them to a command.
     """
 
-    by: str | None = None
-    worst: int | None = None
-    min_support: float | None = None
-    dimensions: Dimensions | None = None
-    series: str | None = None
-    plot: str | None = None
+    by: options.ByOption = None
+    worst: options.WorstOption = None
+    min_support: options.MinSupportOption = None
+    series: options.SeriesOption = None
+    plot: options.PlotOption = None
 
     def __post_init__(self) -> None:
         if self.plot is not None and self.series is None:
@@ -68,8 +63,8 @@ class Details:
 
     def slice_options(self) -> list[str]:
         """The given options that require slices."""
-        options = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
-        return [name for name, value in options.items() if value is not None]
+        given = {"--by": self.by, "--worst": self.worst, "--min-support": self.min_support}
+        return [name for name, value in given.items() if value is not None]
 
     def check_plot(self) -> None:
         """Check that the picture can be made, before the input is read.
@@ -96,18 +91,37 @@ class Details:
         return True
 
 
+def with_details(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option for each field of :class:`Details`, in place of ``details``."""
+    hints = get_type_hints(Details, include_extras=True)
+    added = [
+        Parameter(one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+        for one in fields(Details)
+    ]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(details=Details(**{name: given.pop(name) for name in hints}), **given)
+
+    declared = signature(command, eval_str=True)
+    parameters: list[Parameter] = []
+    for parameter in declared.parameters.values():
+        parameters += added if parameter.name == "details" else [parameter]
+    # Typer reads the options of a command from these.
+    run.__dict__["__signature__"] = declared.replace(parameters=parameters)
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """Everything that a command prints on the standard output."""
 
     report: Report
+    details: Details
     arrivals: Mapping[str, int]
-    metric: str
-    """The series' metric."""
     series: Sequence[SeriesRow] | None
     slices: SliceReport | None
-    shortened: bool
-    """Whether a table shows the first slices only, as ``--worst`` is not given."""
     overflowed: int
 
     def write(self, format: Format, bad: BadRecords | None = None) -> None:
@@ -143,7 +157,7 @@ class Result:
                 }
                 for row in self.series
             ]
-            values["series"] = {"metric": self.metric, "panes": panes}
+            values["series"] = {"metric": self.details.series, "panes": panes}
         if self.slices is not None:
             values["slices"] = self.slices.to_dict()
             values["slices_overflowed"] = self.overflowed
@@ -155,7 +169,7 @@ class Result:
         if arrived:
             sections.append(arrived)
         if self.series is not None:
-            title = f"{self.metric} of each pane"
+            title = f"{self.details.series} of each pane"
             table = markdown_table if markdown else text_table
             body = table(*self._series_cells(), right=frozenset({3}))
             sections.append(_titled(title, body, markdown=markdown))
@@ -173,7 +187,8 @@ class Result:
     def _series_cells(self) -> tuple[list[str], list[list[str]]]:
         rows = self.series or []
         reasons = any(row.reason for row in rows)
-        header = ["start", "end", self.metric, "support"] + (["reason"] if reasons else [])
+        header = ["start", "end", str(self.details.series), "support"]
+        header += ["reason"] if reasons else []
         cells = [
             [row.start, row.end, number(row.value), weight(row.support)]
             + ([row.reason] if reasons else [])
@@ -184,7 +199,7 @@ class Result:
     def _slice_sections(self, slices: SliceReport, *, markdown: bool) -> list[str]:
         shown = slices
         tails = []
-        if self.shortened and len(slices.rows) > _SHOWN_SLICES:
+        if self.details.worst is None and len(slices.rows) > _SHOWN_SLICES:
             shown = replace(slices, rows=slices.rows[:_SHOWN_SLICES])
             more = len(slices.rows) - _SHOWN_SLICES
             tails.append(f"{more:,} more slices: --worst N or --format json shows them")
@@ -206,13 +221,19 @@ def _titled(title: str, body: str, *, markdown: bool) -> str:
     return f"**{title}**\n\n{body}" if markdown else f"{title}\n{body}"
 
 
-def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Details) -> Result:
+def result_of(
+    evaluator: Evaluator,
+    names: Sequence[str] | None,
+    details: Details,
+    dimensions: options.Dimensions | None = None,
+) -> Result:
     """The result of an evaluator.
 
     Args:
         evaluator: The evaluator to read.
         names: The metrics of the report, or None for its own.
         details: The slices, series and picture to add.
+        dimensions: The kinds of slices that are shown; None for all.
 
     Raises:
         MetricError: It cannot compute one of the metrics.
@@ -239,25 +260,18 @@ def result_of(evaluator: Evaluator, names: Sequence[str] | None, details: Detail
                 f"--series: panes before {since} are not kept; evaluate with a "
                 "longer retain= in --window to keep them"
             )
-    slices = _slices(evaluator, report, details)
-    return Result(
-        report,
-        arrivals,
-        details.series or "",
-        series,
-        slices,
-        details.worst is None,
-        evaluator.slices_overflowed,
-    )
+    slices = _slices(evaluator, report, details, dimensions)
+    return Result(report, details, arrivals, series, slices, evaluator.slices_overflowed)
 
 
-def _slices(evaluator: Evaluator, report: Report, details: Details) -> SliceReport | None:
-    wanted = details.dimensions
+def _slices(
+    evaluator: Evaluator, report: Report, details: Details, wanted: options.Dimensions | None
+) -> SliceReport | None:
     if "slices" not in evaluator.retained:
-        asked = ["--slice"] if wanted is not None else details.slice_options()
-        if asked:
+        given = ["--slice"] if wanted is not None else details.slice_options()
+        if given:
             raise InputError(
-                asked[0],
+                given[0],
                 expected="a state with slices",
                 got="one without",
                 remedy="evaluate with --slice FIELD",

@@ -6,20 +6,19 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from streameval.cli.output import write
-from streameval.events.time import iso_time
+from streameval.cli.output import escaped, write
+from streameval.events.time import iso_time, wall_time
 from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_of
 from streameval.service.config.load import load_settings, resolved
 from streameval.service.config.secrets import check_store, resolved_secrets
-from streameval.service.config.settings import RunSettings, WindowSettings
+from streameval.service.config.settings import RunSettings
 from streameval.service.evolution import evolution_of
 from streameval.service.store.store import read_store
 
@@ -27,7 +26,7 @@ from streameval.service.store.store import read_store
 
 
 class OneLineFormatter(logging.Formatter):
-    """Time, level, message; unprintable characters are escaped, so no record looks like two.
+    """Time, level, message; unprintable characters are escaped, so that a record is one line.
 
     >>> record = logging.LogRecord("run", logging.INFO, "", 0, "slice %s", ("a\\nb",), None)
     >>> OneLineFormatter("%(levelname)s %(message)s").format(record)
@@ -40,13 +39,7 @@ class OneLineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as a line."""
-        text = super().format(record)
-        if text.isprintable():
-            return text
-        return "".join(
-            char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-            for char in text
-        )
+        return escaped(super().format(record))
 
 
 class RepeatFilter(logging.Filter):
@@ -76,16 +69,16 @@ class RepeatFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record passes; it then gets the number of those left out before it."""
-        place = record.pathname, record.lineno
+        statement = record.pathname, record.lineno
         with self._lock:
-            begun, passed, left_out = self._counts.get(place, (record.created, 0, 0))
+            begun, passed, left_out = self._counts.get(statement, (record.created, 0, 0))
             # A clock that was set back begins a new period as well.
             if not 0 <= record.created - begun < self._seconds:
                 begun, passed = record.created, 0
             if passed >= self._most:
-                self._counts[place] = begun, passed, left_out + 1
+                self._counts[statement] = begun, passed, left_out + 1
                 return False
-            self._counts[place] = begun, passed + 1, 0
+            self._counts[statement] = begun, passed + 1, 0
         if left_out:
             record.msg = f"{record.getMessage()} (and {left_out:,} more like it, left out)"
             record.args = None
@@ -160,7 +153,7 @@ def run(
     if check:
         write(check_text(settings, dropped=drop or ()).rstrip("\n"))
         return
-    # Imported here: what runs for days may load what a look at --check need not.
+    # Imported here: --check does not need it.
     from streameval.service.service import run_service
 
     with log_to_stderr():
@@ -203,7 +196,9 @@ def check_text(
     check_store(settings.store)
     resolved_secrets(settings, environment)
     lines = ["# This can be run. Defaults are filled in, secrets are hidden."]
-    lines += [f"# window {w.name}: {window_text(settings, w)}" for w in settings.window]
+    for window in settings.window:
+        words = kind_of_settings(window).words(window_spec_of(window, settings.join))
+        lines.append(f"# window {window.name}: {words}")
     lines.append(f"# slices are shown with: {', '.join(main_metrics(settings))}")
     if os.path.exists(settings.store):
         lines += [f"# store {settings.store}: {line}" for line in _changes(settings, dropped)]
@@ -212,23 +207,9 @@ def check_text(
 
 def _changes(settings: RunSettings, dropped: Collection[str]) -> list[str]:
     """The changes that a run would make to its store."""
-    store = read_store(settings.store)
-    try:
-        with store.reading() as connection:
-            now = time.time_ns() // 1_000
-            found = evolution_of(store.path, connection, settings, now)
-    finally:
-        store.close()
+    with closing(read_store(settings.store)) as store, store.reading() as connection:
+        found = evolution_of(store.path, connection, settings, wall_time())
     return found.lines + [
         f"{text} would be dropped" + ("" if name in dropped else f"; needs --drop {name}")
         for name, text in found.drops.items()
     ]
-
-
-def window_text(settings: RunSettings, window: WindowSettings) -> str:
-    """A window in a few words.
-
-    >>> window_text(RunSettings(), WindowSettings(name="hour", length="1h", pane="5m"))
-    'the last 1h in panes of 5m, each taking events until 1h after its end'
-    """
-    return kind_of_settings(window).words(window_spec_of(window, settings.join))

@@ -7,42 +7,37 @@ import typer
 from streameval.cli import options
 from streameval.cli.evaluate import saved
 from streameval.cli.output import FAILURE, Format, check_target
-from streameval.cli.result import Details, result_of
-from streameval.cli.window_text import parse_slices
+from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import StateError
-from streameval.evaluator.evaluator import Evaluator, load
+from streameval.evaluator.evaluator import load
 from streameval.records.sources import find_paths
 
 
+@with_details
 def merge(
     states: options.StatesArgument,
+    *,
     slice: options.ShowSliceOption = None,
-    by: options.ByOption = None,
-    worst: options.WorstOption = None,
-    min_support: options.MinSupportOption = None,
-    series: options.SeriesOption = None,
-    plot: options.PlotOption = None,
+    details: Details,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,
 ) -> None:
     """Report on the events of many states as if one run had read them all."""
-    details = _details(slice, by, worst, min_support, series, plot)
+    dimensions = options.parse_slices(slice)
+    details.check_plot()
     if save is not None:
         check_target(save)
-    total: Evaluator | None = None
-    for path in find_paths(states):
+    first, *others = find_paths(states)
+    total = load(first)
+    for path in others:
         # One state after another: many shards take the memory of two.
         evaluator = load(path)
-        if total is None:
-            total = evaluator
-            continue
         try:
             total.merge(evaluator)
         except StateError as error:
             raise StateError(f"{path}: {error}") from None
-    assert total is not None
-    result = result_of(total, options.metric_names(metrics), details)
+    result = result_of(total, options.metric_names(metrics), details, dimensions)
     is_written = save is None or saved(total, save)
     result.write(format)
     is_written &= details.draw(result.series)
@@ -50,40 +45,19 @@ def merge(
         raise typer.Exit(FAILURE)
 
 
+@with_details
 def report(
     state: options.StateArgument,
+    *,
     slice: options.ShowSliceOption = None,
-    by: options.ByOption = None,
-    worst: options.WorstOption = None,
-    min_support: options.MinSupportOption = None,
-    series: options.SeriesOption = None,
-    plot: options.PlotOption = None,
+    details: Details,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
 ) -> None:
     """Report on a saved state."""
-    details = _details(slice, by, worst, min_support, series, plot)
-    result = result_of(load(state), options.metric_names(metrics), details)
+    dimensions = options.parse_slices(slice)
+    details.check_plot()
+    result = result_of(load(state), options.metric_names(metrics), details, dimensions)
     result.write(format)
     if not details.draw(result.series):
         raise typer.Exit(FAILURE)
-
-
-def _details(
-    slice: str | None,
-    by: str | None,
-    worst: int | None,
-    min_support: float | None,
-    series: str | None,
-    plot: str | None,
-) -> Details:
-    details = Details(
-        by=by,
-        worst=worst,
-        min_support=min_support,
-        dimensions=None if slice is None else parse_slices(slice, 1),
-        series=series,
-        plot=plot,
-    )
-    details.check_plot()
-    return details

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -13,7 +13,7 @@ from urllib.parse import quote
 import typer
 
 from streameval.cli.options import MetricsOption, metric_names
-from streameval.cli.output import FAILURE, Format, TargetError, say, to_json, write
+from streameval.cli.output import FAILURE, Format, TargetError, escaped, say, to_json, write
 from streameval.cli.result import Details, result_of
 from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator.evaluator import Evaluator
@@ -44,24 +44,18 @@ PartitionOption = Annotated[
 WindowOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only this window.")]
 
 
-_LOOKED_AT = ("meta", "states", "join_counts", "quarantine", "quarantine_reasons")
+_VERIFIED = ("meta", "states", "join_counts", "quarantine", "quarantine_reasons")
 
 
-class _ListFormat(StrEnum):
-    TABLE = "table"
-    JSON = "json"
+_ListFormat = StrEnum("_ListFormat", ["TABLE", "JSON"])
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[tuple[Store, sqlite3.Connection]]:
     """A consistent view of a store, with the rows verified that are read."""
-    store = read_store(path)
-    try:
-        with store.reading() as connection:
-            check_rows(connection, *_LOOKED_AT)
-            yield store, connection
-    finally:
-        store.close()
+    with closing(read_store(path)) as store, store.reading() as connection:
+        check_rows(connection, *_VERIFIED)
+        yield store, connection
 
 
 def _windows(
@@ -154,9 +148,10 @@ def report(
         return
     if not results:
         write("nothing was counted yet")
-    for place, (name, result) in enumerate(results.items()):
+    for index, (name, result) in enumerate(results.items()):
         title = f"window {shown(name)[1:-1]}{since_text(found[name].notes)}"
-        write(("\n" if place else "") + (f"## {title}\n" if format is Format.MARKDOWN else title))
+        heading = f"## {title}\n" if format is Format.MARKDOWN else title
+        write(f"\n{heading}" if index else heading)
         result.write(format)
     if join is not None:
         write("\n" + _join_text(join, markdown=format is Format.MARKDOWN))
@@ -258,12 +253,12 @@ def quarantine(
     if not counts:
         write("no record was refused")
         return
-    total = [[_plain(name), f"{count:,}"] for name, count in counts.items()]
+    total = [[escaped(name), f"{count:,}"] for name, count in counts.items()]
     write(text_table(["reason", "records"], total, right=frozenset({1})))
     write("")
     cells = [
         [str(row["id"]), row["at"], str(row["place"])]
-        + [_plain(row[name][:200]) for name in ("partition", "detail", "raw")]
+        + [escaped(row[name][:200]) for name in ("partition", "detail", "raw")]
         for row in rows
     ]
     header = ["id", "at", "place", "partition", "why", "record"]
@@ -284,13 +279,9 @@ def watermark(
 ) -> None:
     """Show the watermark of the label join, and the newest event time of each partition."""
     if reset:
-        opened = open_store(store)
-        try:
-            with opened.transaction() as connection:
-                _join_watermark(store, connection)
-                reset_watermark(connection)
-        finally:
-            opened.close()
+        with closing(open_store(store)) as opened, opened.transaction() as connection:
+            _join_watermark(store, connection)
+            reset_watermark(connection)
         write("the watermark is reset: the next records of each partition set it anew")
         return
     with _opened(store) as (_, connection):
@@ -299,9 +290,9 @@ def watermark(
     rows += [[name, newest] for name, (newest, _, _) in known.partitions.items()]
     now = wall_time()
     cells = [
-        [_plain(str(name)), "-", "-"]
+        [escaped(str(name)), "-", "-"]
         if moment is None
-        else [_plain(str(name)), iso_time(int(moment)), f"{(int(moment) - now) / 1e6:+,.0f}"]
+        else [escaped(str(name)), iso_time(int(moment)), f"{(int(moment) - now) / 1e6:+,.0f}"]
         for name, moment in rows
     ]
     write(text_table(["partition", "newest time", "s ahead of the clock"], cells))
@@ -314,21 +305,12 @@ def _join_watermark(path: str, connection: sqlite3.Connection) -> SavedWatermark
     return found
 
 
-def _plain(text: str) -> str:
-    """Text of the stream with its unprintable characters escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def _replay(path: str, reason: str | None) -> None:
-    opened = open_store(path)
-    try:
-        with opened.transaction() as connection:
-            known = reasons(connection)
-            if reason is not None and known and reason not in known:
-                raise InputError("--reason", expected=_one_of(list(known)), got=shown(reason))
-            marked, cut = mark_for_replay(connection, reason)
-    finally:
-        opened.close()
+    with closing(open_store(path)) as opened, opened.transaction() as connection:
+        known = reasons(connection)
+        if reason is not None and known and reason not in known:
+            raise InputError("--reason", expected=_one_of(list(known)), got=shown(reason))
+        marked, cut = mark_for_replay(connection, reason)
     write(f"{marked:,} records will be read first by the next run")
     if cut:
         say(

@@ -37,9 +37,7 @@ EXPECTED: Mapping[Kind, str] = {
     "id": "an id (text or an integer)",
 }
 
-MISSING: Mapping[Kind, str] = {
-    "label": "this event has no label yet: leave it out",
-}
+MISSING: Mapping[Kind, str] = {"label": "this event has no label yet: leave it out"}
 """Remedies for an empty field."""
 
 _REMEDIES: Mapping[str, str] = {
@@ -187,35 +185,30 @@ def checked_chunk(
     bad: BadRecords,
     keep: BoolArray | None = None,
 ) -> Chunk:
-    """A chunk of the events to keep, without those whose numbers, weights or times are none."""
+    """A chunk of the events to keep, without those whose numbers, weights or times are invalid."""
     if keep is not None and not keep.all():
         events = events.take(keep)
     columns = events.columns
-    refused: BoolArray | None = None
+    rejected: BoolArray | None = None
     for want in wanted:
         values: Any = columns[want.path]
         wrong = None
         if want.kind == "time":
             columns[want.path], wrong = time_column(values, want.unit)
-        elif want.kind in ("number", "weight"):
-            wrong = _wrong_numbers(values, want.kind)
-        if wrong is None:
+        elif want.kind == "number":
+            wrong = ~np.isfinite(values)
+        elif want.kind == "weight":
+            wrong = ~((values > 0) & (values <= MAX_WEIGHT))
+        if wrong is None or not wrong.any():
             continue
         # A record with two bad fields is one bad record, counted for the first field.
-        new = wrong if refused is None else wrong & ~refused
-        refused = wrong if refused is None else wrong | refused
+        new = wrong if rejected is None else wrong & ~rejected
+        rejected = wrong if rejected is None else wrong | rejected
         bad.add_column(
             np.flatnonzero(new).tolist(),
             lambda n, w=want, v=values: _bad_value(source, int(events.places[n]), w, v[n]),  # type: ignore[misc]
         )
-    return Chunk(source, events if refused is None else events.take(~refused), bad)
-
-
-def _wrong_numbers(values: Any, kind: Kind) -> BoolArray | None:
-    good: BoolArray = (
-        np.isfinite(values) if kind == "number" else (values > 0) & (values <= MAX_WEIGHT)
-    )
-    return None if good.all() else ~good
+    return Chunk(source, events if rejected is None else events.take(~rejected), bad)
 
 
 def _bad_value(source: str, line: int, want: Wanted, value: Any) -> BadRecord:

@@ -15,7 +15,7 @@ from streameval.errors import InputError, did_you_mean, shown
 from streameval.events.values import BoolArray, FloatArray
 from streameval.records.blocks import Readable, line_blocks
 from streameval.records.chunk import EXPECTED, BadRecord, BadRecords, Chunk, Wanted, checked_chunk
-from streameval.records.event_columns import Column, EventColumns, SlicedWindows
+from streameval.records.event_columns import Column, EventColumns, RecordPlaces
 from streameval.records.label_text import LabelType, label_from_text, likely_type
 from streameval.records.times import number_or_text
 
@@ -42,21 +42,18 @@ class LabelTypes:
         self._chosen = chosen
         self._found: dict[str, LabelType] = {}
 
-    def settle(self, source: str, columns: dict[str, Sequence[str]]) -> None:
+    def infer(self, source: str, columns: dict[str, Sequence[str]]) -> None:
         """Infer the types of columns that have none yet.
 
         Raises:
-            InputError: One column looks like text and another like numbers.
+            InputError: One column holds text and another numbers.
         """
         if self._chosen is not None:
             return
         for path, texts in columns.items():
-            if path not in self._found:
-                found = likely_type(texts)
-                if found is not None:
-                    self._found[path] = found
-        texts_of = {path: kind == "str" for path, kind in self._found.items()}
-        if len(set(texts_of.values())) > 1:
+            if path not in self._found and (found := likely_type(texts)):
+                self._found[path] = found
+        if len({kind == "str" for kind in self._found.values()}) > 1:
             names = ", ".join(f"{path} {kind}" for path, kind in self._found.items())
             raise InputError(
                 source,
@@ -101,40 +98,27 @@ def read_csv(
                 "where the column is that label's probability",
             )
     table = _CsvRows(stream, source)
-    places = {want.path: _place(table.header, want.path, source) for want in wanted}
+    indices = {want.path: _index(table.header, want.path, source) for want in wanted}
     while not table.at_end:
         bad = BadRecords()
         rows = table.read(bad)
         if len(rows.lines) or bad.count:
-            yield _chunk(source, wanted, places, label_types, rows, bad)
-
-
-def _place(header: list[str], path: str, source: str) -> int:
-    count = header.count(path)
-    if count == 1:
-        return header.index(path)
-    listed = ", ".join(header[:12]) + (", …" if len(header) > 12 else "")
-    raise InputError(
-        source,
-        expected=f"one column {path!r}",
-        got=f"{count or 'none'} among {shown(listed)[1:-1]}",
-        remedy="" if count else did_you_mean(path, header),
-    )
+            # In a function of its own, which frees the cells before the next are read.
+            yield _chunk(source, wanted, indices, label_types, rows, bad)
 
 
 def _chunk(
     source: str,
     wanted: Sequence[Wanted],
-    places: dict[str, int],
+    indices: dict[str, int],
     label_types: LabelTypes,
     rows: _Rows,
     bad: BadRecords,
 ) -> Chunk:
-    lines = rows.lines
-    texts = {path: rows.column(place) for path, place in places.items()}
-    label_types.settle(source, {w.path: texts[w.path] for w in wanted if w.kind == "label"})
+    texts = {path: rows.column(index) for path, index in indices.items()}
+    label_types.infer(source, {w.path: texts[w.path] for w in wanted if w.kind == "label"})
     columns: dict[str, Column] = {}
-    keep: BoolArray = np.ones(len(lines), dtype=np.bool_)
+    keep: BoolArray = np.ones(len(rows.lines), dtype=np.bool_)
     for want in wanted:
         cells = texts[want.path]
         faults = BadRecords()
@@ -148,12 +132,25 @@ def _chunk(
             column, wrong = _numbers(cells)
         for position in wrong:
             if keep[position]:
-                line = int(lines[position])
+                line = int(rows.lines[position])
                 faults.add(_bad_cell(source, line, want, cells[position], label_types))
                 keep[position] = False
         bad.add_all(faults)
         columns[want.path] = column
-    return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
+    return checked_chunk(source, wanted, EventColumns(columns, rows.lines), bad, keep)
+
+
+def _index(header: list[str], path: str, source: str) -> int:
+    count = header.count(path)
+    if count == 1:
+        return header.index(path)
+    listed = ", ".join(header[:12]) + (", …" if len(header) > 12 else "")
+    raise InputError(
+        source,
+        expected=f"one column {path!r}",
+        got=f"{count or 'none'} among {shown(listed)[1:-1]}",
+        remedy="" if count else did_you_mean(path, header),
+    )
 
 
 def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]:
@@ -254,7 +251,7 @@ class _Rows(NamedTuple):
 
     column: Callable[[int], list[str]]
     """The cells of the column at an index of the header."""
-    lines: SlicedWindows
+    lines: RecordPlaces
 
 
 class _CsvRows:
@@ -283,9 +280,9 @@ class _CsvRows:
             header: list[str] = next((row for row in self._reader if row), [])
         except csv.Error as error:
             raise self._no_header(_why(error)[1]) from None
-        trouble = _mark(header) if self._lines.marked else None
-        if trouble or not header:
-            raise self._no_header(trouble[1] if trouble else "an empty file")
+        mark = _mark(header) if self._lines.marked else None
+        if mark or not header:
+            raise self._no_header(mark[1] if mark else "an empty file")
         return header
 
     def _no_header(self, got: str) -> InputError:
@@ -293,8 +290,7 @@ class _CsvRows:
 
     @property
     def _next_line(self) -> int:
-        line: int = self._reader.line_num + self._plain_lines + 1
-        return line
+        return int(self._reader.line_num) + self._plain_lines + 1
 
     def read(self, bad: BadRecords) -> _Rows:
         """The next rows that are as wide as the header, and their lines."""
@@ -306,18 +302,17 @@ class _CsvRows:
                 step = len(self.header) + 1
                 first = self._next_line
                 self._plain_lines += len(cells) // step
-                return _Rows(lambda place: cells[place:-1:step], range(first, self._next_line))
+                return _Rows(lambda index: cells[index:-1:step], range(first, self._next_line))
             self._plain = False
             self._lines.put_back(text)
-        rows, lines = self._read_csv(bad)
-        return _Rows(lambda place: list(map(itemgetter(place), rows)), lines)
+        return self._read_csv(bad)
 
-    def _read_csv(self, bad: BadRecords) -> tuple[list[list[str]], SlicedWindows]:
+    def _read_csv(self, bad: BadRecords) -> _Rows:
         first = self._next_line
         rows: list[list[str]] = []
         error: csv.Error | None = None
         try:
-            # extend() keeps what it was given before the iterator failed.
+            # extend() keeps the rows read before the iterator failed.
             rows.extend(islice(self._reader, _ROWS))
             self.at_end = len(rows) < _ROWS
         except csv.Error as caught:
@@ -327,11 +322,11 @@ class _CsvRows:
             expected, got, remedy = _why(error)
             line = first + sum(map(_physical_lines, rows))
             bad.add(BadRecord(self._source, line, "record", expected, got, remedy))
-        return good, lines
+        return _Rows(lambda index: list(map(itemgetter(index), good)), lines)
 
     def _good_rows(
         self, rows: list[list[str]], first: int, failed: bool, bad: BadRecords
-    ) -> tuple[list[list[str]], SlicedWindows]:
+    ) -> tuple[list[list[str]], RecordPlaces]:
         consumed = self._next_line - first
         width = len(self.header)
         plain = consumed == len(rows) and not failed and not self._lines.marked
@@ -341,21 +336,16 @@ class _CsvRows:
         lines: list[int] = []
         line = first
         for row in rows:
-            trouble = self._trouble(row)
-            if trouble:
-                bad.add(BadRecord(self._source, line, "record", *trouble))
+            mark = _mark(row) if self._lines.marked else None
+            if row and not mark and len(row) != width:
+                mark = f"{width} fields, as the header has", str(len(row))
+            if mark:
+                bad.add(BadRecord(self._source, line, "record", *mark))
             elif row:
                 good.append(row)
                 lines.append(line)
             line += _physical_lines(row)
         return good, np.asarray(lines, dtype=np.int64)
-
-    def _trouble(self, row: list[str]) -> tuple[str, str] | None:
-        if self._lines.marked and (mark := _mark(row)):
-            return mark
-        if row and len(row) != len(self.header):
-            return f"{len(self.header)} fields, as the header has", str(len(row))
-        return None
 
 
 def _plain_cells(text: str, width: int) -> list[str] | None:
@@ -379,7 +369,7 @@ def _plain_cells(text: str, width: int) -> list[str] | None:
     ends = cells[width :: width + 1]
     if len(ends) * (width + 1) + 1 != len(cells) or ends.count("\n") != len(ends):
         return None
-    # Under one column a blank line looks like an empty cell.
+    # With one column a blank line equals an empty cell.
     return None if width == 1 and "" in cells[:-1] else cells
 
 

@@ -23,15 +23,16 @@ from streameval.events.values import BoolArray, IntArray, LabelColumn, label_col
 Column: TypeAlias = npt.NDArray[Any] | list[Any] | dict[Any, npt.NDArray[Any]] | LabelColumn
 """An array; a list where types are mixed or text; label -> array for probabilities."""
 
-SlicedWindows: TypeAlias = range | IntArray
+RecordPlaces: TypeAlias = range | IntArray
+"""Where each record stands in its source: line, row or offset."""
 
 SLICE = "slice:"
-"""What the names of columns of slices' values begin with."""
+"""Prefix of the names of columns of slice values."""
 
 _SAME = ("y_true", "y_pred", "score", "proba", "weight")
 
 _ONE_BY_ONE = 64
-"""Events counted singly where one was refused: a call with columns costs as much as 20."""
+"""Events counted singly after a rejected one: a call with columns costs as much as 20."""
 
 
 @dataclass(slots=True)
@@ -40,7 +41,7 @@ class EventColumns:
 
     Attributes:
         columns: One value an event in each.
-        places: Where each event stands in its source: line, row or offset.
+        places: Where each event stands in its source.
 
     >>> events = EventColumns({"y_true": ["a", "b"], "slice:country": ["PT", None]}, range(1, 3))
     >>> list(events.take(slice(1, 2)).events())
@@ -48,7 +49,7 @@ class EventColumns:
     """
 
     columns: dict[str, Column]
-    places: SlicedWindows
+    places: RecordPlaces
 
     @property
     def rows(self) -> int:
@@ -68,7 +69,7 @@ class EventColumns:
     def coded(self) -> EventColumns:
         """The events with labels and slices' values as codes, once for several evaluators.
 
-        A column that cannot be coded is left as it is, for an evaluator to refuse.
+        A column that cannot be coded stays as it is; an evaluator rejects it.
         """
         made = dict(self.columns)
         for name, column in self.columns.items():
@@ -107,8 +108,8 @@ def joined(parts: Sequence[EventColumns]) -> EventColumns:
 def arguments(values: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of ``update_many`` out of columns, or of ``update`` out of an event.
 
-    Times become ``datetime64``: as numbers the first of a stream would be
-    judged by its unit, which the reader has done.
+    Times become ``datetime64``: as a number, the first of a stream would have its
+    unit checked again, which the reader has done.
 
     >>> arguments({"id": "a", "y_true": 1, "score": 0.5, "slice:country": "PT"})
     {'y_true': 1, 'score': 0.5, 'slices': {'country': 'PT'}}
@@ -123,9 +124,9 @@ def arguments(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def count_events(evaluator: Evaluator, events: EventColumns) -> Iterator[tuple[int, InputError]]:
-    """Count the events, and yield the row and the error of each that the evaluator refuses.
+    """Count the events, and yield the row and the error of each that the evaluator rejects.
 
-    A refused call counted nothing and names one row that it cannot take. Those
+    A rejected call counted nothing, and its error names one bad row. Those
     before it are counted first, alone. From there some rows are counted one by one,
     for bad ones often stand together; then in growing steps again. Events after a
     yielded one are counted when the next is requested.
@@ -162,11 +163,11 @@ def probability_columns(values: list[dict[str, float]]) -> Column:
     if all(tuple(value) == labels for value in values):
         table = np.array([list(value.values()) for value in values], dtype=np.float64)
         if labels:
-            return {label: table[:, place] for place, label in enumerate(labels)}
+            return {label: table[:, n] for n, label in enumerate(labels)}
     return values
 
 
-def _place_array(places: SlicedWindows) -> IntArray:
+def _place_array(places: RecordPlaces) -> IntArray:
     if isinstance(places, range):  # numpy would convert it as a list
         return np.arange(places.start, places.stop, places.step)
     return places

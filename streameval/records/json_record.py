@@ -56,7 +56,7 @@ def split_path(path: str) -> tuple[str, ...]:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether bytes are text in UTF-8; decoders skip unwanted text without looking."""
+    """Whether bytes are text in UTF-8; decoders skip unwanted text unchecked."""
     if data.isascii():
         return True
     try:
@@ -77,7 +77,6 @@ def record_shape(wanted: Sequence[Wanted], *, optional: bool = False) -> RecordS
         InputError: One path lies inside another, or has two kinds.
     """
     tree: dict[str, Any] = {}
-    places: dict[str, str] = {}
     for want in wanted:
         names = split_path(want.path)
         branch = tree
@@ -87,11 +86,7 @@ def record_shape(wanted: Sequence[Wanted], *, optional: bool = False) -> RecordS
                 raise _clash(want)
         if branch.setdefault(names[-1], want.kind) != want.kind:
             raise _clash(want)
-    for want in wanted:
-        places[want.path] = _place(tree, split_path(want.path))
-    getters: dict[str, Callable[[Any], Any]] = {
-        path: attrgetter(place) for path, place in places.items()
-    }
+    getters = {want.path: _getter(tree, split_path(want.path)) for want in wanted}
     return RecordShape(_struct(tree, optional), getters)
 
 
@@ -103,29 +98,29 @@ def _clash(want: Wanted) -> InputError:
     )
 
 
-def _place(tree: dict[str, Any], names: tuple[str, ...]) -> str:
+def _getter(tree: dict[str, Any], names: tuple[str, ...]) -> Callable[[Any], Any]:
     steps = []
     for name in names:
         steps.append(f"f{list(tree).index(name)}")
         tree = tree[name]
-    return ".".join(steps)
+    return attrgetter(".".join(steps))
 
 
 def _struct(tree: dict[str, Any], optional: bool) -> Any:
     # gc=False: records hold no cycles, and the collector would walk a million of them.
     fields = []
-    for place, (name, inner) in enumerate(tree.items()):
+    for number, (name, inner) in enumerate(tree.items()):
         default: dict[str, Any] = {}
         if isinstance(inner, dict):
             kind = _struct(inner, optional)
-            # An empty object in place of a missing one, so that getters do not fail.
+            # An empty object instead of a missing one, so that getters do not fail.
             if optional or _only_slices(inner):
                 default = {"default_factory": kind}
         else:
             kind = _TYPES[inner]
             if optional or inner == "slice":
                 kind, default = kind | None, {"default": None}
-        fields.append((f"f{place}", kind, msgspec.field(name=name, **default)))
+        fields.append((f"f{number}", kind, msgspec.field(name=name, **default)))
     return msgspec.defstruct("Record", fields, gc=False)
 
 
@@ -146,17 +141,21 @@ class Fault(NamedTuple):
     remedy_code: str = ""
 
 
-def sound_object(line: bytes, wanted: Sequence[Wanted]) -> dict[str, Any] | None:
-    """The wanted fields of a line that only the decoder rejects, or None.
+def read_fields(line: bytes, wanted: Sequence[Wanted]) -> dict[str, Any] | Fault:
+    """The wanted fields of a line that the decoder rejects, or the first fault.
 
     Python writes NaN and Infinity, which JSON does not have. Such a value in
-    another field does not make the record bad, nor does null in place of the object
+    another field does not make the record bad, nor does null for the object
     that holds a slice's value.
     """
     record = read_object(line)
-    if isinstance(record, dict) and all(fault_in_field(record, w) is None for w in wanted):
-        return plain_fields(record, wanted)
-    return None
+    if isinstance(record, Fault):
+        return record
+    for want in wanted:
+        fault = fault_in_field(record, want)
+        if fault is not None:
+            return fault
+    return plain_fields(record, wanted)
 
 
 def plain_fields(record: dict[str, Any], wanted: Sequence[Wanted]) -> dict[str, Any]:
@@ -173,18 +172,6 @@ def plain_fields(record: dict[str, Any], wanted: Sequence[Wanted]) -> dict[str, 
                 branch = branch.setdefault(name, {})
             branch[last] = value
     return plain
-
-
-def find_fault(line: bytes, wanted: Sequence[Wanted]) -> Fault:
-    """The first fault of a line that cannot be counted."""
-    record = read_object(line)
-    if isinstance(record, Fault):
-        return record
-    for want in wanted:
-        fault = fault_in_field(record, want)
-        if fault is not None:
-            return fault
-    return Fault("record", "JSON", shown(line.decode()))
 
 
 def read_object(line: bytes) -> dict[str, Any] | Fault:
@@ -254,39 +241,38 @@ def _fault_in_value(value: Any, path: str, kind: Kind) -> Fault | None:
         return None
     if value is None:
         return Fault(path, expected, "null", MISSING.get(kind, ""))
-    if kind in ("label", "slice", "id"):
-        if isinstance(value, str):
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                return Fault(path, expected, f"{shown(value)}, half of a surrogate pair")
-            return None
-        if kind == "id":
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            return None if whole else Fault(path, expected, _shown_json(value))
-        if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
-            return None
-        return Fault(path, expected, _shown_json(value))
-    if kind == "probabilities" or (kind == "probability" and isinstance(value, dict)):
-        if not isinstance(value, dict):
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            code = "probability" if number else ""
-            return Fault(path, expected, _shown_json(value), remedy_code=code)
-        for label, probability in value.items():
-            fault = _fault_in_value(probability, f"{path}.{label}", "number")
-            if fault is not None:
-                return fault
-        return None
-    if kind == "time" and isinstance(value, str):
-        return None  # parsed later, a column at a time
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    remedy = code = ""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind in ("label", "slice", "id") and isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return Fault(path, expected, f"{shown(value)}, half of a surrogate pair")
+        good = True
+    elif kind == "id":
+        good = number and isinstance(value, int)
+    elif kind in ("label", "slice"):
+        good = isinstance(value, int) or (number and _is_finite(value))
+    elif kind in ("probability", "probabilities") and isinstance(value, dict):
+        shares = ((f"{path}.{label}", share) for label, share in value.items())
+        faults = (_fault_in_value(share, name, "number") for name, share in shares)
+        return next(filter(None, faults), None)
+    elif kind == "probabilities":
+        good = False
+        code = "probability" if number else ""
+    elif kind == "time" and isinstance(value, str):
+        good = True  # parsed later, a column at a time
+    else:
+        good = number and _is_finite(value)
         remedy = "write numbers without quotes" if isinstance(value, str) else ""
-        return Fault(path, expected, _shown_json(value), remedy)
+    return None if good else Fault(path, expected, _shown_json(value), remedy, code)
+
+
+def _is_finite(number: float) -> bool:
     try:
-        finite = math.isfinite(value)
+        return math.isfinite(number)
     except OverflowError:  # an int beyond the floats
-        finite = False
-    return None if finite else Fault(path, expected, _shown_json(value))
+        return False
 
 
 def _shown_json(value: Any) -> str:

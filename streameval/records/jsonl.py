@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from types import NoneType
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from streameval.errors import shown
 from streameval.events.values import MAX_CLASSES
 from streameval.records.blocks import Block, Readable, line_blocks
 from streameval.records.chunk import (
@@ -23,15 +23,15 @@ from streameval.records.chunk import (
 from streameval.records.event_columns import (
     Column,
     EventColumns,
-    SlicedWindows,
+    RecordPlaces,
     probability_columns,
 )
 from streameval.records.json_record import (
     CANNOT_DECODE,
-    find_fault,
+    Fault,
     is_utf8,
+    read_fields,
     record_shape,
-    sound_object,
 )
 
 
@@ -53,15 +53,14 @@ def read_jsonl(stream: Readable, source: str, wanted: Sequence[Wanted]) -> Itera
     >>> [chunk.events.columns["meta.score"] for chunk in read_jsonl(lines, "a.jsonl", wanted)]
     [array([0.5])]
     """
-    shape = record_shape(wanted)
-    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(shape.type)
+    decoder = _Decoder(source, wanted)
     pool = _LabelPool()
     for block in line_blocks(stream):
         bad = BadRecords()
-        records, lines = _records(block, decoder, shape.type, source, wanted, bad)
+        records, lines = decoder.records(block, bad)
         columns: dict[str, Column] = {}
         for want in wanted:
-            values = list(map(shape.getters[want.path], records))
+            values = list(map(decoder.getters[want.path], records))
             if want.kind in ("label", "slice"):
                 columns[want.path] = pool.column(values)
             elif want.kind == "time":
@@ -103,59 +102,57 @@ class _LabelPool:
         return values
 
 
-def _records(
-    block: Block,
-    decoder: msgspec.json.Decoder[Any],
-    record_type: Any,
-    source: str,
-    wanted: Sequence[Wanted],
-    bad: BadRecords,
-) -> tuple[list[Any], SlicedWindows]:
-    first = block.first_line
-    if block.overlong:
-        got = f"one of {block.overlong:,} bytes"
-        bad.add(BadRecord(source, first, "record", "a line of at most 4 MiB", got))
-        return [], range(0)
-    if is_utf8(block.data):
-        try:
-            records = decoder.decode_lines(block.data)
-        except CANNOT_DECODE:
-            pass
-        else:
-            # As many records as lines: none is blank, none holds two.
-            if len(records) == block.lines:
-                return records, range(first, first + len(records))
-    return _records_line_by_line(block, decoder, record_type, source, wanted, bad)
+class _Decoder:
+    """Decodes blocks of lines to objects with the wanted fields, and collects bad records."""
 
+    def __init__(self, source: str, wanted: Sequence[Wanted]) -> None:
+        self._source = source
+        self._wanted = wanted
+        self._type, self.getters = record_shape(wanted)
+        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(self._type)
 
-def _records_line_by_line(
-    block: Block,
-    decoder: msgspec.json.Decoder[Any],
-    record_type: Any,
-    source: str,
-    wanted: Sequence[Wanted],
-    bad: BadRecords,
-) -> tuple[list[Any], SlicedWindows]:
-    records: list[Any] = []
-    lines: list[int] = []
-    all_utf8 = is_utf8(block.data)
-    for number, line in enumerate(block.data.split(b"\n"), block.first_line):
-        if not line or line.isspace():
-            continue
-        record = None
-        if all_utf8 or is_utf8(line):
+    def records(self, block: Block, bad: BadRecords) -> tuple[list[Any], RecordPlaces]:
+        """The records of a block, and their lines."""
+        first = block.first_line
+        if block.overlong:
+            got = f"one of {block.overlong:,} bytes"
+            bad.add(BadRecord(self._source, first, "record", "a line of at most 4 MiB", got))
+            return [], range(0)
+        all_utf8 = is_utf8(block.data)
+        if all_utf8:
             try:
-                record = decoder.decode(line)
+                records = self._decoder.decode_lines(block.data)
             except CANNOT_DECODE:
-                sound = sound_object(line, wanted)
-                if sound is not None:
-                    with suppress(msgspec.ValidationError):
-                        record = msgspec.convert(sound, record_type)
-        if record is None:
-            field, expected, got, remedy, code = find_fault(line, wanted)
-            remedy = remedy_text(remedy, code)
-            bad.add(BadRecord(source, number, field, expected, got, remedy))
-        else:
-            records.append(record)
-            lines.append(number)
-    return records, np.asarray(lines, dtype=np.int64)
+                pass
+            else:
+                # As many records as lines: none is blank, none holds two.
+                if len(records) == block.lines:
+                    return records, range(first, first + len(records))
+        good: dict[int, Any] = {}
+        for number, line in enumerate(block.data.split(b"\n"), first):
+            if not line or line.isspace():
+                continue
+            try:
+                if all_utf8 or is_utf8(line):
+                    good[number] = self._decoder.decode(line)
+                    continue
+            except CANNOT_DECODE:
+                pass
+            record = self._rejected(line)
+            if isinstance(record, Fault):
+                field, expected, got, remedy, code = record
+                remedy = remedy_text(remedy, code)
+                bad.add(BadRecord(self._source, number, field, expected, got, remedy))
+            else:
+                good[number] = record
+        return [*good.values()], np.fromiter(good, np.int64, len(good))
+
+    def _rejected(self, line: bytes) -> Any | Fault:
+        """The record, or the fault, of a line that the decoder rejects."""
+        fields = read_fields(line, self._wanted)
+        if isinstance(fields, Fault):
+            return fields
+        try:
+            return msgspec.convert(fields, self._type)
+        except msgspec.ValidationError:
+            return Fault("record", "JSON", shown(line.decode()))

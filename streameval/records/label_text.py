@@ -11,8 +11,6 @@ from streameval.errors import InputError, shown
 LabelType: TypeAlias = Literal["str", "int", "bool"]
 LABEL_TYPES: tuple[LabelType, ...] = get_args(LabelType)
 
-CellLabel: TypeAlias = str | int | bool
-
 # No leading zeros: 007 and 7 are two identifiers. A zero fraction is written by pandas
 # for an integer column with missing values.
 _INTEGER = re.compile(r"[+-]?(?:0|[1-9][0-9]*)(?:\.0+)?", re.ASCII)
@@ -21,7 +19,7 @@ _TRUTH = {"true": True, "false": False}
 _EXPECTED = {"int": "an integer label", "bool": "a label true or false"}
 
 
-def label_from_text(text: str, label_type: LabelType) -> CellLabel:
+def label_from_text(text: str, label_type: LabelType) -> str | int:
     """The label that a text denotes.
 
     Raises:

@@ -54,7 +54,7 @@ def read_parquet(file: BinaryIO, source: str, wanted: Sequence[Wanted]) -> Itera
             columns=list(dict.fromkeys(".".join(names) for names in paths.values())),
             use_threads=False,
         ):
-            yield _chunk(batch, first, source, wanted, paths, arrow)
+            yield _chunk(batch, first, source, wanted, paths)
             first += batch.num_rows
     except (arrow.ArrowException, OSError) as error:
         raise InputError(
@@ -101,7 +101,6 @@ def _chunk(
     source: str,
     wanted: Sequence[Wanted],
     paths: dict[str, tuple[str, ...]],
-    arrow: Any,
 ) -> Chunk:
     import pyarrow.compute as compute
 
@@ -115,8 +114,8 @@ def _chunk(
         for name in names[1:]:
             # Unlike .field(), this keeps the nulls of the struct.
             values = compute.struct_field(values, name)
-        missing = _truths(values.is_null(), arrow)
-        column = _column(values, want, source, arrow)
+        missing = _truths(values.is_null())
+        column = _column(values, want, source)
         if want.kind == "slice" and missing.any():
             assert not isinstance(column, dict)
             gaps = missing.tolist()
@@ -127,30 +126,28 @@ def _chunk(
         if new.any():
             bad.add_column(
                 np.flatnonzero(new).tolist(),
-                lambda n, w=want: _gap(source, lines[n], w),  # type: ignore[misc]
+                lambda n, w=want: BadRecord(  # type: ignore[misc]
+                    source, lines[n], w.path, EXPECTED[w.kind], "null", MISSING.get(w.kind, "")
+                ),
             )
             keep &= ~missing
     return checked_chunk(source, wanted, EventColumns(columns, lines), bad, keep)
 
 
-def _gap(source: str, line: int, want: Wanted) -> BadRecord:
-    remedy = MISSING.get(want.kind, "")
-    return BadRecord(source, line, want.path, EXPECTED[want.kind], "null", remedy)
-
-
-def _column(values: Any, want: Wanted, source: str, arrow: Any) -> Column:
+def _column(values: Any, want: Wanted, source: str) -> Column:
     """The column as an array or list; values at nulls are undefined."""
+    from pyarrow import types
+
     kind = values.type
-    types = arrow.types
     if types.is_dictionary(kind):
         values = values.dictionary_decode()
         kind = values.type
     if want.kind == "probabilities" or (
         want.kind == "probability" and (types.is_struct(kind) or types.is_map(kind))
     ):
-        return _probabilities(values, want, source, arrow)
+        return _probabilities(values, want, source)
     if want.kind == "time" and types.is_timestamp(kind):
-        ticks = _as_numpy(_filled(values.cast(arrow.int64()), 0))
+        ticks = _as_numpy(_filled(values.cast("int64"), 0))
         return ticks.view(f"datetime64[{kind.unit}]")
     if want.kind in ("label", "slice", "time"):
         if types.is_string(kind) or types.is_large_string(kind):
@@ -160,12 +157,12 @@ def _column(values: Any, want: Wanted, source: str, arrow: Any) -> Column:
             texts: list[Any] = distinct[_as_numpy(encoded.indices)].tolist()
             return texts
         if types.is_boolean(kind) and want.kind != "time":
-            return _truths(values, arrow)
+            return _truths(values)
         if types.is_integer(kind):
             return _as_numpy(_filled(values, 0))
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         # 1, because nan at a null would be rejected a second time.
-        return _as_numpy(_filled(values.cast(arrow.float64(), safe=False), 1.0))
+        return _as_numpy(_filled(values.cast("float64", safe=False), 1.0))
     raise InputError(
         source,
         expected=f"{EXPECTED[want.kind]} in column {want.path!r}",
@@ -187,29 +184,24 @@ def _as_numpy(values: Any) -> npt.NDArray[Any]:
     return array
 
 
-def _truths(values: Any, arrow: Any) -> BoolArray:
+def _truths(values: Any) -> BoolArray:
     """A column of booleans, which Arrow packs into bits; null is false."""
-    return _as_numpy(_filled(values, False).cast(arrow.uint8())).astype(np.bool_)
+    return _as_numpy(_filled(values, False).cast("uint8")).astype(np.bool_)
 
 
-def _probabilities(values: Any, want: Wanted, source: str, arrow: Any) -> Column:
+def _probabilities(values: Any, want: Wanted, source: str) -> Column:
+    from pyarrow import compute, types
+
     kind = values.type
-    if arrow.types.is_struct(kind):
-        import pyarrow.compute as compute
-
-        # A null inside becomes nan, which is not a probability.
-        return {
-            kind.field(n).name: _as_numpy(
-                _filled(
-                    compute.struct_field(values, kind.field(n).name).cast(
-                        arrow.float64(), safe=False
-                    ),
-                    np.nan,
-                )
-            )
-            for n in range(kind.num_fields)
-        }
-    if arrow.types.is_map(kind):
+    if types.is_struct(kind):
+        columns: dict[Any, Any] = {}
+        for n in range(kind.num_fields):
+            name = kind.field(n).name
+            shares = compute.struct_field(values, name).cast("float64", safe=False)
+            # A null inside becomes nan, which is not a probability.
+            columns[name] = _as_numpy(_filled(shares, np.nan))
+        return columns
+    if types.is_map(kind):
         return probability_columns([dict(pairs or ()) for pairs in values.to_pylist()])
     raise InputError(
         source,

@@ -19,8 +19,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?", re.ASCII)
 
 _BODY = "0000-00-00T00:00:00"
 _BODIES = {_BODY + "Z": 19, _BODY + "+00:00": 19}
-for _places in (3, 6):
-    _BODIES |= {_BODY + "." + "0" * _places + end: 20 + _places for end in ("Z", "+00:00")}
+for _digits in (3, 6):
+    _BODIES |= {_BODY + "." + "0" * _digits + end: 20 + _digits for end in ("Z", "+00:00")}
 _PLAIN = {len(body): (np.frombuffer(body.encode(), np.uint8), end) for body, end in _BODIES.items()}
 """Shapes of text that numpy parses, by their length; every 0 stands for a digit."""
 

@@ -1,1 +1,1 @@
-"""The written form of an evaluator: versioned, checksummed and read without trust."""
+"""The written form of an evaluator: versioned, checksummed, and validated when it is read."""

@@ -1,7 +1,6 @@
 """State files on disk: written atomically, verified when they are read.
 
-Their bytes are defined in :mod:`streameval.state_files.codec`; its :func:`pack` and
-:func:`unpack` are exported here as well.
+Their bytes are defined in :mod:`streameval.state_files.codec`.
 """
 
 from __future__ import annotations
@@ -46,10 +45,10 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
         mode = _mode(target)
         if mode is not None and not stat.S_ISREG(mode):
             # A rename over /dev/null would succeed, for root.
-            raise StateError(f"{name}: cannot be written: it is {_sort(mode)}, not a regular file")
+            raise ValueError(f"it is {_file_type(mode)}, not a regular file")
         _replace(target, data, mode)
     except (OSError, ValueError) as error:
-        raise _told(name, "cannot be written", error) from error
+        raise _failure(name, "cannot be written", error) from error
 
 
 def read_file(
@@ -82,7 +81,7 @@ def read_file(
     except StateError as error:
         raise StateError(f"{name}: {error}") from None
     except (OSError, ValueError) as error:
-        raise _told(name, "cannot be read", error) from error
+        raise _failure(name, "cannot be read", error) from error
     except MemoryError:
         raise StateError(f"{name}: does not fit into memory") from None
 
@@ -91,7 +90,7 @@ def _content(path: str | os.PathLike[str], limit: int) -> bytes:
     with open(path, "rb", opener=_open_without_waiting) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
-            raise StateError(f"is {_sort(status.st_mode)}, not a regular file")
+            raise StateError(f"is {_file_type(status.st_mode)}, not a regular file")
         first = file.read(FIRST_PART_BYTES)
         check_first_part(first, status.st_size)
         if status.st_size > limit:
@@ -174,7 +173,7 @@ def _mode(target: str) -> int | None:
         return None
 
 
-def _sort(mode: int) -> str:
+def _file_type(mode: int) -> str:
     if stat.S_ISDIR(mode):
         return "a directory"
     return "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
@@ -187,9 +186,7 @@ def _name(path: str | os.PathLike[str]) -> str:
     return name if name.isprintable() and name else ascii(name)
 
 
-def _told(name: str, what: str, error: Exception) -> StateError:
-    if isinstance(error, StateError):
-        return error
+def _failure(name: str, what: str, error: Exception) -> StateError:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return StateError(f"{name}: {what}: {reason}")
 

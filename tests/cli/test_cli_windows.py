@@ -16,7 +16,7 @@ import pytest
 
 import streameval as se
 from streameval.cli import feed
-from streameval.cli.window_text import parse_slices, parse_window
+from streameval.cli.options import parse_slices, parse_window
 from streameval.errors import InputError
 from tests.support.command_runs import Command, in_process, own_process
 
@@ -799,7 +799,7 @@ def test_help_shows_the_forms(run: Command, monkeypatch: pytest.MonkeyPatch) -> 
 def test_windows_and_slices_as_text() -> None:
     assert parse_window(" panes: 1h / 5m , lateness = 10m ") == se.Panes("1h", "5m", "10m")
     assert parse_window("fading:1.5h") == se.Fading("1.5h")
-    assert parse_slices("a + b, c", 10) == (("a", "b"), ("c",))
+    assert parse_slices("a + b, c") == (("a", "b"), ("c",))
     with pytest.raises(InputError, match="each once"):
         parse_window("panes:1h,retain=2h,retain=3h")
 

@@ -8,8 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StateError
-from streameval.state_files.codec import pack, unpack
-from streameval.state_files.header import encode_header
+from streameval.state_files.codec import encode_header, pack, unpack
 from tests.crash.fuzz_state_file import KIND, SOUND, case, check, forge, sealed
 
 relaxed = partial(settings, suppress_health_check=[HealthCheck.too_slow])

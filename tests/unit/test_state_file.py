@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StateError
-from streameval.state_files import header as state_header
+from streameval.state_files import codec
 from streameval.state_files.codec import pack, unpack
 from tests.crash.fuzz_state_file import forge, text_of
 from tests.support.read_state import read_state
@@ -228,14 +228,14 @@ def test_a_caller_near_its_recursion_limit_gets_a_state_error():
 
 def test_limits_of_the_header_hold_on_both_sides(monkeypatch):
     data = pack({"a": [[], {}, "x,[{", 1]}, kind="x")
-    monkeypatch.setattr(state_header, "MAX_VALUES", 8)  # 3 lists and tables more, 5 commas
+    monkeypatch.setattr(codec, "MAX_VALUES", 8)  # 3 lists and tables more, 5 commas
     with pytest.raises(StateError, match="more than 8 values"):
         unpack(data, kind="x")
     with pytest.raises(StateError, match="more than 8 values"):
         pack({"a": [[], {}, "x,[{", 1]}, kind="x")
-    monkeypatch.setattr(state_header, "MAX_VALUES", 9)
+    monkeypatch.setattr(codec, "MAX_VALUES", 9)
     assert unpack(data, kind="x") == {"a": [[], {}, "x,[{", 1]}
-    monkeypatch.setattr(state_header, "MAX_HEADER_BYTES", 30)
+    monkeypatch.setattr(codec, "MAX_HEADER_BYTES", 30)
     with pytest.raises(StateError, match="the header has 42 bytes; at most 30 are allowed"):
         unpack(data, kind="x")
     with pytest.raises(StateError, match="the header has 42 bytes; at most 30 are allowed"):
@@ -267,15 +267,15 @@ def test_limits_do_not_depend_on_where_the_text_is_cut_for_counting(monkeypatch)
         monkeypatch.undo()
         data = pack(structure, kind="x")
         deepest, values = extent(data[32 : 32 + int.from_bytes(data[20:24], "little")].decode())
-        monkeypatch.setattr(state_header, "_CHUNK", rng.randrange(1, 9))
-        monkeypatch.setattr(state_header, "MAX_DEPTH", deepest - 1)
-        monkeypatch.setattr(state_header, "MAX_VALUES", values)
+        monkeypatch.setattr(codec, "_CHUNK", rng.randrange(1, 9))
+        monkeypatch.setattr(codec, "MAX_DEPTH", deepest - 1)
+        monkeypatch.setattr(codec, "MAX_VALUES", values)
         assert unpack(data, kind="x") == structure
-        monkeypatch.setattr(state_header, "MAX_VALUES", values - 1)
+        monkeypatch.setattr(codec, "MAX_VALUES", values - 1)
         with pytest.raises(StateError, match=f"more than {values - 1} values"):
             unpack(data, kind="x")
-        monkeypatch.setattr(state_header, "MAX_VALUES", values)
-        monkeypatch.setattr(state_header, "MAX_DEPTH", deepest - 2)
+        monkeypatch.setattr(codec, "MAX_VALUES", values)
+        monkeypatch.setattr(codec, "MAX_DEPTH", deepest - 2)
         with pytest.raises(StateError, match=f"the header nests .* more than {deepest - 2} deep"):
             unpack(data, kind="x")
 

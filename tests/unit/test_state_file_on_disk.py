@@ -362,7 +362,8 @@ def test_no_memory_left(tmp_path, monkeypatch):
 KILLING = """
 import os, random, signal, sys, time
 import numpy as np
-from streameval.state_files.disk import pack, read_file, write_atomically
+from streameval.state_files.codec import pack
+from streameval.state_files.disk import read_file, write_atomically
 
 path, way, kills = sys.argv[1], sys.argv[2], int(sys.argv[3])
 if way == "named" and hasattr(os, "O_TMPFILE"):

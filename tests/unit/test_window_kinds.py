@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import streameval as se
-from streameval.cli.window_text import parse_window
+from streameval.cli.options import parse_window
 from streameval.windows import window_note, window_spec
 from streameval.windows.kinds import KINDS, kind_of
 from tests.support.every_kth import EVERY, EveryKth
