@@ -9,7 +9,6 @@ import numpy as np
 
 from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields, first_position, nothing_given
-from streameval.events.probabilities import check_probabilities, check_probability_matrix
 from streameval.events.values import (
     BoolArray,
     FloatArray,
@@ -18,6 +17,8 @@ from streameval.events.values import (
     canonical_label,
     canonical_score,
     canonical_weight,
+    check_probabilities,
+    check_probability_rows,
     check_same_kind,
     check_same_length,
     label_column,
@@ -303,7 +304,7 @@ class BinaryIntake:
             for label, column in columns.items():
                 both = [score_column(proba, "proba"), score_column(column, "proba")]
                 check_same_length(len(both[0]), len(both[1]), "proba")
-                check_probability_matrix(np.column_stack(both), [self.positive, label])
+                check_probability_rows([self.positive, label], np.column_stack(both))
         elif isinstance(proba, Sequence) and any(isinstance(p, Mapping) for p in proba):
             return np.asarray([self._probability(p, n) for n, p in enumerate(proba)])
         scores = score_column(proba, "proba")

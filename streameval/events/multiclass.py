@@ -9,11 +9,6 @@ import numpy as np
 
 from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields, first_position, nothing_given
-from streameval.events.probabilities import (
-    check_probabilities,
-    most_probable,
-    most_probable_columns,
-)
 from streameval.events.values import (
     MAX_CLASSES,
     BoolArray,
@@ -24,9 +19,13 @@ from streameval.events.values import (
     canonical_label,
     canonical_score,
     canonical_weight,
+    check_probabilities,
+    check_probability_rows,
     check_same_kind,
     check_same_length,
     label_column,
+    most_probable,
+    most_probable_columns,
     named_columns,
     score_column,
     weight_column,
@@ -281,14 +280,17 @@ class ClassIntake:
             columns, matrix = self._array(proba, length)
         for label in columns:
             check_same_kind(columns[0], label, "proba")
-        _check_rows(columns, matrix)
+        check_probability_rows(columns, matrix)
         return columns, matrix, None if named is None or named.all() else named
 
     def _array(self, proba: object, length: int) -> tuple[tuple[Label, ...], FloatArray]:
         if isinstance(proba, np.ma.MaskedArray):
             proba = np.ma.filled(proba.astype(np.float64), np.nan)
-        array = np.asarray(proba)
         expected = f"{length} rows and a column for each of labels="
+        try:
+            array = np.asarray(proba)
+        except ValueError:
+            raise InputError("proba", expected=expected, got="rows of different length") from None
         if array.ndim != 2 or array.dtype.kind not in "fiu":
             raise InputError("proba", expected=expected, got=f"{array.dtype} of {array.shape}")
         if not self.closed:
@@ -345,17 +347,3 @@ def _most_probable_codes(
     codes = np.asarray([places[label] for label in columns], dtype=np.int64)
     chosen: IntArray = codes[most_probable_columns(matrix, columns)]
     return chosen
-
-
-def _check_rows(columns: tuple[Label, ...], matrix: FloatArray) -> None:
-    """Raise the error of the first row that is no distribution, as for a single event."""
-    good = (
-        (matrix >= 0.0).all(axis=1)
-        & (matrix <= 1.0).all(axis=1)
-        & (np.abs(matrix.sum(axis=1) - 1.0) <= 9e-4)
-    )
-    for position in np.flatnonzero(~good).tolist():
-        try:
-            check_probabilities(dict(zip(columns, matrix[position].tolist(), strict=True)))
-        except InputError as error:
-            raise error.at(position) from None

@@ -1,4 +1,4 @@
-"""Validation of labels, scores and weights: each is made canonical once.
+"""Validation of labels, scores, probabilities and weights: each is made canonical once.
 
 Behind this module nothing is validated again. A *label* is a ``str`` or an
 ``int`` (``True`` is ``1``, as Python compares them), a *score* is a finite
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -361,3 +361,102 @@ def check_same_length(expected: int, got: int, field: str) -> None:
             got=f"{got}",
             remedy="give columns of one length",
         )
+
+
+# Probabilities over classes. A label that an event does not name has probability 0 there.
+
+
+def most_probable(proba: Mapping[Label, float]) -> Label:
+    """The predicted label where no other is given: of equal probabilities the first in order.
+
+    >>> most_probable({"cow": 0.2, "dog": 0.4, "cat": 0.4})
+    'cat'
+    """
+    best = max(proba.values())
+    return min(label for label, p in proba.items() if p == best)
+
+
+def most_probable_columns(proba: FloatArray, labels: Sequence[Label]) -> IntArray:
+    """The column of :func:`most_probable` of each row; columns in any order."""
+    order = np.asarray(sorted(range(len(labels)), key=labels.__getitem__), dtype=np.int64)
+    columns: IntArray = order[np.argmax(proba[:, order], axis=1)]
+    return columns
+
+
+SUM_TOLERANCE = 1e-3
+"""How far the probabilities of one event may be from adding up to 1."""
+
+
+def check_probabilities(
+    proba: object, field: str = "proba", position: int | None = None
+) -> dict[Label, float]:
+    """One event's probabilities as a new dictionary of canonical labels and floats.
+
+    Args:
+        proba: Mapping label -> probability.
+        field: Name used in messages.
+        position: Index in the caller's column, used in messages.
+
+    Raises:
+        InputError: No mapping, or an empty one; a label that is none, or a str
+            beside a number; a probability outside [0, 1]; a sum further than
+            0.001 from 1.
+
+    Cost:
+        About 0.2 µs a label.
+
+    >>> check_probabilities({"cat": 0.7, "dog": 0.3})
+    {'cat': 0.7, 'dog': 0.3}
+    >>> check_probabilities({"cat": 0.7, "dog": 0.7})
+    Traceback (most recent call last):
+    streameval.errors.InputError: proba: expected probabilities that add up to 1, got 1.4; ...
+    """
+    if type(proba) is not dict and not isinstance(proba, Mapping):
+        raise InputError(
+            field,
+            expected="a mapping of labels to probabilities",
+            got=f"{shown(proba)} of type {type(proba).__name__}",
+            position=position,
+        )
+    result: dict[Label, float] = {}
+    for name, value in proba.items():
+        label = name if type(name) is str else canonical_label(name, field, position)
+        if type(value) is not float or not 0.0 <= value <= 1.0:
+            value = canonical_score(value, f"{field}[{shown(name)}]", position)
+            if not 0.0 <= value <= 1.0:
+                raise InputError(
+                    f"{field}[{shown(name)}]",
+                    expected="a probability from 0 to 1",
+                    got=repr(value),
+                    position=position,
+                )
+        result[label] = value
+    if len(set(map(type, result))) > 1:
+        known = next(iter(result))
+        for label in result:
+            check_same_kind(known, label, field, position)
+    total = math.fsum(result.values())
+    if not abs(total - 1.0) <= SUM_TOLERANCE:
+        raise InputError(
+            field,
+            expected="probabilities that add up to 1",
+            got=f"{total:.6g}",
+            position=position,
+            remedy="give every class's probability, after softmax and not rounded to few digits",
+        )
+    return result
+
+
+def check_probability_rows(labels: Sequence[Label], proba: FloatArray) -> None:
+    """Refuse a matrix with a row that :func:`check_probabilities` refuses, naming its position."""
+    good = (
+        (proba >= 0.0).all(axis=1)
+        & (proba <= 1.0).all(axis=1)
+        # Numpy's sum is rounded: a row near the limit is summed as one event's mapping.
+        & (np.abs(proba.sum(axis=1) - 1.0) <= 0.9 * SUM_TOLERANCE)
+    )
+    for position in np.flatnonzero(~good).tolist():
+        try:
+            check_probabilities(dict(zip(labels, proba[position].tolist(), strict=True)))
+        except InputError as error:
+            raise error.at(position) from None

@@ -7,30 +7,20 @@ predicted label: the first two are sums of units of 2**-60 (see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from streameval.errors import StateError, shown
-from streameval.events.probabilities import (
-    check_class_columns,
-    check_probabilities,
-    check_true_kind,
-)
+from streameval.events.event import EventBatch
 from streameval.events.values import (
-    MAX_WEIGHT,
     BoolArray,
     FloatArray,
     IntArray,
     Label,
     Weight,
-    canonical_label,
-    canonical_weight,
-    check_same_kind,
-    check_same_length,
-    label_column,
 )
 from streameval.states.fields import fields_of, never_came, refuse, removable_weight, weights_field
 from streameval.states.ranking.sorted_runs import WeightArray
@@ -150,39 +140,13 @@ class ClassProbabilitySums:
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """Count one event.
+        """Count one validated event.
 
         Args:
-            y_true: The true class.
-            proba: Label -> probability in [0, 1]; they add up to 1 within 0.001.
-            weight: Positive.
+            y_true: The true class, canonical.
+            proba: Canonical label -> probability.
+            weight: Canonical.
             y_pred: The predicted label; None is the most probable one.
-
-        Raises:
-            InputError: A value is not as said. Nothing is counted.
-        """
-        label = y_true if type(y_true) is str else canonical_label(y_true, "y_true")
-        checked = check_probabilities(proba)
-        check_true_kind(label, checked)
-        if type(weight) is not int or not 0 < weight <= MAX_WEIGHT:
-            weight = canonical_weight(weight)
-        self.add(label, checked, weight, None if y_pred is None else _predicted(y_pred, checked))
-
-    def add(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
-        """:meth:`update` for a caller that has checked the event already.
-
-        Args:
-            y_true: A canonical label.
-            proba: As :func:`~streameval.events.probabilities.check_probabilities`
-                returns it.
-            weight: A canonical weight.
-            y_pred: A canonical label; None is the most probable one.
         """
         if type(weight) is float:
             self._promote()
@@ -190,75 +154,23 @@ class ClassProbabilitySums:
         self._sums.add(loss, brier, confidence, hit, weight)
         self._add_rank(rank, weight)
 
-    def update_many(
-        self,
-        y_true: object,
-        proba: object,
-        labels: Sequence[Label],
-        weight: object | None = None,
-        y_pred: object | None = None,
-    ) -> None:
-        """Count many events, to the same bits as :meth:`update` of each.
-
-        Args:
-            y_true: Column of n labels.
-            proba: Matrix of shape (n, K).
-            labels: The label of each of its columns.
-            weight: Column of positive weights; None is 1 each.
-            y_pred: Column of n predicted labels; None is the most probable ones.
-
-        Raises:
-            InputError: As :meth:`update`, with the position; or the shapes
-                differ. Nothing is counted.
-        """
-        given = check_class_columns(y_true, proba, labels, weight)
-        if y_pred is None:
-            self.add_codes(*given)
-            return
-        predicted = label_column(y_pred, "y_pred")
-        check_same_length(len(given.y_true), len(predicted.codes), "y_pred")
-        place = {label: code for code, label in enumerate(given.labels)}
-        codes = [place.setdefault(_predicted(p, labels), len(place)) for p in predicted.labels]
-        self.add_codes(
-            given.y_true,
-            list(place),
-            given.proba,
-            given.proba_labels,
-            given.weight,
-            np.asarray(codes, dtype=np.int64)[predicted.codes],
-        )
-
-    def add_codes(
-        self,
-        y_true: IntArray,
-        labels: Sequence[Label],
-        proba: FloatArray,
-        proba_labels: Sequence[Label],
-        weight: WeightArray | None,
-        y_pred: IntArray | None = None,
-    ) -> None:
-        """:meth:`update_many` for a caller that has checked the events already.
-
-        Args:
-            y_true: Codes into ``labels``.
-            labels: Canonical labels.
-            proba: Matrix of shape (n, K).
-            proba_labels: Canonical labels of its columns, in any order.
-            weight: Positive int64 or float64; None is 1 each.
-            y_pred: Codes into ``labels``; None is the most probable ones.
-        """
+    def update_many(self, batch: EventBatch) -> None:
+        """Count a validated batch: the same bits as its events one by one."""
+        assert batch.score is not None
+        y_true, y_pred, weight = batch.y_true, batch.y_pred, batch.weight
         if weight is not None and weight.dtype.kind == "f":
             self._promote()
-        order = sorted(range(len(proba_labels)), key=proba_labels.__getitem__)
-        place = {proba_labels[column]: n for n, column in enumerate(order)}
-        columns = np.array([place.get(label, ABSENT) for label in labels], dtype=np.int64)
+        names = batch.score_labels
+        order = sorted(range(len(names)), key=names.__getitem__)
+        column_of = {names[column]: n for n, column in enumerate(order)}
+        columns = np.array([column_of.get(label, ABSENT) for label in batch.labels], dtype=np.int64)
         rows = max(1, CHUNK // max(1, len(order)))
         for start in range(0, len(y_true), rows):
             chunk = slice(start, start + rows)
             # Columns in the order of their labels, so that a tie is decided by position.
             self._add_chunk(
                 columns[y_true[chunk]],
-                proba[chunk][:, order],
+                batch.score[chunk][:, order],
                 None if weight is None else weight[chunk],
                 None if y_pred is None else columns[y_pred[chunk]],
                 None if y_pred is None else y_true[chunk] == y_pred[chunk],
@@ -300,10 +212,10 @@ class ClassProbabilitySums:
         self,
         y_true: Label,
         proba: Mapping[Label, float],
-        weight: int = 1,
+        weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """Take one earlier event out, exactly.
+        """Remove one earlier event, exactly; arguments as of :meth:`update`.
 
         Raises:
             InputError: The weight is not whole, or was not for some event of
@@ -311,18 +223,6 @@ class ClassProbabilitySums:
                 this one was never counted. (Sums cannot detect every such case.)
                 Nothing is changed.
         """
-        checked = check_probabilities(proba)
-        predicted = None if y_pred is None else _predicted(y_pred, checked)
-        self.remove(canonical_label(y_true, "y_true"), checked, weight, predicted)
-
-    def remove(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
-        """:meth:`revert` for a caller that has validated the event; arguments as of :meth:`add`."""
         whole = removable_weight(weight, self.exact)
         loss, brier, rank, confidence, hit = event_terms(y_true, proba, y_pred)
         held = self._ranks.get(rank, 0)
@@ -423,11 +323,3 @@ class ClassProbabilitySums:
 
     def __repr__(self) -> str:
         return f"<ClassProbabilitySums of weight {self.weight}>"
-
-
-def _predicted(value: object, proba_labels: Iterable[Label]) -> Label:
-    label = canonical_label(value, "y_pred")
-    for known in proba_labels:
-        check_same_kind(known, label, "y_pred")
-        break
-    return label

@@ -15,27 +15,17 @@ from typing import Any
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
-from streameval.events.probabilities import (
-    check_class_columns,
-    check_probabilities,
-    check_true_kind,
-)
+from streameval.events.event import EventBatch
 from streameval.events.values import (
     MAX_CLASSES,
-    MAX_WEIGHT,
-    FloatArray,
-    IntArray,
     Label,
     Weight,
-    canonical_label,
-    canonical_weight,
     check_same_kind,
 )
 from streameval.states.fields import never_came, removable_weight
 from streameval.states.ranking.ranked_weights import MAX_TOTAL
 from streameval.states.ranking.score_columns import PairWins, ScoreColumns, read_form, write_form
 from streameval.states.ranking.score_groups import ScoreGroups
-from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import total_weight
 
 
@@ -128,41 +118,19 @@ class ClassScores:
 
     # -- counting --------------------------------------------------------
 
-    def update(self, y_true: Label, proba: Mapping[Label, float], weight: Weight = 1) -> None:
-        """Count one event.
-
-        Args:
-            y_true: The true class.
-            proba: Label -> probability in [0, 1]; they add up to 1 within 0.001.
-            weight: Positive.
-
-        Raises:
-            InputError: A value is not as said; a str label in a state of
-                numbers, or the reverse; too many labels or too much weight.
-                Nothing is counted.
-        """
-        label = y_true if type(y_true) is str else canonical_label(y_true, "y_true")
-        checked = check_probabilities(proba)
-        check_true_kind(label, checked)
-        if type(weight) is not int or not 0 < weight <= MAX_WEIGHT:
-            weight = canonical_weight(weight)
-        self.check(label, checked, weight)
-        self.add(label, checked, weight)
-
-    def add(
+    def update(
         self,
         y_true: Label,
         proba: Mapping[Label, float],
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """:meth:`update` for a caller that has validated the event and called :meth:`check`.
+        """Count one validated event that :meth:`check` accepts.
 
         Args:
-            y_true: A canonical label.
-            proba: As :func:`~streameval.events.probabilities.check_probabilities`
-                returns it.
-            weight: A canonical weight.
+            y_true: The true class, canonical.
+            proba: Canonical label -> probability.
+            weight: Canonical.
             y_pred: Not used; all states of class probabilities take it.
         """
         scores = self._scores
@@ -190,25 +158,26 @@ class ClassScores:
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """Raise what :meth:`add` of this event would raise; nothing is counted."""
-        self._check_room((y_true, *proba), weight)
+        """Whether an event can be counted.
 
-    def check_codes(
-        self,
-        y_true: IntArray,
-        labels: Sequence[Label],
-        proba: FloatArray,
-        proba_labels: Sequence[Label],
-        weight: WeightArray | None,
-        y_pred: IntArray | None = None,
-    ) -> None:
-        """Raise what :meth:`add_codes` of these events would raise; nothing is counted."""
-        true = [labels[code] for code in np.flatnonzero(np.bincount(y_true)).tolist()]
-        total = len(y_true) if weight is None else total_weight(weight)
+        Raises:
+            InputError: A str label in a state of numbers, or the reverse; too
+                many labels or too much weight.
+        """
+        self._check_capacity((y_true, *proba), weight)
+
+    def check_many(self, batch: EventBatch) -> None:
+        """:meth:`check` of all events of a batch together."""
+        counted = np.flatnonzero(np.bincount(batch.y_true)).tolist()
+        names = batch.score_labels
+        if batch.named is not None:
+            held = np.flatnonzero(np.logical_or.reduce(batch.named)).tolist()
+            names = tuple(names[column] for column in held)
+        total = len(batch) if batch.weight is None else total_weight(batch.weight)
         if total:
-            self._check_room((*true, *proba_labels), total)
+            self._check_capacity((*(batch.labels[code] for code in counted), *names), total)
 
-    def _check_room(self, labels: Sequence[Label], weight: Weight) -> None:
+    def _check_capacity(self, labels: Sequence[Label], weight: Weight) -> None:
         scores = self._scores
         counts, columns = scores.counts, scores.columns
         new = [label for label in labels if label not in counts and label not in columns]
@@ -236,59 +205,23 @@ class ClassScores:
                 remedy="scale the weights down",
             )
 
-    def update_many(
-        self, y_true: object, proba: object, labels: Sequence[Label], weight: object | None = None
-    ) -> None:
-        """Count many events, to the same bits as :meth:`update` of each.
-
-        Args:
-            y_true: Column of n labels.
-            proba: Matrix of shape (n, K).
-            labels: The label of each of its columns.
-            weight: Column of positive weights; None is 1 each.
-
-        Raises:
-            InputError: As :meth:`update`, with the position; or the shapes
-                differ. Nothing is counted.
-        """
-        given = check_class_columns(y_true, proba, labels, weight)
-        self.check_codes(*given)
-        self.add_codes(*given)
-
-    def add_codes(
-        self,
-        y_true: IntArray,
-        labels: Sequence[Label],
-        proba: FloatArray,
-        proba_labels: Sequence[Label],
-        weight: WeightArray | None,
-        y_pred: IntArray | None = None,
-    ) -> None:
-        """:meth:`update_many` for a caller that has validated and called :meth:`check_codes`.
-
-        Args:
-            y_true: Codes into ``labels``.
-            labels: Canonical labels.
-            proba: Matrix of shape (n, K).
-            proba_labels: Canonical labels of its columns, in any order.
-            weight: Positive int64 or float64; None is 1 each.
-            y_pred: Not used; all states of class probabilities take it.
-        """
-        n = len(y_true)
-        if not n:
+    def update_many(self, batch: EventBatch) -> None:
+        """Count a batch that :meth:`check_many` accepts: the same bits as its events one by one."""
+        n, proba = len(batch), batch.score
+        if not n or proba is None:
             return
         # Events of one class together, so that each multiset gets one array.
-        order = np.argsort(y_true, kind="stable")
-        codes = y_true[order]
+        order = np.argsort(batch.y_true, kind="stable")
+        codes = batch.y_true[order]
         starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])).tolist()
-        true = [labels[code] for code in codes[starts].tolist()]
+        true = [batch.labels[code] for code in codes[starts].tolist()]
         spans = [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
-        if weight is not None and weight.dtype.kind == "f":
+        weights = None if batch.weight is None else batch.weight[order]
+        if weights is not None and weights.dtype.kind == "f":
             self._promote()
         self._wins.forget()
         scores = self._scores
-        weights = None if weight is None else weight[order]
-        for at, column in enumerate(proba_labels):
+        for at, column in enumerate(batch.score_labels):
             values = proba[order, at]
             for label, span in zip(true, spans, strict=True):
                 held = np.flatnonzero(values[span]) + span.start
@@ -300,24 +233,20 @@ class ClassScores:
                 label, span.stop - span.start if weights is None else total_weight(weights[span])
             )
 
-    def revert(self, y_true: Label, proba: Mapping[Label, float], weight: int = 1) -> None:
-        """Take one earlier event out, exactly.
-
-        Raises:
-            InputError: The weight is not whole, or was not for some event of
-                this state; or no event with these scores was counted. (That
-                they belong to one event is not recorded.) Nothing is changed.
-        """
-        self.remove(canonical_label(y_true, "y_true"), check_probabilities(proba), weight)
-
-    def remove(
+    def revert(
         self,
         y_true: Label,
         proba: Mapping[Label, float],
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """:meth:`revert` for a caller that has validated the event; arguments as of :meth:`add`."""
+        """Remove one earlier event, exactly; arguments as of :meth:`update`.
+
+        Raises:
+            InputError: The weight is not whole, or was not for some event of
+                this state; or no event with these scores was counted. (That
+                they belong to one event is not recorded.) Nothing is changed.
+        """
         whole = removable_weight(weight, self.exact)
         if not self._scores.holds(y_true, proba, whole):
             raise never_came("proba", {"y_true": y_true, **proba})
@@ -340,7 +269,7 @@ class ClassScores:
         if not isinstance(other, ClassScores):
             raise StateError(f"merge: expected ClassScores, got {shown(other)}")
         try:
-            self._check_room(other.labels, other.total)
+            self._check_capacity(other.labels, other.total)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
         self._wins.forget()

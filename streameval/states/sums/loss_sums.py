@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
-from streameval.events.probabilities import most_probable
-from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
+from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight, most_probable
 from streameval.states.fields import MOST_WEIGHT, bool_field, int_field, weight_field, weights_field
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import (
