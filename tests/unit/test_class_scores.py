@@ -317,7 +317,7 @@ def ints(*values: int) -> np.ndarray:
         ({"labels": ["a", "b"]}, r"counts: expected a list of 2 values, got 3 values"),
         ({"counts": [1, 1, 1]}, r"weights\[0:1\]: expected a sum of at most 1"),
         ({"counts": [2, 1, 2**62]}, r"counts: expected a sum of at most"),
-        ({"columns": ints(0, 0, 5)}, r"columns\[2\]: expected a place among 3 labels, got 5"),
+        ({"columns": ints(0, 0, 5)}, r"columns\[2\]: expected an index into 3 labels, got 5"),
         ({"columns": ints(0, 1, 0)}, r"columns\[2\]: expected ascending"),
         ({"columns": ints(0, 1)}, r"columns: expected columns, true and lengths of one length"),
         ({"columns": [0, 1, 1]}, r"columns: expected a one-dimensional int64 array, got list"),
