@@ -200,11 +200,11 @@ class ClassIntake:
         """Validate columns or raise InputError; their new labels are :attr:`pending`."""
         if score is not None:
             self.event(0, None, score, None, 1)  # raises with the remedy
-        places: dict[Label, int] = {}
-        true = self._codes(label_column(y_true, "y_true"), "y_true", places)
+        codes: dict[Label, int] = {}
+        true = self._codes(label_column(y_true, "y_true"), "y_true", codes)
         predicted = None
         if y_pred is not None:
-            predicted = self._codes(label_column(y_pred, "y_pred"), "y_pred", places)
+            predicted = self._codes(label_column(y_pred, "y_pred"), "y_pred", codes)
             check_same_length(len(true), len(predicted), "y_pred")
         matrix: FloatArray | None = None
         named: BoolArray | None = None
@@ -212,19 +212,19 @@ class ClassIntake:
         if proba is not None:
             columns, matrix, named = self._matrix(proba, len(true))
             for label in columns:
-                if places:
-                    check_same_kind(next(iter(places)), label, "proba")
-                places.setdefault(label, len(places))
+                if codes:
+                    check_same_kind(next(iter(codes)), label, "proba")
+                codes.setdefault(label, len(codes))
             if predicted is None:
-                predicted = _most_probable_codes(columns, matrix, places)
+                predicted = _most_probable_codes(columns, matrix, codes)
         elif predicted is None:
             raise nothing_given("y_pred")
         weights = weight_column(weight, len(true))
-        self.pending = tuple(label for label in places if label not in self._known)
-        return EventBatch(true, predicted, matrix, weights, tuple(places), columns, named)
+        self.pending = tuple(label for label in codes if label not in self._known)
+        return EventBatch(true, predicted, matrix, weights, tuple(codes), columns, named)
 
-    def _codes(self, column: LabelColumn, field: str, places: dict[Label, int]) -> IntArray:
-        """The column's codes in terms of ``places``, which gains its new labels."""
+    def _codes(self, column: LabelColumn, field: str, known: dict[Label, int]) -> IntArray:
+        """The column's codes in terms of ``known``, which gains its new labels."""
         mapped = np.zeros(len(column.labels), dtype=np.int64)
         present = np.bincount(column.codes, minlength=len(column.labels)) > 0
         for code, raw in enumerate(column.labels):
@@ -232,11 +232,11 @@ class ClassIntake:
                 continue
             try:
                 label = self._label(raw, field)
-                if places:
-                    check_same_kind(next(iter(places)), label, field)
+                if known:
+                    check_same_kind(next(iter(known)), label, field)
             except InputError as error:
                 raise error.at(first_position(column.codes, code)) from None
-            mapped[code] = places.setdefault(label, len(places))
+            mapped[code] = known.setdefault(label, len(known))
         codes: IntArray = mapped[column.codes]
         return codes
 
@@ -247,12 +247,12 @@ class ClassIntake:
         named: BoolArray | None = None
         table = proba if isinstance(proba, Mapping) else named_columns(proba)
         if table is not None:
-            places: dict[Label, int] = {}
+            indices: dict[Label, int] = {}
             for name in table:
-                places.setdefault(self._named(name), len(places))
-            if len(places) < len(table):
+                indices.setdefault(self._named(name), len(indices))
+            if len(indices) < len(table):
                 raise _twice(list(table))
-            columns = tuple(places)
+            columns = tuple(indices)
             parts = [score_column(column, "proba") for column in table.values()]
             for part in parts:
                 check_same_length(length, len(part), "proba")
@@ -273,9 +273,9 @@ class ClassIntake:
             named = np.zeros(matrix.shape, dtype=np.bool_)
             for position, row in enumerate(proba):
                 for name, share in row.items():
-                    place = names[label_of[name]]
-                    matrix[position, place] = canonical_score(share, "proba", position)
-                    named[position, place] = True
+                    column = names[label_of[name]]
+                    matrix[position, column] = canonical_score(share, "proba", position)
+                    named[position, column] = True
         else:
             columns, matrix = self._array(proba, length)
         for label in columns:
@@ -338,12 +338,12 @@ def _twice(names: list[Any], position: int | None = None) -> InputError:
 
 
 def _most_probable_codes(
-    columns: tuple[Label, ...], matrix: FloatArray, places: Mapping[Label, int]
+    columns: tuple[Label, ...], matrix: FloatArray, code_of: Mapping[Label, int]
 ) -> IntArray:
     if not len(matrix):
         return np.zeros(0, dtype=np.int64)
     if not columns:
         raise nothing_given("proba")
-    codes = np.asarray([places[label] for label in columns], dtype=np.int64)
+    codes = np.asarray([code_of[label] for label in columns], dtype=np.int64)
     chosen: IntArray = codes[most_probable_columns(matrix, columns)]
     return chosen

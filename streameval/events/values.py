@@ -246,9 +246,9 @@ def label_column(column: object, field: str) -> LabelColumn:
             present = np.flatnonzero(np.bincount(codes, minlength=1))
             if len(present) == high - low + 1:
                 return LabelColumn(list(range(low, high + 1)), codes)
-            place = np.zeros(high - low + 1, dtype=np.int64)
-            place[present] = np.arange(len(present))
-            return LabelColumn([int(v) + low for v in present], place[codes])
+            rank = np.zeros(high - low + 1, dtype=np.int64)
+            rank[present] = np.arange(len(present))
+            return LabelColumn([int(v) + low for v in present], rank[codes])
         distinct, codes = np.unique(array, return_inverse=True)
         return LabelColumn([int(v) for v in distinct], codes.astype(np.int64))
     return _object_labels(array, field)
@@ -256,15 +256,15 @@ def label_column(column: object, field: str) -> LabelColumn:
 
 def _object_labels(array: npt.NDArray[Any], field: str) -> LabelColumn:
     values = array.tolist()
-    place: dict[object, int] = {}
+    code_of: dict[object, int] = {}
     try:
-        codes = [place.setdefault(value, len(place)) for value in values]
+        codes = [code_of.setdefault(value, len(code_of)) for value in values]
     except TypeError:
         for position, value in enumerate(values):
             canonical_label(value, field, position)
         raise  # pragma: no cover - an unhashable value never passes canonical_label
     labels: list[Label] = []
-    for code, value in enumerate(place):
+    for code, value in enumerate(code_of):
         try:
             label = canonical_label(value, field)
             if labels:
@@ -344,9 +344,9 @@ def named_columns(table: Any) -> dict[Any, Any] | None:
         twice = next(name for name, count in Counter(names).items() if count > 1)
         raise InputError("proba", expected="each column once", got=f"{shown(twice)} again")
     if given is not None:
-        columns = [table.column(place) for place in range(len(names))]
+        columns = [table.column(position) for position in range(len(names))]
     elif hasattr(table, "iloc"):
-        columns = [table.iloc[:, place] for place in range(len(names))]
+        columns = [table.iloc[:, position] for position in range(len(names))]
     else:
         columns = [table[name] for name in names]
     return dict(zip(names, columns, strict=True))

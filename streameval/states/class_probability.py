@@ -63,7 +63,7 @@ class EventTerms(NamedTuple):
     brier: int
     """Brier score in units."""
     rank: int
-    """Number of labels placed before the true class, or :data:`ABSENT`."""
+    """Number of labels ranked before the true class, or :data:`ABSENT`."""
     confidence: float
     """Probability of the predicted label; 0 where the event did not name it."""
     hit: bool
@@ -104,7 +104,7 @@ class ColumnTerms(NamedTuple):
     squares: FloatArray
     """(p_k − [k is true])² of each cell, shape (n, K)."""
     rank: IntArray
-    """Number of columns placed before the true class, or :data:`ABSENT`."""
+    """Number of columns ranked before the true class, or :data:`ABSENT`."""
     confidence: FloatArray
     """Probability of the predicted label; 0 where it has no column."""
 
@@ -115,7 +115,7 @@ def column_terms(true: IntArray, proba: FloatArray, predicted: IntArray) -> Colu
     Args:
         true: Column of each event's true class, :data:`ABSENT` where it has none.
         proba: Matrix of shape (n, K), columns in the order of their labels:
-            among equal probabilities the later column is placed first.
+            among equal probabilities the later column is ranked first.
         predicted: Column of each event's predicted label, :data:`ABSENT` where it has none.
 
     >>> even = np.array([[0.5, 0.5], [0.5, 0.5]])
@@ -144,9 +144,9 @@ class ClassProbabilitySums:
 
         log loss = Σ w · (−ln p_t) / Σ w       p_t clipped to [2⁻⁵², 1 − 2⁻⁵²]
         Brier    = Σ w · Σ_k (p_k − [k = t])² / Σ w     (not halved: 0 to 2)
-        rank     = number of classes placed before t
+        rank     = number of classes ranked before t
 
-    Among equal probabilities the label that sorts later is placed first in the
+    Among equal probabilities the label that sorts later is ranked first in the
     ranks, as in ``sklearn.metrics.top_k_accuracy_score``. Reliability is about
     the predicted label: ``y_pred``, or the most probable label, of equal ones
     the one that sorts first, as in ``np.argmax``. A label that an event does not

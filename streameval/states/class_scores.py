@@ -733,7 +733,7 @@ class ClassScores:
                 Nothing is changed.
 
         Cost:
-            O(K²) once the other is settled; scores are merged at the next read.
+            O(K²) once the other's scores are folded; scores are merged at the next read.
         """
         if not isinstance(other, ClassScores):
             raise StateError(f"merge: expected ClassScores, got {shown(other)}")

@@ -121,8 +121,8 @@ def full_matrix(
             got=str(len(labels)),
             remedy="name the labels of interest, or read the cells() that are not 0",
         )
-    place = {label: n for n, label in enumerate(labels)}
-    kept = [(place[i], place[j], w) for i, j, w in cells if i in place and j in place]
+    index = {label: n for n, label in enumerate(labels)}
+    kept = [(index[i], index[j], w) for i, j, w in cells if i in index and j in index]
     dtype: type = np.int64 if exact else np.float64
     if exact and max((weight for _, _, weight in kept), default=0) >= 2**63:
         dtype = object
@@ -167,7 +167,7 @@ class CellTable:
     """Weight of each (true, predicted) pair of indices, with sums that follow it.
 
     Args:
-        places: The labels' indices. Shared with the owning confusion, which adds
+        index: The labels' indices. Shared with the owning confusion, which adds
             and removes labels.
 
     Attributes:
@@ -184,18 +184,18 @@ class CellTable:
         O(classes + cells), and then kept current; with float weights they are
         made anew after each event.
 
-    >>> places = LabelIndex()
-    >>> cat, dog = places.place("cat"), places.place("dog")
-    >>> table = CellTable(places)
+    >>> index = LabelIndex()
+    >>> cat, dog = index.add("cat"), index.add("dog")
+    >>> table = CellTable(index)
     >>> table.add([(0, 0, 3), (1, 0, 2)])
     >>> table.total, table.correct, table.margins().predicted
     (5, 3, [5, 0])
     """
 
-    __slots__ = ("_correct", "_places", "_sums", "_total", "cells", "exact", "quick")
+    __slots__ = ("_correct", "_label_index", "_sums", "_total", "cells", "exact", "quick")
 
-    def __init__(self, places: LabelIndex) -> None:
-        self._places = places
+    def __init__(self, index: LabelIndex) -> None:
+        self._label_index = index
         self.cells: dict[int, Weight] = {}
         self.exact = True
         # Of integer weights; with floats summed at each read. Where there are sums
@@ -287,18 +287,18 @@ class CellTable:
     def margins(self) -> LabelSums:
         """The sums with row sums, column sums and diagonal; the ratios may be behind."""
         if self._sums is None:
-            classes = len(self._places.labels)
+            classes = len(self._label_index.labels)
             self._sums = label_sums(classes, self.coded, exact=self.exact)
-            self.quick = self._sums.short_way(self._places.index, self.cells)
+            self.quick = self._sums.short_way(self._label_index.index, self.cells)
         return self._sums
 
-    def settled(self) -> LabelSums:
+    def current_sums(self) -> LabelSums:
         """The sums with up-to-date ratios, which the next events recompute at once."""
         sums = self._sums
         if sums is None:
             sums = self.margins()
         if sums.touched:
-            sums.settle()
+            sums.recompute()
         sums.watched = True
         return sums
 
@@ -307,11 +307,11 @@ class CellTable:
     def grow(self) -> None:
         """Extend the sums to the labels that were added."""
         if self._sums is not None:
-            self._sums.grow(len(self._places.labels))
+            self._sums.grow(len(self._label_index.labels))
 
-    def copy(self, places: LabelIndex) -> CellTable:
+    def copy(self, index: LabelIndex) -> CellTable:
         """An independent table over a copy of the same labels."""
-        twin = CellTable(places)
+        twin = CellTable(index)
         twin.cells = self.cells.copy()
         twin.exact = self.exact
         if self.exact:
@@ -321,7 +321,7 @@ class CellTable:
 
     def __getstate__(self) -> object:
         # The sums follow from the rest, and compiled ones cannot be pickled.
-        twin = self.copy(self._places)
+        twin = self.copy(self._label_index)
         return None, {name: getattr(twin, name) for name in self.__slots__}
 
     def _forget_sums(self) -> None:
@@ -338,7 +338,7 @@ class CellTable:
             assert self.total == sum(self.cells.values())
             assert self.correct == sum(weight for i, j, weight in self.coded() if i == j)
         if self._sums is not None:
-            classes = len(self._places.labels)
+            classes = len(self._label_index.labels)
             self._sums._check(LabelSums(classes, self.coded(), exact=self.exact))
 
 
@@ -378,13 +378,15 @@ class ConfusionCounts:
     [[1, 0], [2, 0]]
     """
 
-    __slots__ = ("_index", "_places", "_table")
+    __slots__ = ("_index", "_label_index", "_table")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
-        self._places = LabelIndex(None if labels is None else distinct_labels(labels, "labels"))
-        # The same dict as that of _places, which saves update() a look-up.
-        self._index = self._places.index
-        self._table = CellTable(self._places)
+        self._label_index = LabelIndex(
+            None if labels is None else distinct_labels(labels, "labels")
+        )
+        # The same dict as that of _label_index, which saves update() a look-up.
+        self._index = self._label_index.index
+        self._table = CellTable(self._label_index)
 
     @classmethod
     def from_matrix(cls, matrix: object, labels: Iterable[object]) -> ConfusionCounts:
@@ -452,7 +454,7 @@ class ConfusionCounts:
         kind, and for more than 100,000 labels.
         """
         if y_true not in self._index or y_pred not in self._index:
-            self._places.check([("y_true", [y_true], (0,)), ("y_pred", [y_pred], (0,))], None)
+            self._label_index.check([("y_true", [y_true], (0,)), ("y_pred", [y_pred], (0,))], None)
 
     def check_codes(
         self,
@@ -461,7 +463,7 @@ class ConfusionCounts:
         weight: IntArray | FloatArray | None = None,
     ) -> None:
         """Raise what :meth:`add_codes` would raise; nothing is counted."""
-        self._places.check(
+        self._label_index.check(
             [
                 (field, column.labels, np.flatnonzero(np.bincount(column.codes)).tolist())
                 for field, column in (("y_true", y_true), ("y_pred", y_pred))
@@ -594,7 +596,7 @@ class ConfusionCounts:
             margins = self._table.margins()
             for k in {i, j}:
                 if not any(margins.of_class(k)):
-                    self._places.leave(k)
+                    self._label_index.remove(k)
         return left
 
     def merge(self, other: ConfusionCounts) -> None:
@@ -610,13 +612,13 @@ class ConfusionCounts:
         """
         if not isinstance(other, ConfusionCounts):
             raise StateError(f"merge: expected ConfusionCounts, got {shown(other)}")
-        mine, theirs = self._places.closed, other._places.closed
+        mine, theirs = self._label_index.closed, other._label_index.closed
         if mine is not theirs and (mine is None or theirs is None or list(mine) != list(theirs)):
             raise StateError(
                 "merge: the two confusions differ in their closed list of classes: "
                 f"{_list_text(mine)} here and {_list_text(theirs)} there"
             )
-        labels = other._places.labels
+        labels = other._label_index.labels
         try:
             self._add(labels, labels, list(other._table.coded()), None)
         except InputError as error:
@@ -625,21 +627,21 @@ class ConfusionCounts:
     def emptied(self) -> ConfusionCounts:
         """An empty state that shares the closed list of classes. Cost: O(1)."""
         twin = ConfusionCounts()
-        twin._places.closed = self._places.closed
+        twin._label_index.closed = self._label_index.closed
         return twin
 
     def subtract(self, other: ConfusionCounts) -> None:
         """Take out all of another that was merged in; both exact. Cost: O(cells of other)."""
-        index, labels = self._index, other._places.labels
+        index, labels = self._index, other._label_index.labels
         for i, j, weight in other._table.coded():
             self._take(index[labels[i]], index[labels[j]], weight)
 
     def copy(self) -> ConfusionCounts:
         """An independent copy. Cost: O(K + cells)."""
         twin = ConfusionCounts()
-        twin._places = self._places.copy()
-        twin._index = twin._places.index
-        twin._table = self._table.copy(twin._places)
+        twin._label_index = self._label_index.copy()
+        twin._index = twin._label_index.index
+        twin._table = self._table.copy(twin._label_index)
         return twin
 
     def renamed(self, names: Mapping[Label, Label]) -> ConfusionCounts:
@@ -654,7 +656,7 @@ class ConfusionCounts:
         1
         """
         form = self._form(occurring=True)
-        closed = self._places.closed
+        closed = self._label_index.closed
         twin = ConfusionCounts(
             None if closed is None else [new for old, new in names.items() if old in closed]
         )
@@ -668,7 +670,7 @@ class ConfusionCounts:
     @property
     def labels(self) -> list[Label]:
         """The classes: the closed list as declared, or all that occur, ascending. A new list."""
-        closed = self._places.closed
+        closed = self._label_index.closed
         return sorted(self._index) if closed is None else list(closed)
 
     @property
@@ -694,7 +696,7 @@ class ConfusionCounts:
             O(1) for each class touched since the last read; O(K + cells)
             the first time and, with float weights, after each event.
         """
-        return self._table.settled()
+        return self._table.current_sums()
 
     def cell(self, y_true: object, y_pred: object) -> Weight:
         """Weight of the events of one label predicted as another; 0 for labels never seen.
@@ -735,7 +737,7 @@ class ConfusionCounts:
         [[4, 1], [0, 2]]
         """
         names = self.labels if labels is None else distinct_labels(labels, "labels")
-        known = next(iter(self._places.closed or self._index), None)
+        known = next(iter(self._label_index.closed or self._index), None)
         if names and known is not None:
             check_same_kind(known, names[0], "labels", 0)
         return full_matrix(self.cells(), names, exact=self.exact)
@@ -847,8 +849,8 @@ class ConfusionCounts:
         """Assert every invariant."""
         self._table._check()
         occurring = {k for i, j, _ in self._table.coded() for k in (i, j)}
-        self._places._check(occurring)
-        assert self._index is self._places.index
+        self._label_index._check(occurring)
+        assert self._index is self._label_index.index
 
     # The table within
 
@@ -856,16 +858,16 @@ class ConfusionCounts:
         labels = sorted(self._index) if occurring else self.labels
         row = {self._index.get(label): n for n, label in enumerate(labels)}
         cells = sorted((row[i], row[j], weight) for i, j, weight in self._table.coded())
-        closed = self._places.closed is not None and not occurring
+        closed = self._label_index.closed is not None and not occurring
         return ConfusionForm(labels, closed, cells, self.exact)
 
     def _filled(self, form: ConfusionForm) -> ConfusionCounts:
         """This state with the cells of a form; raises InputError outside the closed list."""
         codes = {k for i, j, _ in form.cells for k in (i, j)}
-        (place,) = self._places.join([("labels", form.labels, codes)], None)
+        (index,) = self._label_index.add_columns([("labels", form.labels, codes)], None)
         # Not through add_cells(): a cell of a float state may weigh more than an event
         # may, or look like an integer. Float weights make it a float state.
-        self._table.add([(place[i], place[j], weight) for i, j, weight in form.cells])
+        self._table.add([(index[i], index[j], weight) for i, j, weight in form.cells])
         return self
 
     def _find(self, label: object, field: str) -> int | None:
@@ -883,7 +885,7 @@ class ConfusionCounts:
     ) -> None:
         """Count pairs of codes into two lists of labels: all of them, or InputError and none."""
         rows, columns = {i for i, _, _ in pairs}, {j for _, j, _ in pairs}
-        row, column = self._places.join(
+        row, column = self._label_index.add_columns(
             [("y_true", true_labels, rows), ("y_pred", predicted_labels, columns)], find
         )
         self._table.grow()

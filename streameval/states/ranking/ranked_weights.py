@@ -1,7 +1,7 @@
 """The scores of one class with their weights, and how much weight lies below any score.
 
 Scores rest in a :class:`~streameval.states.ranking.ranked_weights.RankBase`: sorted arrays.
-Later changes are kept in one of two places, because a ranking is used in
+Later changes are kept in one of two structures, because a ranking is used in
 two ways:
 
 - read after every event: ``add`` and ``remove`` change a
@@ -77,16 +77,16 @@ class RankBase:
         """
         # bisect on a memoryview takes 0.4 to 1 µs, ndarray.searchsorted 0.6 to 1 µs.
         scores, sums = self._views or self._viewed()
-        place = bisect_left(scores, score)
-        tied = place < len(scores) and scores[place] == score
+        at = bisect_left(scores, score)
+        tied = at < len(scores) and scores[at] == score
         if sums is None:
-            return place, int(tied)
-        below: Weight = sums[place]
+            return at, int(tied)
+        below: Weight = sums[at]
         if not tied:
             return below, 0
         if self.weights is not None:
-            return below, float(self.weights[place])
-        return below, sums[place + 1] - below
+            return below, float(self.weights[at])
+        return below, sums[at + 1] - below
 
     def _viewed(self) -> tuple[memoryview, memoryview | None]:
         sums = self.running()
@@ -108,7 +108,7 @@ class RankBase:
         return each
 
     def each_in(self, start: int, end: int) -> WeightArray:
-        """The weights of the scores from one place up to another, without those of the others."""
+        """The weights of the scores at positions from ``start`` up to ``end``."""
         if self.weights is not None:
             return self.weights[start:end]
         if self.sums is None:
@@ -425,7 +425,7 @@ class RankedWeights:
             after any change once weights are floats.
         """
         if self._queue.waiting:
-            self.settle()
+            self.fold()
         below, at = self._base.find(score)
         delta = self._delta
         if delta.entries:
@@ -436,7 +436,7 @@ class RankedWeights:
     def weight_at(self, score: float) -> Weight:
         """The weight of one score; cost as :meth:`rank`."""
         if self._queue.waiting:
-            self.settle()
+            self.fold()
         return self._base.find(score)[1] + self._delta.weights.get(score, 0)
 
     def add(self, score: float, weight: Weight = 1) -> None:
@@ -459,7 +459,7 @@ class RankedWeights:
         delta.change(score, weight)
         self._total += weight
         if delta.entries > _DELTA_LEAST and delta.entries * _DELTA_SHARE > len(self._base.scores):
-            self.settle()
+            self.fold()
 
     def queue(self, score: float, weight: Weight = 1) -> None:
         """Count one event, to be sorted in at the next read; O(1)."""
@@ -507,7 +507,7 @@ class RankedWeights:
 
     def _relieve(self) -> None:
         if len(self._queue) > _QUEUE_LEAST and len(self._queue) > len(self._base):
-            self.settle()
+            self.fold()
 
     def remove(self, score: float, weight: Weight = 1) -> int:
         """Remove weight that was counted before; cost as :meth:`add` and :meth:`rank`.
@@ -529,10 +529,10 @@ class RankedWeights:
         """Count all of another ranking, whose content stays as it is.
 
         Cost:
-            O(1) once the other is settled: its arrays are shared, and merged
+            O(1) once the other is folded: its arrays are shared, and merged
             at the next question.
         """
-        other.settle()
+        other.fold()
         base = other._base
         if not other.exact:
             self.promote()
@@ -554,10 +554,10 @@ class RankedWeights:
     def promote(self) -> None:
         """Make the weights float64, for good."""
         if self.exact:
-            self.settle()
+            self.fold()
             self._base, self.exact = self._base.promoted(), False
 
-    def settle(self) -> None:
+    def fold(self) -> None:
         """Fold all that waits into the base; O(n) when anything does."""
         if not self._queue.waiting and not self._delta.entries:
             return
@@ -573,12 +573,12 @@ class RankedWeights:
 
     def arrays(self) -> tuple[FloatArray, WeightArray]:
         """The distinct scores, ascending, and their weights (int64, or float64); read-only."""
-        self.settle()
+        self.fold()
         return self._base.scores, self._base.each()
 
     def at_rest(self) -> RankBase:
         """All that was counted so far, as it will not change any more."""
-        self.settle()
+        self.fold()
         return self._base
 
     def running(self) -> tuple[FloatArray, WeightArray | None]:
@@ -586,7 +586,7 @@ class RankedWeights:
 
         None stands for 0, 1, 2, …: every score weighs 1. Read-only.
         """
-        self.settle()
+        self.fold()
         return self._base.scores, self._base.running()
 
     def copy(self) -> RankedWeights:
@@ -608,7 +608,7 @@ class RankedWeights:
     __hash__ = None  # type: ignore[assignment]
 
     def _check(self) -> None:
-        """Assert every invariant; settles."""
+        """Assert every invariant; folds."""
         sample = self._base.scores[:: max(1, len(self._base) // 8)].tolist()
         sample += [0.0, *list(self._delta.weights)[:8]]
         before = [self.rank(score) for score in sample]

@@ -114,8 +114,8 @@ def _spans(runs: list[FloatArray], descending: bool) -> Iterator[list[tuple[int,
         if long and descending:
             cut = max(run[high - GROUPS_AT_ONCE] for run, _, high in long)
             # A run may end below the cut: nothing of it is in this block.
-            places = [int(np.searchsorted(run, cut)) for run in runs]
-            starts = [min(at, high) for at, high in zip(places, highs, strict=True)]
+            positions = [int(np.searchsorted(run, cut)) for run in runs]
+            starts = [min(at, high) for at, high in zip(positions, highs, strict=True)]
         elif long:
             cut = min(run[low + GROUPS_AT_ONCE - 1] for run, low, _ in long)
             ends = [int(np.searchsorted(run, cut, side="right")) for run in runs]
@@ -186,6 +186,6 @@ def _check_column(column: WeightArray, key: str, exact: bool) -> None:
 
 def _refuse_at(array: WeightArray, bad: Any, key: str, expected: str) -> None:
     if bad.any():
-        place = int(np.argmax(bad))
-        got = shown(array[place].item())
-        raise StateError(f"{_STATE}.{key}[{place}]: expected {expected}, got {got}")
+        position = int(np.argmax(bad))
+        got = shown(array[position].item())
+        raise StateError(f"{_STATE}.{key}[{position}]: expected {expected}, got {got}")

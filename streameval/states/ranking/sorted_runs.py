@@ -130,17 +130,17 @@ def _count_block(values: FloatArray, queries: FloatArray, count: IntArray, tied:
 
     Values and queries are sorted together, as integers whose lowest bit is
     given up to tell the two apart: a query then comes after every value that
-    it equals, and its place less the queries before it is the count.
+    it equals, and its position less the queries before it is the count.
     """
     mixed, _ = _as_integers((values, queries))
     mixed[: len(values)] &= ~1
     mixed[len(values) :] |= 1
     mixed.sort(kind="stable")
     # Booleans are searched ten times faster than integers.
-    places = np.flatnonzero((mixed & 1).astype(np.bool_))
+    positions = np.flatnonzero((mixed & 1).astype(np.bool_))
     # Queries below the first value have nothing to compare with.
     start = int(np.searchsorted(queries, values[0]))
-    np.subtract(places[start:], np.arange(start, len(queries)), out=count[start:])
+    np.subtract(positions[start:], np.arange(start, len(queries)), out=count[start:])
     inside, asked = count[start:], queries[start:]
     nearest = values[inside - 1]
     # Two neighbouring floats may share all but the lowest bit: so one value too

@@ -205,20 +205,20 @@ class ReliabilityBins:
 
     def add(self, probability: float, hit: bool, weight: Weight) -> None:
         """Count one event; probability in [0, 1], not checked."""
-        place = bisect_left(self.edges, probability)
-        self.weights[place] += weight
+        at = bisect_left(self.edges, probability)
+        self.weights[at] += weight
         if hit:
-            self.hits[place] += weight
-        self.units[place] += weight * int(probability * _SCALE)
+            self.hits[at] += weight
+        self.units[at] += weight * int(probability * _SCALE)
 
     def remove(self, probability: float, hit: bool, weight: int) -> bool:
         """Remove one event; False, and nothing changed, when it cannot have been counted."""
-        place = bisect_left(self.edges, probability)
-        before = self.weights[place], self.hits[place], self.units[place]
+        at = bisect_left(self.edges, probability)
+        before = self.weights[at], self.hits[at], self.units[at]
         self.add(probability, hit, -weight)
-        if self._sound(place):
+        if self._sound(at):
             return True
-        self.weights[place], self.hits[place], self.units[place] = before
+        self.weights[at], self.hits[at], self.units[at] = before
         return False
 
     def add_many(self, probability: FloatArray, hit: BoolArray, weight: WeightArray | None) -> None:
@@ -285,11 +285,11 @@ class ReliabilityBins:
         new.weights, new.hits, new.units = self.weights[:], self.hits[:], self.units[:]
         return new
 
-    def _sound(self, place: int) -> bool:
+    def _sound(self, at: int) -> bool:
         """Whether one bin can be what events have left there."""
-        weight, hits, units = self.weights[place], self.hits[place], self.units[place]
-        low = to_units(math.nextafter(self.edges[place - 1], 1.0)) if place else 0
-        high = to_units(self.edges[place]) if place < len(self.edges) else UNIT
+        weight, hits, units = self.weights[at], self.hits[at], self.units[at]
+        low = to_units(math.nextafter(self.edges[at - 1], 1.0)) if at else 0
+        high = to_units(self.edges[at]) if at < len(self.edges) else UNIT
         if type(weight) is int:
             return 0 <= hits <= weight and weight * low <= units <= weight * high
         more, less = weight * (1.0 + _ROUNDING), weight * (1.0 - _ROUNDING)
@@ -313,16 +313,16 @@ class ReliabilityBins:
         self.units = weights_field(
             data, "bin_probability_units", name, exact, size, MOST_WEIGHT * UNIT
         )
-        for place in range(size):
-            if not self._sound(place):
+        for at in range(size):
+            if not self._sound(at):
                 raise StateError(
-                    f"{name}.bin_probability_units[{place}]: "
+                    f"{name}.bin_probability_units[{at}]: "
                     f"not the sums of events of that bin's weight"
                 )
 
     def is_sound(self) -> bool:
         """Whether every bin can be what events have left there."""
-        return all(self._sound(place) for place in range(len(self.weights)))
+        return all(self._sound(at) for at in range(len(self.weights)))
 
 
 _MOST_LOSS = 64 * UNIT  # a log loss of one event is below 37
