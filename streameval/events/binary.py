@@ -38,7 +38,7 @@ class BinaryIntake:
 
     Args:
         positive: The label that counts as positive; every other is the one
-            negative label, learnt from the events.
+            negative label, taken from the events.
         threshold: An event with ``score >= threshold`` is predicted positive
             where no ``y_pred`` is given.
         labels: Both labels, where they are known beforehand.

@@ -23,7 +23,13 @@ from streameval.events.values import (
     Weight,
     most_probable,
 )
-from streameval.states.fields import fields_of, never_came, refuse, removable_weight, weights_field
+from streameval.states.fields import (
+    fields_of,
+    never_counted,
+    refuse,
+    removable_weight,
+    weights_field,
+)
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight, total_weight_by_group
 from streameval.states.sums.loss_sums import LossSums, loss_units
@@ -49,7 +55,7 @@ _SCALE = float(UNIT)
 #
 # Written twice, for one event and for many, to the same bits: a Brier term is
 # cut to units cell by cell, so that neither the order of the labels nor labels
-# of probability 0 leave a trace.
+# of probability 0 change the bits.
 
 ABSENT = -1
 """The rank of a true class that its event gave no probability: never in the top k."""
@@ -312,15 +318,15 @@ class ClassProbabilitySums:
 
         Raises:
             InputError: The weight is not whole, or was not for some event of
-                this state; or what is left could not come from any events, so
-                this one was never counted. (Sums cannot detect every such case.)
+                this state; or the remaining sums cannot be those of any events, so
+                it was never counted. (Sums cannot detect every such case.)
                 Nothing is changed.
         """
         whole = removable_weight(weight, self.exact)
         loss, brier, rank, confidence, hit = event_terms(y_true, proba, y_pred)
         held = self._ranks.get(rank, 0)
         if held < whole or not self._sums.remove(loss, brier, confidence, hit, whole):
-            raise never_came("proba", proba)
+            raise never_counted("proba", proba)
         self._take_rank(rank, whole)
 
     def merge(self, other: ClassProbabilitySums) -> None:
@@ -339,7 +345,7 @@ class ClassProbabilitySums:
             self._add_rank(rank, weight)
 
     def subtract(self, other: ClassProbabilitySums) -> None:
-        """Take out all of another that was merged in; both exact."""
+        """Remove all of another that was merged; both exact."""
         self._sums.subtract(other._sums)
         for rank, weight in other._ranks.items():
             self._take_rank(rank, weight)

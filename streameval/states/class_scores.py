@@ -30,7 +30,7 @@ from streameval.states.fields import (
     bool_field,
     fields_of,
     labels_field,
-    never_came,
+    never_counted,
     refuse,
     removable_weight,
     weights_field,
@@ -233,7 +233,7 @@ class ScoreColumns:
         return ranked
 
     def holds(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
-        """Whether every column has an event like this one to give back."""
+        """Whether every column holds an event with this score, so that it can be removed."""
         left = self.counts.get(true, 0) - weight
         if left < 0:
             return False
@@ -244,12 +244,12 @@ class ScoreColumns:
                 if ranked is None or ranked.weight_at(score) < weight:
                     return False
                 held -= weight
-            if held > left:  # as many zeros are not there
+            if held > left:  # fewer zeros are held
                 return False
         return all(column in self.columns for column, score in scores.items() if score)
 
     def remove(self, true: Label, scores: Mapping[Label, float], weight: int) -> None:
-        """Take out an event that :meth:`holds` has found."""
+        """Remove an event for which :meth:`holds` is true."""
         for column, score in scores.items():
             if score:
                 self.columns[column][true].remove(score, weight)
@@ -269,7 +269,7 @@ class ScoreColumns:
             del self.counts[true]
 
     def subtract(self, other: ScoreColumns) -> None:
-        """Take out all of another that was merged in; both exact."""
+        """Remove all of another that was merged; both exact."""
         for column, rows in other.columns.items():
             for true, ranked in rows.items():
                 self.columns[column][true].subtract(ranked)
@@ -408,7 +408,7 @@ _KEPT_SHARE = 50
 
 
 class PairWins:
-    """The answers to :meth:`ScoreColumns.wins`, remembered while that pays.
+    """Cache of :meth:`ScoreColumns.wins`, kept current while that costs less than a new sum.
 
     >>> scores, wins = ScoreColumns(), PairWins()
     >>> scores.count("cat", 1)
@@ -431,7 +431,7 @@ class PairWins:
         """The wins of class ``column`` over ``other``; both have events.
 
         Cost:
-            O(1) when remembered, else O(n) of the two classes.
+            O(1) when cached, else O(n) of the two classes.
         """
         self._unread = 0
         row = self._rows.get(column)
@@ -443,11 +443,11 @@ class PairWins:
         return wins
 
     def forget(self) -> None:
-        """Derive everything anew at the next read."""
+        """Empty the cache."""
         self._rows = {}
 
     def forget_class(self, label: Label) -> None:
-        """The class has no event any more."""
+        """Drop the class, which has no event any more."""
         self._rows.pop(label, None)
         for row in self._rows.values():
             row.pop(label, None)
@@ -455,7 +455,7 @@ class PairWins:
     def follow(
         self, scores: ScoreColumns, true: Label, proba: Mapping[Label, float], weight: int
     ) -> None:
-        """Enter one event, or take it out with a negative weight.
+        """Add one event, or remove it with a negative weight.
 
         To be called before or after ``scores`` counts it: the event changes
         the scores of its own true class only, and those are not what its
@@ -484,7 +484,7 @@ class PairWins:
                 row[true] += weight * above
 
     def copy(self) -> PairWins:
-        """The same answers, kept independently."""
+        """An independent copy."""
         new = PairWins()
         new._rows = {column: row.copy() for column, row in self._rows.items()}
         new._unread = self._unread
@@ -529,7 +529,7 @@ class ClassScores:
 
     @property
     def labels(self) -> list[Label]:
-        """All labels met, ascending. A new list."""
+        """All labels, ascending. A new list."""
         return self._scores.labels()
 
     @property
@@ -543,7 +543,7 @@ class ClassScores:
         return self._scores.total()
 
     def true_count(self, label: Label) -> Weight:
-        """The weight of the events of one true class; 0 for a label never met."""
+        """The weight of the events of one true class; 0 for an unknown label."""
         return self._scores.counts.get(label, 0 if self.exact else 0.0)
 
     def pair_wins(self, column: Label, other: Label) -> Weight:
@@ -718,7 +718,7 @@ class ClassScores:
         """
         whole = removable_weight(weight, self.exact)
         if not self._scores.holds(y_true, proba, whole):
-            raise never_came("proba", {"y_true": y_true, **proba})
+            raise never_counted("proba", {"y_true": y_true, **proba})
         if self._wins:
             self._wins.follow(self._scores, y_true, proba, -whole)
         self._scores.remove(y_true, proba, whole)
@@ -745,7 +745,7 @@ class ClassScores:
         self._scores.merge(other._scores)
 
     def subtract(self, other: ClassScores) -> None:
-        """Take out all of another that was merged in; both exact. Cost: as :meth:`merge`."""
+        """Remove all of another that was merged; both exact. Cost: as :meth:`merge`."""
         self._wins.forget()
         self._scores.subtract(other._scores)
 

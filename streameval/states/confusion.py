@@ -35,7 +35,7 @@ from streameval.states.confusion_parts.label_sums import LabelSums, label_sums
 from streameval.states.confusion_parts.pair_counts import PairWeights, bool_pairs, code_pairs
 from streameval.states.fields import (
     MOST_WEIGHT,
-    never_came,
+    never_counted,
     removable_weight,
 )
 
@@ -227,7 +227,7 @@ class CellTable:
             self._sums = None
 
     def sum_up(self, i: int, j: int, weight: Weight) -> None:
-        """Carry an integer weight, in its cell already, over to what is summed."""
+        """Add an integer weight, in its cell already, to the sums."""
         if self._sums is None:
             self._total += weight
             if i == j:
@@ -244,7 +244,7 @@ class CellTable:
         """Remove an integer weight from a cell of an exact table.
 
         Returns:
-            What is left there; below 0 where there was less, and nothing is changed.
+            The remaining weight; below 0 where the cell held less, and nothing is changed.
         """
         code = i << INDEX_BITS | j
         left = self.cells.get(code, 0) - weight
@@ -587,7 +587,7 @@ class ConfusionCounts:
         else:
             left = self._take(i, j, weight)
         if left < 0:
-            raise never_came("event", (y_true, y_pred, weight))
+            raise never_counted("event", (y_true, y_pred, weight))
 
     def _take(self, i: int, j: int, weight: Weight) -> Weight:
         """As :meth:`CellTable.take`; labels without an event are removed."""
@@ -631,7 +631,7 @@ class ConfusionCounts:
         return twin
 
     def subtract(self, other: ConfusionCounts) -> None:
-        """Take out all of another that was merged in; both exact. Cost: O(cells of other)."""
+        """Remove all of another that was merged; both exact. Cost: O(cells of other)."""
         index, labels = self._index, other._label_index.labels
         for i, j, weight in other._table.coded():
             self._take(index[labels[i]], index[labels[j]], weight)

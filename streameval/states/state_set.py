@@ -1,7 +1,7 @@
 """A set of states that are updated, merged and serialised together.
 
 A window keeps one or more of them: a sliding window one for each pane, each slice
-its own. The :class:`StatePlan` says which states a set keeps.
+its own. The :class:`StatePlan` lists the states that a set keeps.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class StatePlan:
         return cls(task, keeps, bins, labels)
 
     def serves(self, state: str) -> bool:
-        """Whether a state set of this plan can answer for a state."""
+        """Whether a state set of this plan keeps a state, or can derive it."""
         return state in self.keeps or STATES[state].source in self.keeps
 
     @property
@@ -202,7 +202,7 @@ class StateSet:
             self._sort()
 
     def become(self, other: StateSet) -> None:
-        """Take over the states of another state set of this plan, which is not used any more."""
+        """Take the states of another state set of this plan, which is not used afterwards."""
         self._forget_derived()
         for name in self.plan.keeps:
             setattr(self, name, getattr(other, name))
@@ -406,7 +406,7 @@ class StateSet:
     def subtract(self, other: StateSet) -> None:
         """Remove all events of another that was merged in before; both :attr:`exact`.
 
-        The same bits as a merge of what is left.
+        The same bits as a merge of the remaining ones.
         """
         for name in self.plan.keeps:
             getattr(self, name).subtract(getattr(other, name))
@@ -460,7 +460,7 @@ class StateSet:
         return any(self.support(row.name) for row in self.plan.rows if row.fed_by == kind)
 
     def labels(self) -> list[Label]:
-        """Every label that a state knows, sorted."""
+        """Every label of any state, sorted."""
         known: set[Label] = set()
         for state in self._states(self.plan.keeps):
             known.update(getattr(state, "labels", ()))

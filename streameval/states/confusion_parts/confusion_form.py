@@ -34,7 +34,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class ConfusionForm(NamedTuple):
-    """What a written form says, validated."""
+    """The content of a written form, validated."""
 
     labels: list[Label]
     closed: bool

@@ -1,8 +1,8 @@
 """Sums over the classes of a confusion, kept current as events arrive.
 
-A macro average asks every class for its ratio. With a thousand classes and a
+A macro average reads the ratio of every class. With a thousand classes and a
 read after every event that is a thousand divisions, of which one event can
-have changed two. :class:`LabelSums` remembers each class's ratios and replaces
+have changed two. :class:`LabelSums` keeps each class's ratios and replaces
 only those of the classes that were touched.
 
 A sum of float ratios would drift and would depend on the order of the events.
@@ -31,7 +31,7 @@ _NO_RATIOS: _Ratios = (0, 0, 0)
 class LabelSums:
     """Sums over the classes of one confusion, t true, p predicted and c correct per class.
 
-    Ask ``ConfusionCounts.sums`` for it, anew after each event: asking brings
+    Read ``ConfusionCounts.sums`` anew after each event: the read brings
     the ratios up to date. For integer weights it may be replaced by
     :class:`~streameval.states.native.native_label_sums.NativeLabelSums`, compiled, of
     the same attributes; see :mod:`streameval.states.confusion_parts.label_sums`.

@@ -38,7 +38,7 @@ _ONE_BY_ONE = 64
 class PortableScoreIndex:
     """Exact state of everything that depends on the ranking of binary scores.
 
-    Remembers the weight of both classes at each distinct score, and on demand
+    Holds the weight of both classes at each distinct score, and on demand
 
         W2 = Σ over (positive, negative) pairs of 2·[s⁺ > s⁻] + [s⁺ = s⁻]
 
@@ -121,10 +121,10 @@ class PortableScoreIndex:
     @property
     def distinct(self) -> int:
         """Number of distinct scores; O(n)."""
-        asked, _ = self._positives.arrays()
+        own, _ = self._positives.arrays()
         scores, _ = self._negatives.arrays()
-        _, tied = count_at_or_below(scores, asked)
-        return len(asked) + len(scores) - int(np.count_nonzero(tied))
+        _, tied = count_at_or_below(scores, own)
+        return len(own) + len(scores) - int(np.count_nonzero(tied))
 
     def groups(self) -> ScoreGroups:
         """The distinct scores, ascending, with the weight of each class; O(n).

@@ -37,9 +37,9 @@ def twice_wins(positives: RankedWeights, negatives: RankedWeights) -> Weight:
     >>> twice_wins(RankedWeights(np.array([0.8, 0.3])), RankedWeights(np.array([0.3, 0.1])))
     7
     """
-    asked, own = positives.running()
+    wanted, own = positives.running()
     scores, sums = negatives.running()
-    at_or_below, tied = count_at_or_below(scores, asked)
+    at_or_below, tied = count_at_or_below(scores, wanted)
     if own is None and sums is None:
         # Every weight is 1: what lies below is what lies at or below, but for the tie.
         return 2 * int(at_or_below.sum()) - int(np.count_nonzero(tied))
@@ -83,14 +83,14 @@ def group_blocks(
 ) -> Iterator[ScoreGroups]:
     """:func:`group_scores` in blocks of at most ``2 * GROUPS_AT_ONCE`` groups, not empty.
 
-    Inside a block the scores ascend, whichever way the blocks go.
+    Inside a block the scores ascend, in either order of blocks.
 
     >>> blocks = group_blocks(RankedWeights(np.array([0.9, 0.4])), RankedWeights(np.array([0.4])))
     >>> [block.scores.tolist() for block in blocks]
     [[0.4, 0.9]]
     """
     # Taken once: what is counted while the blocks are read is not in them.
-    sides = [positives.at_rest(), negatives.at_rest()]
+    sides = [positives.folded(), negatives.folded()]
     for spans in _spans([side.scores for side in sides], descending):
         yield _grouped(
             [

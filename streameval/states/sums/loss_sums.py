@@ -159,7 +159,7 @@ def sound_losses(log_loss: Weight, brier: Weight, weight: Weight, most_brier: in
 # Reliability bins: how often events occur, by the probability that they were given.
 #
 # Probabilities are sorted into bins of equal width; each bin keeps the weight of
-# its events, of those that came true, and the sum of their probabilities. A
+# its events, of those that occurred, and the sum of their probabilities. A
 # reliability curve and the expected calibration error follow by division.
 
 MOST_BINS = 10_000
@@ -286,7 +286,7 @@ class ReliabilityBins:
         return new
 
     def _sound(self, at: int) -> bool:
-        """Whether one bin can be what events have left there."""
+        """Whether one bin's sums can be those of events."""
         weight, hits, units = self.weights[at], self.hits[at], self.units[at]
         low = to_units(math.nextafter(self.edges[at - 1], 1.0)) if at else 0
         high = to_units(self.edges[at]) if at < len(self.edges) else UNIT
@@ -321,7 +321,7 @@ class ReliabilityBins:
                 )
 
     def is_sound(self) -> bool:
-        """Whether every bin can be what events have left there."""
+        """Whether every bin's sums can be those of events."""
         return all(self._sound(at) for at in range(len(self.weights)))
 
 
