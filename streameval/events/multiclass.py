@@ -16,6 +16,7 @@ from streameval.events.values import (
     IntArray,
     Label,
     LabelColumn,
+    Weight,
     canonical_label,
     canonical_score,
     canonical_weight,
@@ -30,6 +31,9 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
+
+# Compared by identity: what is not the default itself is validated.
+_ONE = 1
 
 
 class ClassIntake:
@@ -152,42 +156,32 @@ class ClassIntake:
         if proba is not None:
             shares = self._shares(proba, true)
             if predicted is None:
-                if not shares:
-                    raise nothing_given("proba")
                 predicted = most_probable(shares)
         elif predicted is None:
             raise nothing_given("y_pred")
-        # True equals 1 and is not a weight.
-        weight = 1 if type(weight) is int and weight == 1 else canonical_weight(weight)
+        canonical: Weight = 1 if weight is _ONE else canonical_weight(weight)
         if fresh or (shares is not None and not known.keys() >= shares.keys()):
             labels = (true, predicted, *(shares or ()))
             self.pending = tuple(
                 label for label in labels if label is not None and label not in known
             )
-        return true, predicted, shares, weight
+        return true, predicted, shares, canonical
 
-    def _shares(
-        self, proba: object, true: Label, position: int | None = None
-    ) -> dict[Label, float]:
+    def _shares(self, proba: object, true: Label) -> dict[Label, float]:
         if not isinstance(proba, Mapping):
             raise InputError(
                 "proba",
                 expected="a mapping label -> probability",
                 got=f"{shown(proba)} of type {type(proba).__name__}",
-                position=position,
             )
         shares: dict[Label, float] = {}
         for name, share in proba.items():
-            label = self._named(name, position)
-            check_same_kind(true, label, "proba", position)
-            shares[label] = canonical_score(share, "proba", position)
+            label = self._named(name)
+            check_same_kind(true, label, "proba")
+            shares[label] = canonical_score(share, "proba")
         if len(shares) < len(proba):
-            raise _twice(list(proba), position)
-        try:
-            check_probabilities(shares)
-        except InputError as error:
-            raise error.at(position) from None
-        return shares
+            raise _twice(list(proba))
+        return check_probabilities(shares)
 
     def batch(
         self,

@@ -387,15 +387,11 @@ SUM_TOLERANCE = 1e-3
 """How far the probabilities of one event may be from adding up to 1."""
 
 
-def check_probabilities(
-    proba: object, field: str = "proba", position: int | None = None
-) -> dict[Label, float]:
+def check_probabilities(proba: object) -> dict[Label, float]:
     """One event's probabilities as a new dictionary of canonical labels and floats.
 
     Args:
         proba: Mapping label -> probability.
-        field: Name used in messages.
-        position: Index in the caller's column, used in messages.
 
     Raises:
         InputError: No mapping, or an empty one; a label that is none, or a str
@@ -413,35 +409,29 @@ def check_probabilities(
     """
     if type(proba) is not dict and not isinstance(proba, Mapping):
         raise InputError(
-            field,
+            "proba",
             expected="a mapping of labels to probabilities",
             got=f"{shown(proba)} of type {type(proba).__name__}",
-            position=position,
         )
     result: dict[Label, float] = {}
     for name, value in proba.items():
-        label = name if type(name) is str else canonical_label(name, field, position)
+        label = name if type(name) is str else canonical_label(name, "proba")
         if type(value) is not float or not 0.0 <= value <= 1.0:
-            value = canonical_score(value, f"{field}[{shown(name)}]", position)
+            field = f"proba[{shown(name)}]"
+            value = canonical_score(value, field)
             if not 0.0 <= value <= 1.0:
-                raise InputError(
-                    f"{field}[{shown(name)}]",
-                    expected="a probability from 0 to 1",
-                    got=repr(value),
-                    position=position,
-                )
+                raise InputError(field, expected="a probability from 0 to 1", got=repr(value))
         result[label] = value
     if len(set(map(type, result))) > 1:
         known = next(iter(result))
         for label in result:
-            check_same_kind(known, label, field, position)
+            check_same_kind(known, label, "proba")
     total = math.fsum(result.values())
     if not abs(total - 1.0) <= SUM_TOLERANCE:
         raise InputError(
-            field,
+            "proba",
             expected="probabilities that add up to 1",
             got=f"{total:.6g}",
-            position=position,
             remedy="give every class's probability, after softmax and not rounded to few digits",
         )
     return result

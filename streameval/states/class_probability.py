@@ -378,11 +378,7 @@ class ClassProbabilitySums:
 
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> ClassProbabilitySums:
-        """The state that :meth:`to_state` wrote.
-
-        Raises:
-            StateError: The data is not that of class probability sums.
-        """
+        """The state that :meth:`to_state` wrote; raises StateError."""
         name = "class_probability"
         data = fields_of(data, name, _KEYS)
         new = cls()

@@ -770,11 +770,7 @@ class ClassScores:
 
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> ClassScores:
-        """The state that :meth:`to_state` wrote.
-
-        Raises:
-            StateError: The data is not that of class scores.
-        """
+        """The state that :meth:`to_state` wrote; raises StateError."""
         new = cls()
         new._scores = ScoreColumns.of(*read_form(data))
         return new
