@@ -9,7 +9,6 @@ import numpy as np
 
 from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields, first_position, nothing_given
-from streameval.events.probabilities import check_probabilities, check_probability_matrix
 from streameval.events.values import (
     BoolArray,
     FloatArray,
@@ -18,6 +17,8 @@ from streameval.events.values import (
     canonical_label,
     canonical_score,
     canonical_weight,
+    check_probabilities,
+    check_probability_rows,
     check_same_kind,
     check_same_length,
     label_column,
@@ -37,7 +38,7 @@ class BinaryIntake:
 
     Args:
         positive: The label that counts as positive; every other is the one
-            negative label, learnt from the events.
+            negative label, taken from the events.
         threshold: An event with ``score >= threshold`` is predicted positive
             where no ``y_pred`` is given.
         labels: Both labels, where they are known beforehand.
@@ -88,7 +89,7 @@ class BinaryIntake:
             negative = f"not {self.positive}" if isinstance(self.positive, str) else 0
         return negative, self.positive
 
-    def _place(self, value: object, field: str, position: int | None = None) -> bool:
+    def _is_positive(self, value: object, field: str, position: int | None = None) -> bool:
         """Whether it is the positive label rather than the negative one; learns nothing."""
         label = canonical_label(value, field, position)
         known = self._truth.get(label)
@@ -132,8 +133,8 @@ class BinaryIntake:
             predicted = None if y_pred is None else truth[y_pred]
             fresh = False
         except (KeyError, TypeError):
-            true = self._place(y_true, "y_true")
-            predicted = None if y_pred is None else self._place(y_pred, "y_pred")
+            true = self._is_positive(y_true, "y_true")
+            predicted = None if y_pred is None else self._is_positive(y_pred, "y_pred")
             fresh = True
         number: float | None = None
         if score is not None:
@@ -212,7 +213,7 @@ class BinaryIntake:
         for name, value in given.items():
             label = canonical_label(name, "proba", position)
             label = label if label in self._truth else texts.get(label, label)
-            self._place(label, "proba", position)
+            self._is_positive(label, "proba", position)
             if label in found or len(found) == 2:
                 raise InputError(
                     "proba",
@@ -266,14 +267,14 @@ class BinaryIntake:
         present = np.bincount(codes, minlength=len(distinct))
         truths = np.zeros(len(distinct), dtype=np.bool_)
         others: list[Label] = []
-        for place, label in enumerate(distinct):
-            if not present[place]:
+        for code, label in enumerate(distinct):
+            if not present[code]:
                 continue
             try:
-                truths[place] = self._place(label, field)
+                truths[code] = self._is_positive(label, field)
             except InputError as error:
-                raise error.at(first_position(codes, place)) from None
-            if not truths[place] and self.negative is None:
+                raise error.at(first_position(codes, code)) from None
+            if not truths[code] and self.negative is None:
                 others.append(label)
                 names.add(label)
                 if len(names) > 1:
@@ -281,7 +282,7 @@ class BinaryIntake:
                         field,
                         expected=f"two labels, {shown(self.positive)} and one other",
                         got=" and ".join(shown(name) for name in sorted(names, key=str)),
-                        position=first_position(codes, place),
+                        position=first_position(codes, code),
                         remedy=f"pass {_MULTICLASS}",
                         remedy_code="task",
                     )
@@ -303,7 +304,7 @@ class BinaryIntake:
             for label, column in columns.items():
                 both = [score_column(proba, "proba"), score_column(column, "proba")]
                 check_same_length(len(both[0]), len(both[1]), "proba")
-                check_probability_matrix(np.column_stack(both), [self.positive, label])
+                check_probability_rows([self.positive, label], np.column_stack(both))
         elif isinstance(proba, Sequence) and any(isinstance(p, Mapping) for p in proba):
             return np.asarray([self._probability(p, n) for n, p in enumerate(proba)])
         scores = score_column(proba, "proba")

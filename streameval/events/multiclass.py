@@ -9,11 +9,6 @@ import numpy as np
 
 from streameval.errors import InputError, StateError, did_you_mean, shown
 from streameval.events.event import EventBatch, EventFields, first_position, nothing_given
-from streameval.events.probabilities import (
-    check_probabilities,
-    most_probable,
-    most_probable_columns,
-)
 from streameval.events.values import (
     MAX_CLASSES,
     BoolArray,
@@ -21,16 +16,24 @@ from streameval.events.values import (
     IntArray,
     Label,
     LabelColumn,
+    Weight,
     canonical_label,
     canonical_score,
     canonical_weight,
+    check_probabilities,
+    check_probability_rows,
     check_same_kind,
     check_same_length,
     label_column,
+    most_probable,
+    most_probable_columns,
     named_columns,
     score_column,
     weight_column,
 )
+
+# Compared by identity: what is not the default itself is validated.
+_ONE = 1
 
 
 class ClassIntake:
@@ -153,42 +156,32 @@ class ClassIntake:
         if proba is not None:
             shares = self._shares(proba, true)
             if predicted is None:
-                if not shares:
-                    raise nothing_given("proba")
                 predicted = most_probable(shares)
         elif predicted is None:
             raise nothing_given("y_pred")
-        # True equals 1 and is not a weight.
-        weight = 1 if type(weight) is int and weight == 1 else canonical_weight(weight)
+        canonical: Weight = 1 if weight is _ONE else canonical_weight(weight)
         if fresh or (shares is not None and not known.keys() >= shares.keys()):
             labels = (true, predicted, *(shares or ()))
             self.pending = tuple(
                 label for label in labels if label is not None and label not in known
             )
-        return true, predicted, shares, weight
+        return true, predicted, shares, canonical
 
-    def _shares(
-        self, proba: object, true: Label, position: int | None = None
-    ) -> dict[Label, float]:
+    def _shares(self, proba: object, true: Label) -> dict[Label, float]:
         if not isinstance(proba, Mapping):
             raise InputError(
                 "proba",
                 expected="a mapping label -> probability",
                 got=f"{shown(proba)} of type {type(proba).__name__}",
-                position=position,
             )
         shares: dict[Label, float] = {}
         for name, share in proba.items():
-            label = self._named(name, position)
-            check_same_kind(true, label, "proba", position)
-            shares[label] = canonical_score(share, "proba", position)
+            label = self._named(name)
+            check_same_kind(true, label, "proba")
+            shares[label] = canonical_score(share, "proba")
         if len(shares) < len(proba):
-            raise _twice(list(proba), position)
-        try:
-            check_probabilities(shares)
-        except InputError as error:
-            raise error.at(position) from None
-        return shares
+            raise _twice(list(proba))
+        return check_probabilities(shares)
 
     def batch(
         self,
@@ -201,11 +194,11 @@ class ClassIntake:
         """Validate columns or raise InputError; their new labels are :attr:`pending`."""
         if score is not None:
             self.event(0, None, score, None, 1)  # raises with the remedy
-        places: dict[Label, int] = {}
-        true = self._codes(label_column(y_true, "y_true"), "y_true", places)
+        codes: dict[Label, int] = {}
+        true = self._codes(label_column(y_true, "y_true"), "y_true", codes)
         predicted = None
         if y_pred is not None:
-            predicted = self._codes(label_column(y_pred, "y_pred"), "y_pred", places)
+            predicted = self._codes(label_column(y_pred, "y_pred"), "y_pred", codes)
             check_same_length(len(true), len(predicted), "y_pred")
         matrix: FloatArray | None = None
         named: BoolArray | None = None
@@ -213,19 +206,19 @@ class ClassIntake:
         if proba is not None:
             columns, matrix, named = self._matrix(proba, len(true))
             for label in columns:
-                if places:
-                    check_same_kind(next(iter(places)), label, "proba")
-                places.setdefault(label, len(places))
+                if codes:
+                    check_same_kind(next(iter(codes)), label, "proba")
+                codes.setdefault(label, len(codes))
             if predicted is None:
-                predicted = _most_probable_codes(columns, matrix, places)
+                predicted = _most_probable_codes(columns, matrix, codes)
         elif predicted is None:
             raise nothing_given("y_pred")
         weights = weight_column(weight, len(true))
-        self.pending = tuple(label for label in places if label not in self._known)
-        return EventBatch(true, predicted, matrix, weights, tuple(places), columns, named)
+        self.pending = tuple(label for label in codes if label not in self._known)
+        return EventBatch(true, predicted, matrix, weights, tuple(codes), columns, named)
 
-    def _codes(self, column: LabelColumn, field: str, places: dict[Label, int]) -> IntArray:
-        """The column's codes in terms of ``places``, which gains its new labels."""
+    def _codes(self, column: LabelColumn, field: str, known: dict[Label, int]) -> IntArray:
+        """The column's codes in terms of ``known``, which gains its new labels."""
         mapped = np.zeros(len(column.labels), dtype=np.int64)
         present = np.bincount(column.codes, minlength=len(column.labels)) > 0
         for code, raw in enumerate(column.labels):
@@ -233,11 +226,11 @@ class ClassIntake:
                 continue
             try:
                 label = self._label(raw, field)
-                if places:
-                    check_same_kind(next(iter(places)), label, field)
+                if known:
+                    check_same_kind(next(iter(known)), label, field)
             except InputError as error:
                 raise error.at(first_position(column.codes, code)) from None
-            mapped[code] = places.setdefault(label, len(places))
+            mapped[code] = known.setdefault(label, len(known))
         codes: IntArray = mapped[column.codes]
         return codes
 
@@ -248,12 +241,12 @@ class ClassIntake:
         named: BoolArray | None = None
         table = proba if isinstance(proba, Mapping) else named_columns(proba)
         if table is not None:
-            places: dict[Label, int] = {}
+            indices: dict[Label, int] = {}
             for name in table:
-                places.setdefault(self._named(name), len(places))
-            if len(places) < len(table):
+                indices.setdefault(self._named(name), len(indices))
+            if len(indices) < len(table):
                 raise _twice(list(table))
-            columns = tuple(places)
+            columns = tuple(indices)
             parts = [score_column(column, "proba") for column in table.values()]
             for part in parts:
                 check_same_length(length, len(part), "proba")
@@ -274,21 +267,24 @@ class ClassIntake:
             named = np.zeros(matrix.shape, dtype=np.bool_)
             for position, row in enumerate(proba):
                 for name, share in row.items():
-                    place = names[label_of[name]]
-                    matrix[position, place] = canonical_score(share, "proba", position)
-                    named[position, place] = True
+                    column = names[label_of[name]]
+                    matrix[position, column] = canonical_score(share, "proba", position)
+                    named[position, column] = True
         else:
             columns, matrix = self._array(proba, length)
         for label in columns:
             check_same_kind(columns[0], label, "proba")
-        _check_rows(columns, matrix)
+        check_probability_rows(columns, matrix)
         return columns, matrix, None if named is None or named.all() else named
 
     def _array(self, proba: object, length: int) -> tuple[tuple[Label, ...], FloatArray]:
         if isinstance(proba, np.ma.MaskedArray):
             proba = np.ma.filled(proba.astype(np.float64), np.nan)
-        array = np.asarray(proba)
         expected = f"{length} rows and a column for each of labels="
+        try:
+            array = np.asarray(proba)
+        except ValueError:
+            raise InputError("proba", expected=expected, got="rows of different length") from None
         if array.ndim != 2 or array.dtype.kind not in "fiu":
             raise InputError("proba", expected=expected, got=f"{array.dtype} of {array.shape}")
         if not self.closed:
@@ -336,26 +332,12 @@ def _twice(names: list[Any], position: int | None = None) -> InputError:
 
 
 def _most_probable_codes(
-    columns: tuple[Label, ...], matrix: FloatArray, places: Mapping[Label, int]
+    columns: tuple[Label, ...], matrix: FloatArray, code_of: Mapping[Label, int]
 ) -> IntArray:
     if not len(matrix):
         return np.zeros(0, dtype=np.int64)
     if not columns:
         raise nothing_given("proba")
-    codes = np.asarray([places[label] for label in columns], dtype=np.int64)
+    codes = np.asarray([code_of[label] for label in columns], dtype=np.int64)
     chosen: IntArray = codes[most_probable_columns(matrix, columns)]
     return chosen
-
-
-def _check_rows(columns: tuple[Label, ...], matrix: FloatArray) -> None:
-    """Raise the error of the first row that is no distribution, as for a single event."""
-    good = (
-        (matrix >= 0.0).all(axis=1)
-        & (matrix <= 1.0).all(axis=1)
-        & (np.abs(matrix.sum(axis=1) - 1.0) <= 9e-4)
-    )
-    for position in np.flatnonzero(~good).tolist():
-        try:
-            check_probabilities(dict(zip(columns, matrix[position].tolist(), strict=True)))
-        except InputError as error:
-            raise error.at(position) from None

@@ -1,4 +1,4 @@
-"""Validation of labels, scores and weights: each is made canonical once.
+"""Validation of labels, scores, probabilities and weights: each is made canonical once.
 
 Behind this module nothing is validated again. A *label* is a ``str`` or an
 ``int`` (``True`` is ``1``, as Python compares them), a *score* is a finite
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -246,9 +246,9 @@ def label_column(column: object, field: str) -> LabelColumn:
             present = np.flatnonzero(np.bincount(codes, minlength=1))
             if len(present) == high - low + 1:
                 return LabelColumn(list(range(low, high + 1)), codes)
-            place = np.zeros(high - low + 1, dtype=np.int64)
-            place[present] = np.arange(len(present))
-            return LabelColumn([int(v) + low for v in present], place[codes])
+            rank = np.zeros(high - low + 1, dtype=np.int64)
+            rank[present] = np.arange(len(present))
+            return LabelColumn([int(v) + low for v in present], rank[codes])
         distinct, codes = np.unique(array, return_inverse=True)
         return LabelColumn([int(v) for v in distinct], codes.astype(np.int64))
     return _object_labels(array, field)
@@ -256,15 +256,15 @@ def label_column(column: object, field: str) -> LabelColumn:
 
 def _object_labels(array: npt.NDArray[Any], field: str) -> LabelColumn:
     values = array.tolist()
-    place: dict[object, int] = {}
+    code_of: dict[object, int] = {}
     try:
-        codes = [place.setdefault(value, len(place)) for value in values]
+        codes = [code_of.setdefault(value, len(code_of)) for value in values]
     except TypeError:
         for position, value in enumerate(values):
             canonical_label(value, field, position)
         raise  # pragma: no cover - an unhashable value never passes canonical_label
     labels: list[Label] = []
-    for code, value in enumerate(place):
+    for code, value in enumerate(code_of):
         try:
             label = canonical_label(value, field)
             if labels:
@@ -344,9 +344,9 @@ def named_columns(table: Any) -> dict[Any, Any] | None:
         twice = next(name for name, count in Counter(names).items() if count > 1)
         raise InputError("proba", expected="each column once", got=f"{shown(twice)} again")
     if given is not None:
-        columns = [table.column(place) for place in range(len(names))]
+        columns = [table.column(position) for position in range(len(names))]
     elif hasattr(table, "iloc"):
-        columns = [table.iloc[:, place] for place in range(len(names))]
+        columns = [table.iloc[:, position] for position in range(len(names))]
     else:
         columns = [table[name] for name in names]
     return dict(zip(names, columns, strict=True))
@@ -361,3 +361,92 @@ def check_same_length(expected: int, got: int, field: str) -> None:
             got=f"{got}",
             remedy="give columns of one length",
         )
+
+
+# Probabilities over classes. A label that an event does not name has probability 0 there.
+
+
+def most_probable(proba: Mapping[Label, float]) -> Label:
+    """The predicted label where no other is given: of equal probabilities the first in order.
+
+    >>> most_probable({"cow": 0.2, "dog": 0.4, "cat": 0.4})
+    'cat'
+    """
+    best = max(proba.values())
+    return min(label for label, p in proba.items() if p == best)
+
+
+def most_probable_columns(proba: FloatArray, labels: Sequence[Label]) -> IntArray:
+    """The column of :func:`most_probable` of each row; columns in any order."""
+    order = np.asarray(sorted(range(len(labels)), key=labels.__getitem__), dtype=np.int64)
+    columns: IntArray = order[np.argmax(proba[:, order], axis=1)]
+    return columns
+
+
+SUM_TOLERANCE = 1e-3
+"""How far the probabilities of one event may be from adding up to 1."""
+
+
+def check_probabilities(proba: object) -> dict[Label, float]:
+    """One event's probabilities as a new dictionary of canonical labels and floats.
+
+    Args:
+        proba: Mapping label -> probability.
+
+    Raises:
+        InputError: No mapping, or an empty one; a label that is none, or a str
+            beside a number; a probability outside [0, 1]; a sum further than
+            0.001 from 1.
+
+    Cost:
+        About 0.2 µs a label.
+
+    >>> check_probabilities({"cat": 0.7, "dog": 0.3})
+    {'cat': 0.7, 'dog': 0.3}
+    >>> check_probabilities({"cat": 0.7, "dog": 0.7})
+    Traceback (most recent call last):
+    streameval.errors.InputError: proba: expected probabilities that add up to 1, got 1.4; ...
+    """
+    if type(proba) is not dict and not isinstance(proba, Mapping):
+        raise InputError(
+            "proba",
+            expected="a mapping of labels to probabilities",
+            got=f"{shown(proba)} of type {type(proba).__name__}",
+        )
+    result: dict[Label, float] = {}
+    for name, value in proba.items():
+        label = name if type(name) is str else canonical_label(name, "proba")
+        if type(value) is not float or not 0.0 <= value <= 1.0:
+            field = f"proba[{shown(name)}]"
+            value = canonical_score(value, field)
+            if not 0.0 <= value <= 1.0:
+                raise InputError(field, expected="a probability from 0 to 1", got=repr(value))
+        result[label] = value
+    if len(set(map(type, result))) > 1:
+        known = next(iter(result))
+        for label in result:
+            check_same_kind(known, label, "proba")
+    total = math.fsum(result.values())
+    if not abs(total - 1.0) <= SUM_TOLERANCE:
+        raise InputError(
+            "proba",
+            expected="probabilities that add up to 1",
+            got=f"{total:.6g}",
+            remedy="give every class's probability, after softmax and not rounded to few digits",
+        )
+    return result
+
+
+def check_probability_rows(labels: Sequence[Label], proba: FloatArray) -> None:
+    """Refuse a matrix with a row that :func:`check_probabilities` refuses, naming its position."""
+    good = (
+        (proba >= 0.0).all(axis=1)
+        & (proba <= 1.0).all(axis=1)
+        # Numpy's sum is rounded: a row near the limit is summed as one event's mapping.
+        & (np.abs(proba.sum(axis=1) - 1.0) <= 0.9 * SUM_TOLERANCE)
+    )
+    for position in np.flatnonzero(~good).tolist():
+        try:
+            check_probabilities(dict(zip(labels, proba[position].tolist(), strict=True)))
+        except InputError as error:
+            raise error.at(position) from None

@@ -7,35 +7,32 @@ predicted label: the first two are sums of units of 2**-60 (see
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streameval.errors import StateError, shown
-from streameval.events.probabilities import (
-    check_class_columns,
-    check_probabilities,
-    check_true_kind,
-)
+from streameval.events.event import EventBatch
 from streameval.events.values import (
-    MAX_WEIGHT,
     BoolArray,
     FloatArray,
     IntArray,
     Label,
     Weight,
-    canonical_label,
-    canonical_weight,
-    check_same_kind,
-    check_same_length,
-    label_column,
+    most_probable,
 )
-from streameval.states.fields import fields_of, never_came, refuse, removable_weight, weights_field
+from streameval.states.fields import (
+    fields_of,
+    never_counted,
+    refuse,
+    removable_weight,
+    weights_field,
+)
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight, total_weight_by_group
-from streameval.states.sums.loss_sums import ABSENT, LossSums, column_terms, event_terms
+from streameval.states.sums.loss_sums import LossSums, loss_units
 
 _MOST_BRIER = 3 * UNIT  # (1 − p_true)² + Σ p² is at most 2 and a little
 
@@ -52,6 +49,98 @@ _KEYS = frozenset(
         "rank_weights",
     }
 )
+_SCALE = float(UNIT)
+
+# What one multi-class event adds to the sums over probabilities.
+#
+# Written twice, for one event and for many, to the same bits: a Brier term is
+# cut to units cell by cell, so that neither the order of the labels nor labels
+# of probability 0 change the bits.
+
+ABSENT = -1
+"""The rank of a true class that its event gave no probability: never in the top k."""
+
+
+class EventTerms(NamedTuple):
+    """The terms of one event."""
+
+    loss: int
+    """Log loss in units."""
+    brier: int
+    """Brier score in units."""
+    rank: int
+    """Number of labels ranked before the true class, or :data:`ABSENT`."""
+    confidence: float
+    """Probability of the predicted label; 0 where the event did not name it."""
+    hit: bool
+    """Whether the predicted label is the true class."""
+
+
+def event_terms(
+    y_true: Label, proba: Mapping[Label, float], y_pred: Label | None = None
+) -> EventTerms:
+    """The terms of one event; without ``y_pred`` the most probable label is predicted.
+
+    >>> event_terms("b", {"a": 0.5, "b": 0.5, "c": 0.0})[2:]
+    (0, 0.5, False)
+    """
+    given = proba.get(y_true)
+    rank = 0
+    if given is None:
+        rank, given = ABSENT, 0.0
+    missed = 1.0 - given
+    brier = int(missed * missed * _SCALE)
+    for label, p in proba.items():
+        if label == y_true:
+            continue
+        brier += int(p * p * _SCALE)
+        if p >= given and rank != ABSENT and (p > given or label > y_true):  # type: ignore[operator]
+            rank += 1
+    if y_pred is None:
+        y_pred = most_probable(proba)
+    confidence = proba.get(y_pred, 0.0)
+    return EventTerms(loss_units(given), brier, rank, confidence, y_pred == y_true)
+
+
+class ColumnTerms(NamedTuple):
+    """The terms of n events over K columns."""
+
+    given: FloatArray
+    """Probability of the true class; 0 where it has no column."""
+    squares: FloatArray
+    """(p_k − [k is true])² of each cell, shape (n, K)."""
+    rank: IntArray
+    """Number of columns ranked before the true class, or :data:`ABSENT`."""
+    confidence: FloatArray
+    """Probability of the predicted label; 0 where it has no column."""
+
+
+def column_terms(true: IntArray, proba: FloatArray, predicted: IntArray) -> ColumnTerms:
+    """The terms of many events.
+
+    Args:
+        true: Column of each event's true class, :data:`ABSENT` where it has none.
+        proba: Matrix of shape (n, K), columns in the order of their labels:
+            among equal probabilities the later column is ranked first.
+        predicted: Column of each event's predicted label, :data:`ABSENT` where it has none.
+
+    >>> even = np.array([[0.5, 0.5], [0.5, 0.5]])
+    >>> column_terms(np.array([0, 1]), even, np.array([0, 0])).rank.tolist()
+    [1, 0]
+    """
+    n, size = proba.shape
+    named = np.flatnonzero(true >= 0)
+    at = true[named]
+    given = np.zeros(n)
+    given[named] = proba[named, at]
+    before = proba > given[:, None]
+    before |= (proba == given[:, None]) & (np.arange(size) > true[:, None])
+    rank = np.where(true < 0, ABSENT, before.sum(axis=1))
+    missed = proba.copy()
+    missed[named, at] = 1.0 - given[named]
+    missed *= missed
+    confidence = np.where(predicted < 0, 0.0, proba[np.arange(n), predicted])
+    return ColumnTerms(given, missed, rank, confidence)
 
 
 class ClassProbabilitySums:
@@ -61,9 +150,9 @@ class ClassProbabilitySums:
 
         log loss = Σ w · (−ln p_t) / Σ w       p_t clipped to [2⁻⁵², 1 − 2⁻⁵²]
         Brier    = Σ w · Σ_k (p_k − [k = t])² / Σ w     (not halved: 0 to 2)
-        rank     = number of classes placed before t
+        rank     = number of classes ranked before t
 
-    Among equal probabilities the label that sorts later is placed first in the
+    Among equal probabilities the label that sorts later is ranked first in the
     ranks, as in ``sklearn.metrics.top_k_accuracy_score``. Reliability is about
     the predicted label: ``y_pred``, or the most probable label, of equal ones
     the one that sorts first, as in ``np.argmax``. A label that an event does not
@@ -150,39 +239,13 @@ class ClassProbabilitySums:
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """Count one event.
+        """Count one validated event.
 
         Args:
-            y_true: The true class.
-            proba: Label -> probability in [0, 1]; they add up to 1 within 0.001.
-            weight: Positive.
+            y_true: The true class, canonical.
+            proba: Canonical label -> probability.
+            weight: Canonical.
             y_pred: The predicted label; None is the most probable one.
-
-        Raises:
-            InputError: A value is not as said. Nothing is counted.
-        """
-        label = y_true if type(y_true) is str else canonical_label(y_true, "y_true")
-        checked = check_probabilities(proba)
-        check_true_kind(label, checked)
-        if type(weight) is not int or not 0 < weight <= MAX_WEIGHT:
-            weight = canonical_weight(weight)
-        self.add(label, checked, weight, None if y_pred is None else _predicted(y_pred, checked))
-
-    def add(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
-        weight: Weight = 1,
-        y_pred: Label | None = None,
-    ) -> None:
-        """:meth:`update` for a caller that has checked the event already.
-
-        Args:
-            y_true: A canonical label.
-            proba: As :func:`~streameval.events.probabilities.check_probabilities`
-                returns it.
-            weight: A canonical weight.
-            y_pred: A canonical label; None is the most probable one.
         """
         if type(weight) is float:
             self._promote()
@@ -190,75 +253,23 @@ class ClassProbabilitySums:
         self._sums.add(loss, brier, confidence, hit, weight)
         self._add_rank(rank, weight)
 
-    def update_many(
-        self,
-        y_true: object,
-        proba: object,
-        labels: Sequence[Label],
-        weight: object | None = None,
-        y_pred: object | None = None,
-    ) -> None:
-        """Count many events, to the same bits as :meth:`update` of each.
-
-        Args:
-            y_true: Column of n labels.
-            proba: Matrix of shape (n, K).
-            labels: The label of each of its columns.
-            weight: Column of positive weights; None is 1 each.
-            y_pred: Column of n predicted labels; None is the most probable ones.
-
-        Raises:
-            InputError: As :meth:`update`, with the position; or the shapes
-                differ. Nothing is counted.
-        """
-        given = check_class_columns(y_true, proba, labels, weight)
-        if y_pred is None:
-            self.add_codes(*given)
-            return
-        predicted = label_column(y_pred, "y_pred")
-        check_same_length(len(given.y_true), len(predicted.codes), "y_pred")
-        place = {label: code for code, label in enumerate(given.labels)}
-        codes = [place.setdefault(_predicted(p, labels), len(place)) for p in predicted.labels]
-        self.add_codes(
-            given.y_true,
-            list(place),
-            given.proba,
-            given.proba_labels,
-            given.weight,
-            np.asarray(codes, dtype=np.int64)[predicted.codes],
-        )
-
-    def add_codes(
-        self,
-        y_true: IntArray,
-        labels: Sequence[Label],
-        proba: FloatArray,
-        proba_labels: Sequence[Label],
-        weight: WeightArray | None,
-        y_pred: IntArray | None = None,
-    ) -> None:
-        """:meth:`update_many` for a caller that has checked the events already.
-
-        Args:
-            y_true: Codes into ``labels``.
-            labels: Canonical labels.
-            proba: Matrix of shape (n, K).
-            proba_labels: Canonical labels of its columns, in any order.
-            weight: Positive int64 or float64; None is 1 each.
-            y_pred: Codes into ``labels``; None is the most probable ones.
-        """
+    def update_many(self, batch: EventBatch) -> None:
+        """Count a validated batch: the same bits as its events one by one."""
+        assert batch.score is not None
+        y_true, y_pred, weight = batch.y_true, batch.y_pred, batch.weight
         if weight is not None and weight.dtype.kind == "f":
             self._promote()
-        order = sorted(range(len(proba_labels)), key=proba_labels.__getitem__)
-        place = {proba_labels[column]: n for n, column in enumerate(order)}
-        columns = np.array([place.get(label, ABSENT) for label in labels], dtype=np.int64)
+        names = batch.score_labels
+        order = sorted(range(len(names)), key=names.__getitem__)
+        column_of = {names[column]: n for n, column in enumerate(order)}
+        columns = np.array([column_of.get(label, ABSENT) for label in batch.labels], dtype=np.int64)
         rows = max(1, CHUNK // max(1, len(order)))
         for start in range(0, len(y_true), rows):
             chunk = slice(start, start + rows)
             # Columns in the order of their labels, so that a tie is decided by position.
             self._add_chunk(
                 columns[y_true[chunk]],
-                proba[chunk][:, order],
+                batch.score[chunk][:, order],
                 None if weight is None else weight[chunk],
                 None if y_pred is None else columns[y_pred[chunk]],
                 None if y_pred is None else y_true[chunk] == y_pred[chunk],
@@ -300,34 +311,22 @@ class ClassProbabilitySums:
         self,
         y_true: Label,
         proba: Mapping[Label, float],
-        weight: int = 1,
-        y_pred: Label | None = None,
-    ) -> None:
-        """Take one earlier event out, exactly.
-
-        Raises:
-            InputError: The weight is not whole, or was not for some event of
-                this state; or what is left could not come from any events, so
-                this one was never counted. (Sums cannot detect every such case.)
-                Nothing is changed.
-        """
-        checked = check_probabilities(proba)
-        predicted = None if y_pred is None else _predicted(y_pred, checked)
-        self.remove(canonical_label(y_true, "y_true"), checked, weight, predicted)
-
-    def remove(
-        self,
-        y_true: Label,
-        proba: Mapping[Label, float],
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """:meth:`revert` for a caller that has validated the event; arguments as of :meth:`add`."""
+        """Remove one earlier event, exactly; arguments as of :meth:`update`.
+
+        Raises:
+            InputError: The weight is not whole, or was not for some event of
+                this state; or the remaining sums cannot be those of any events, so
+                it was never counted. (Sums cannot detect every such case.)
+                Nothing is changed.
+        """
         whole = removable_weight(weight, self.exact)
         loss, brier, rank, confidence, hit = event_terms(y_true, proba, y_pred)
         held = self._ranks.get(rank, 0)
         if held < whole or not self._sums.remove(loss, brier, confidence, hit, whole):
-            raise never_came("proba", proba)
+            raise never_counted("proba", proba)
         self._take_rank(rank, whole)
 
     def merge(self, other: ClassProbabilitySums) -> None:
@@ -346,7 +345,7 @@ class ClassProbabilitySums:
             self._add_rank(rank, weight)
 
     def subtract(self, other: ClassProbabilitySums) -> None:
-        """Take out all of another that was merged in; both exact."""
+        """Remove all of another that was merged; both exact."""
         self._sums.subtract(other._sums)
         for rank, weight in other._ranks.items():
             self._take_rank(rank, weight)
@@ -379,11 +378,7 @@ class ClassProbabilitySums:
 
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> ClassProbabilitySums:
-        """The state that :meth:`to_state` wrote.
-
-        Raises:
-            StateError: The data is not that of class probability sums.
-        """
+        """The state that :meth:`to_state` wrote; raises StateError."""
         name = "class_probability"
         data = fields_of(data, name, _KEYS)
         new = cls()
@@ -423,11 +418,3 @@ class ClassProbabilitySums:
 
     def __repr__(self) -> str:
         return f"<ClassProbabilitySums of weight {self.weight}>"
-
-
-def _predicted(value: object, proba_labels: Iterable[Label]) -> Label:
-    label = canonical_label(value, "y_pred")
-    for known in proba_labels:
-        check_same_kind(known, label, "y_pred")
-        break
-    return label

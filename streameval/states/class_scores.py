@@ -10,33 +10,492 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
-from streameval.events.probabilities import (
-    check_class_columns,
-    check_probabilities,
-    check_true_kind,
-)
+from streameval.events.event import EventBatch
 from streameval.events.values import (
     MAX_CLASSES,
-    MAX_WEIGHT,
     FloatArray,
     IntArray,
     Label,
     Weight,
-    canonical_label,
-    canonical_weight,
     check_same_kind,
 )
-from streameval.states.fields import never_came, removable_weight
-from streameval.states.ranking.ranked_weights import MAX_TOTAL
-from streameval.states.ranking.score_columns import PairWins, ScoreColumns, read_form, write_form
-from streameval.states.ranking.score_groups import ScoreGroups
+from streameval.states.fields import (
+    MOST_WEIGHT,
+    array_field,
+    bool_field,
+    fields_of,
+    labels_field,
+    never_counted,
+    refuse,
+    removable_weight,
+    weights_field,
+)
+from streameval.states.ranking.ranked_weights import MAX_TOTAL, RankedWeights
+from streameval.states.ranking.score_groups import ScoreGroups, group_scores, twice_wins
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import total_weight
+
+# The written form of class scores: one dict for one content, and none other accepted.
+#
+# ===========  ==================================================================
+# ``exact``    bool: whether weights are integers
+# ``labels``   list of str or of int, ascending; each is a true class or a column
+# ``counts``   list: weight of each label as true class
+# ``columns``  int64 array: index into ``labels`` of each multiset's column
+# ``true``     int64 array: and of its true class; (column, true) ascend
+# ``lengths``  int64 array: number of distinct scores of each multiset, above 0
+# ``scores``   float64 array: those of all multisets, ascending in each, in (0, 1]
+# ``weights``  int64 array, float64 once a weight was not whole; of like length
+# ===========  ==================================================================
+
+Columns: TypeAlias = dict[Label, dict[Label, RankedWeights]]
+"""Column -> true class -> its scores above 0."""
+
+_NAME = "class_scores"
+_KEYS = frozenset({"exact", "labels", "counts", "columns", "true", "lengths", "scores", "weights"})
+
+
+def write_form(
+    labels: list[Label], counts: dict[Label, Weight], columns: Columns, exact: bool
+) -> dict[str, Any]:
+    """The dict of class scores; ``labels`` ascend."""
+    index = {label: n for n, label in enumerate(labels)}
+    parts = [
+        (index[column], index[true], *columns[column][true].arrays())
+        for column in labels
+        for true in sorted(columns.get(column, ()))
+    ]
+    zero: Weight = 0 if exact else 0.0
+    dtype = np.int64 if exact else np.float64
+    return {
+        "exact": exact,
+        "labels": labels,
+        "counts": [counts.get(label, zero) for label in labels],
+        "columns": np.array([part[0] for part in parts], dtype=np.int64),
+        "true": np.array([part[1] for part in parts], dtype=np.int64),
+        "lengths": np.array([len(part[2]) for part in parts], dtype=np.int64),
+        "scores": np.concatenate([np.zeros(0), *(part[2] for part in parts)]),
+        "weights": np.concatenate([np.zeros(0, dtype), *(part[3] for part in parts)]),
+    }
+
+
+def read_form(data: object) -> tuple[dict[Label, Weight], Columns, bool]:
+    """Counts by true class, scores by column and true class, and whether they are exact.
+
+    Raises:
+        StateError: Anything but what :func:`write_form` wrote.
+    """
+    fields = fields_of(data, _NAME, _KEYS)
+    exact = bool_field(fields, "exact", _NAME)
+    labels = labels_field(fields, "labels", _NAME)
+    if len(labels) > MAX_CLASSES:
+        raise StateError(
+            f"{_NAME}.labels: expected at most {MAX_CLASSES} labels, got {len(labels)}"
+        )
+    held = weights_field(fields, "counts", _NAME, exact, len(labels))
+    most = MAX_TOTAL // max(1, len(labels)) if exact else MOST_WEIGHT
+    if sum(held) > most:
+        refuse(f"{_NAME}.counts", f"a sum of at most {most}", sum(held))
+    column = array_field(fields, "columns", _NAME, np.int64)
+    true = array_field(fields, "true", _NAME, np.int64)
+    lengths = array_field(fields, "lengths", _NAME, np.int64)
+    _check_indices(column, true, lengths, len(labels))
+    scores = array_field(fields, "scores", _NAME, np.float64)
+    weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
+    ends = _check_values(lengths, scores, weights)
+
+    columns: Columns = {}
+    start = 0
+    for c, y, end in zip(column.tolist(), true.tolist(), ends, strict=True):
+        where = f"{_NAME}.weights[{start}:{end}]"
+        _check_total(weights[start:end], held[y], where)
+        ranked = RankedWeights(scores[start:end], weights[start:end])
+        columns.setdefault(labels[c], {})[labels[y]] = ranked
+        start = end
+    counts = {label: count for label, count in zip(labels, held, strict=True) if count}
+    for n, label in enumerate(labels):
+        if label not in counts and label not in columns:
+            refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
+    return counts, columns, exact
+
+
+def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: int) -> None:
+    if not len(column) == len(true) == len(lengths):
+        raise StateError(
+            f"{_NAME}.columns: expected columns, true and lengths of one length, "
+            f"got {len(column)}, {len(true)} and {len(lengths)}"
+        )
+    for name, indices in (("columns", column), ("true", true)):
+        outside = (indices < 0) | (indices >= size)
+        if outside.any():
+            at = int(np.argmax(outside))
+            refuse(f"{_NAME}.{name}[{at}]", f"an index into {size} labels", int(indices[at]))
+    codes = column * size + true
+    falls = codes[1:] <= codes[:-1]
+    if falls.any():
+        at = int(np.argmax(falls)) + 1
+        refuse(f"{_NAME}.columns[{at}]", "ascending (column, true), none twice", int(column[at]))
+
+
+def _check_values(lengths: IntArray, scores: FloatArray, weights: WeightArray) -> list[int]:
+    """Check the concatenated arrays; where each multiset ends."""
+    if len(scores) != len(weights):
+        raise StateError(f"{_NAME}.weights: expected {len(scores)} weights, got {len(weights)}")
+    # Bounded one by one first, so that their sum cannot wrap around.
+    bad = (lengths < 1) | (lengths > len(scores))
+    if bad.any() or total_weight(lengths) != len(scores):
+        raise StateError(f"{_NAME}.lengths: expected lengths above 0 that add up to {len(scores)}")
+    ends = np.cumsum(lengths)
+    good = (scores > 0.0) & (scores <= 1.0)  # False for nan
+    if not good.all():
+        at = int(np.argmin(good))
+        refuse(f"{_NAME}.scores[{at}]", "a score in (0, 1]", float(scores[at]))
+    falls = scores[1:] <= scores[:-1]
+    falls[ends[:-1] - 1] = False
+    if falls.any():
+        at = int(np.argmax(falls)) + 1
+        refuse(f"{_NAME}.scores[{at}]", "ascending scores, none twice", float(scores[at]))
+    positive = (weights > 0) & (weights <= MOST_WEIGHT)
+    if not positive.all():
+        at = int(np.argmin(positive))
+        refuse(f"{_NAME}.weights[{at}]", "a weight above 0", weights[at].item())
+    return [int(end) for end in ends]
+
+
+def _check_total(weights: WeightArray, count: Weight, where: str) -> None:
+    total = total_weight(weights)
+    slack = 0 if isinstance(count, int) else 1e-9 * count
+    if total > count + slack:
+        refuse(where, f"a sum of at most {count}, the weight of the true class", total)
+
+
+RESIDUE = 1e-9
+"""Float sums of equal terms differ by less than this share: it is no weight of zeros."""
+
+
+class ScoreColumns:
+    """Scores of each class's column by true class, with zeros that are implied, not stored.
+
+    ``S[c][y]`` is the multiset of the scores that column c gave to events of true
+    class y. Only scores above 0 are kept. An event that does not name a class gave
+    it 0, and so did all events before a class first occurred: how many zeros a
+    multiset has follows from the weight of its true class.
+
+    Attributes:
+        counts: Weight of each true class.
+        columns: Column -> true class -> its scores above 0.
+        exact: Whether all weights are integers.
+
+    >>> columns = ScoreColumns()
+    >>> columns.count("cat", 2)
+    >>> columns.ranked("cat", "cat").add(0.75, 1)
+    >>> columns.zeros("cat", "cat"), columns.zeros("dog", "cat")
+    (1, 2)
+    """
+
+    __slots__ = ("_whole", "columns", "counts", "exact")
+
+    def __init__(self) -> None:
+        self.counts: dict[Label, Weight] = {}
+        self.columns: Columns = {}
+        self.exact = True
+        self._whole = 0  # sum of counts while exact
+
+    def labels(self) -> list[Label]:
+        """True classes and columns, ascending."""
+        return sorted(self.counts.keys() | self.columns.keys())
+
+    def total(self) -> Weight:
+        """The weight of all events; O(1) while exact."""
+        return self._whole if self.exact else math.fsum(self.counts.values())
+
+    def count(self, true: Label, weight: Weight) -> None:
+        """Add to the weight of a true class; its scores are added separately."""
+        self.counts[true] = self.counts.get(true, 0 if self.exact else 0.0) + weight
+        if self.exact:
+            self._whole += int(weight)
+
+    def ranked(self, column: Label, true: Label) -> RankedWeights:
+        """The scores above 0 of a column for a true class, made if there are none."""
+        rows = self.columns.get(column)
+        if rows is None:
+            rows = self.columns[column] = {}
+        ranked = rows.get(true)
+        if ranked is None:
+            ranked = rows[true] = RankedWeights()
+            if not self.exact:
+                ranked.promote()
+        return ranked
+
+    def holds(self, true: Label, scores: Mapping[Label, float], weight: int) -> bool:
+        """Whether every column holds an event with this score, so that it can be removed."""
+        left = self.counts.get(true, 0) - weight
+        if left < 0:
+            return False
+        for column, rows in self.columns.items():
+            score, ranked = scores.get(column, 0.0), rows.get(true)
+            held = 0 if ranked is None else ranked.total
+            if score:
+                if ranked is None or ranked.weight_at(score) < weight:
+                    return False
+                held -= weight
+            if held > left:  # fewer zeros are held
+                return False
+        return all(column in self.columns for column, score in scores.items() if score)
+
+    def remove(self, true: Label, scores: Mapping[Label, float], weight: int) -> None:
+        """Remove an event for which :meth:`holds` is true."""
+        for column, score in scores.items():
+            if score:
+                self.columns[column][true].remove(score, weight)
+                self._drop_empty(column, true)
+        self._take_count(true, weight)
+
+    def _drop_empty(self, column: Label, true: Label) -> None:
+        rows = self.columns[column]
+        if not rows[true].total:
+            del rows[true]
+            if not rows:
+                del self.columns[column]
+
+    def _take_count(self, true: Label, weight: Weight) -> None:
+        self.count(true, -weight)
+        if not self.counts[true]:
+            del self.counts[true]
+
+    def subtract(self, other: ScoreColumns) -> None:
+        """Remove all of another that was merged; both exact."""
+        for column, rows in other.columns.items():
+            for true, ranked in rows.items():
+                self.columns[column][true].subtract(ranked)
+                self._drop_empty(column, true)
+        for true, count in other.counts.items():
+            self._take_count(true, count)
+
+    @classmethod
+    def of(cls, counts: dict[Label, Weight], columns: Columns, exact: bool) -> ScoreColumns:
+        """These scores; the dictionaries are taken over."""
+        new = cls()
+        new.columns, new.exact = columns, exact
+        for true, weight in counts.items():
+            new.count(true, weight)
+        return new
+
+    def merge(self, other: ScoreColumns) -> None:
+        """Add the other's events; its content is unchanged."""
+        if not other.exact:
+            self.promote()
+        for column, rows in list(other.columns.items()):
+            for true, ranked in list(rows.items()):
+                self.ranked(column, true).merge(ranked)
+        for true, count in list(other.counts.items()):
+            self.count(true, count)
+
+    def promote(self) -> None:
+        """Make all weights floats, for good."""
+        if not self.exact:
+            return
+        self.exact = False
+        self.counts = {label: float(count) for label, count in self.counts.items()}
+        for rows in self.columns.values():
+            for ranked in rows.values():
+                ranked.promote()
+
+    def copy(self) -> ScoreColumns:
+        """Independent columns of the same events; score arrays are shared."""
+        new = ScoreColumns()
+        new.counts, new.exact, new._whole = self.counts.copy(), self.exact, self._whole
+        new.columns = {
+            column: {true: ranked.copy() for true, ranked in rows.items()}
+            for column, rows in self.columns.items()
+        }
+        return new
+
+    def zeros(self, column: Label, true: Label) -> Weight:
+        """The weight of the events of a true class that gave the column 0."""
+        count = self.counts[true]
+        ranked = self.columns.get(column, {}).get(true)
+        if ranked is None:
+            return count
+        zeros = count - ranked.total
+        return zeros if self.exact or zeros > RESIDUE * count else 0.0
+
+    def standing(self, column: Label, true: Label, score: float) -> int:
+        """Weight below plus weight at or below a score, zeros included; whole weights only."""
+        zeros = self.zeros(column, true)
+        if not score:
+            return int(zeros)
+        ranked = self.columns.get(column, {}).get(true)
+        below, at_or_below = (0, 0) if ranked is None else ranked.rank(score)
+        return int(below + at_or_below + 2 * zeros)
+
+    def wins(self, column: Label, other: Label) -> Weight:
+        """Twice the weight of pairs that class ``column`` wins over ``other`` in its column.
+
+        Cost:
+            O(n) of the two classes.
+        """
+        rows = self.columns.get(column, {})
+        own, against = rows.get(column), rows.get(other)
+        own_zeros, other_zeros = self.zeros(column, column), self.zeros(column, other)
+        wins = own_zeros * other_zeros
+        if own is not None:
+            wins += 2 * own.total * other_zeros
+            if against is not None:
+                wins += twice_wins(own, against)
+        return wins
+
+    def pooled(self) -> ScoreGroups:
+        """Every (event, label) as one binary event, positive where the label is true."""
+        sides = (RankedWeights(), RankedWeights())  # negative, positive
+        zeros: list[Weight] = [0, 0]
+        if not self.exact:
+            sides[0].promote()
+            sides[1].promote()
+        for label in self.labels():
+            for true in sorted(self.counts):
+                ranked = self.columns.get(label, {}).get(true)
+                if ranked is not None:
+                    sides[label == true].merge(ranked)
+                zeros[label == true] += self.zeros(label, true)
+        dtype = np.int64 if self.exact else np.float64
+        for side, weight in zip(sides, zeros, strict=True):
+            if weight:
+                side.add_many(np.zeros(1), np.array([weight], dtype=dtype))
+        negatives, positives = sides
+        return group_scores(positives, negatives)
+
+    def _check(self) -> None:
+        kind = int if self.exact else float
+        assert all(type(count) is kind and count > 0 for count in self.counts.values())
+        if self.exact:
+            assert self._whole == sum(self.counts.values())
+        for rows in self.columns.values():
+            assert rows
+            for true, ranked in rows.items():
+                ranked._check()
+                scores, _ = ranked.arrays()
+                assert ranked.exact is self.exact
+                assert len(scores)
+                assert scores[0] > 0.0
+                assert scores[-1] <= 1.0
+                slack = 0 if self.exact else RESIDUE * self.counts[true]
+                assert ranked.total <= self.counts[true] + slack
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ScoreColumns):
+            return NotImplemented
+        return (
+            self.exact == other.exact
+            and self.counts == other.counts
+            and self.columns == other.columns
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+
+# Wins of one class over another, kept current from the first read.
+
+_KEPT_LEAST = 100
+_KEPT_SHARE = 50
+# Keeping a pair current costs 1.5 µs an event, deriving it 30 ns for each event
+# counted: with more than n/50 events between two reads the latter is cheaper.
+
+
+class PairWins:
+    """Cache of :meth:`ScoreColumns.wins`, kept current while that costs less than a new sum.
+
+    >>> scores, wins = ScoreColumns(), PairWins()
+    >>> scores.count("cat", 1)
+    >>> scores.count("dog", 1)
+    >>> wins.read(scores, "cat", "dog")
+    1
+    """
+
+    __slots__ = ("_rows", "_unread")
+
+    def __init__(self) -> None:
+        # Column -> true class it is compared with -> wins.
+        self._rows: dict[Label, dict[Label, Weight]] = {}
+        self._unread = 0  # events since the last read
+
+    def __bool__(self) -> bool:
+        return bool(self._rows)
+
+    def read(self, scores: ScoreColumns, column: Label, other: Label) -> Weight:
+        """The wins of class ``column`` over ``other``; both have events.
+
+        Cost:
+            O(1) when cached, else O(n) of the two classes.
+        """
+        self._unread = 0
+        row = self._rows.get(column)
+        if row is None:
+            row = self._rows[column] = {}
+        wins = row.get(other)
+        if wins is None:
+            wins = row[other] = scores.wins(column, other)
+        return wins
+
+    def forget(self) -> None:
+        """Empty the cache."""
+        self._rows = {}
+
+    def forget_class(self, label: Label) -> None:
+        """Drop the class, which has no event any more."""
+        self._rows.pop(label, None)
+        for row in self._rows.values():
+            row.pop(label, None)
+
+    def follow(
+        self, scores: ScoreColumns, true: Label, proba: Mapping[Label, float], weight: int
+    ) -> None:
+        """Add one event, or remove it with a negative weight.
+
+        To be called before or after ``scores`` counts it: the event changes
+        the scores of its own true class only, and those are not what its
+        scores are compared with.
+
+        Args:
+            scores: Those of all events; whole weights only.
+            true: The event's class.
+            proba: Its probabilities.
+            weight: Its weight.
+
+        Cost:
+            Two ranks for each class that was read.
+        """
+        self._unread += 1
+        if self._unread > _KEPT_LEAST and self._unread > scores.total() // _KEPT_SHARE:
+            self.forget()
+            return
+        for column, row in self._rows.items():
+            score = proba.get(column, 0.0)
+            if column == true:
+                for other in row:
+                    row[other] += weight * scores.standing(column, other, score)
+            elif true in row:
+                above = 2 * scores.counts[column] - scores.standing(column, column, score)
+                row[true] += weight * above
+
+    def copy(self) -> PairWins:
+        """An independent copy."""
+        new = PairWins()
+        new._rows = {column: row.copy() for column, row in self._rows.items()}
+        new._unread = self._unread
+        return new
+
+    def _check(self, scores: ScoreColumns) -> None:
+        for column, row in self._rows.items():
+            for other, wins in row.items():
+                assert other != column
+                if scores.exact:
+                    assert wins == scores.wins(column, other)
 
 
 class ClassScores:
@@ -70,7 +529,7 @@ class ClassScores:
 
     @property
     def labels(self) -> list[Label]:
-        """All labels met, ascending. A new list."""
+        """All labels, ascending. A new list."""
         return self._scores.labels()
 
     @property
@@ -84,7 +543,7 @@ class ClassScores:
         return self._scores.total()
 
     def true_count(self, label: Label) -> Weight:
-        """The weight of the events of one true class; 0 for a label never met."""
+        """The weight of the events of one true class; 0 for an unknown label."""
         return self._scores.counts.get(label, 0 if self.exact else 0.0)
 
     def pair_wins(self, column: Label, other: Label) -> Weight:
@@ -128,41 +587,19 @@ class ClassScores:
 
     # -- counting --------------------------------------------------------
 
-    def update(self, y_true: Label, proba: Mapping[Label, float], weight: Weight = 1) -> None:
-        """Count one event.
-
-        Args:
-            y_true: The true class.
-            proba: Label -> probability in [0, 1]; they add up to 1 within 0.001.
-            weight: Positive.
-
-        Raises:
-            InputError: A value is not as said; a str label in a state of
-                numbers, or the reverse; too many labels or too much weight.
-                Nothing is counted.
-        """
-        label = y_true if type(y_true) is str else canonical_label(y_true, "y_true")
-        checked = check_probabilities(proba)
-        check_true_kind(label, checked)
-        if type(weight) is not int or not 0 < weight <= MAX_WEIGHT:
-            weight = canonical_weight(weight)
-        self.check(label, checked, weight)
-        self.add(label, checked, weight)
-
-    def add(
+    def update(
         self,
         y_true: Label,
         proba: Mapping[Label, float],
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """:meth:`update` for a caller that has validated the event and called :meth:`check`.
+        """Count one validated event that :meth:`check` accepts.
 
         Args:
-            y_true: A canonical label.
-            proba: As :func:`~streameval.events.probabilities.check_probabilities`
-                returns it.
-            weight: A canonical weight.
+            y_true: The true class, canonical.
+            proba: Canonical label -> probability.
+            weight: Canonical.
             y_pred: Not used; all states of class probabilities take it.
         """
         scores = self._scores
@@ -190,25 +627,26 @@ class ClassScores:
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """Raise what :meth:`add` of this event would raise; nothing is counted."""
-        self._check_room((y_true, *proba), weight)
+        """Whether an event can be counted.
 
-    def check_codes(
-        self,
-        y_true: IntArray,
-        labels: Sequence[Label],
-        proba: FloatArray,
-        proba_labels: Sequence[Label],
-        weight: WeightArray | None,
-        y_pred: IntArray | None = None,
-    ) -> None:
-        """Raise what :meth:`add_codes` of these events would raise; nothing is counted."""
-        true = [labels[code] for code in np.flatnonzero(np.bincount(y_true)).tolist()]
-        total = len(y_true) if weight is None else total_weight(weight)
+        Raises:
+            InputError: A str label in a state of numbers, or the reverse; too
+                many labels or too much weight.
+        """
+        self._check_capacity((y_true, *proba), weight)
+
+    def check_many(self, batch: EventBatch) -> None:
+        """:meth:`check` of all events of a batch together."""
+        counted = np.flatnonzero(np.bincount(batch.y_true)).tolist()
+        names = batch.score_labels
+        if batch.named is not None:
+            held = np.flatnonzero(np.logical_or.reduce(batch.named)).tolist()
+            names = tuple(names[column] for column in held)
+        total = len(batch) if batch.weight is None else total_weight(batch.weight)
         if total:
-            self._check_room((*true, *proba_labels), total)
+            self._check_capacity((*(batch.labels[code] for code in counted), *names), total)
 
-    def _check_room(self, labels: Sequence[Label], weight: Weight) -> None:
+    def _check_capacity(self, labels: Sequence[Label], weight: Weight) -> None:
         scores = self._scores
         counts, columns = scores.counts, scores.columns
         new = [label for label in labels if label not in counts and label not in columns]
@@ -236,59 +674,23 @@ class ClassScores:
                 remedy="scale the weights down",
             )
 
-    def update_many(
-        self, y_true: object, proba: object, labels: Sequence[Label], weight: object | None = None
-    ) -> None:
-        """Count many events, to the same bits as :meth:`update` of each.
-
-        Args:
-            y_true: Column of n labels.
-            proba: Matrix of shape (n, K).
-            labels: The label of each of its columns.
-            weight: Column of positive weights; None is 1 each.
-
-        Raises:
-            InputError: As :meth:`update`, with the position; or the shapes
-                differ. Nothing is counted.
-        """
-        given = check_class_columns(y_true, proba, labels, weight)
-        self.check_codes(*given)
-        self.add_codes(*given)
-
-    def add_codes(
-        self,
-        y_true: IntArray,
-        labels: Sequence[Label],
-        proba: FloatArray,
-        proba_labels: Sequence[Label],
-        weight: WeightArray | None,
-        y_pred: IntArray | None = None,
-    ) -> None:
-        """:meth:`update_many` for a caller that has validated and called :meth:`check_codes`.
-
-        Args:
-            y_true: Codes into ``labels``.
-            labels: Canonical labels.
-            proba: Matrix of shape (n, K).
-            proba_labels: Canonical labels of its columns, in any order.
-            weight: Positive int64 or float64; None is 1 each.
-            y_pred: Not used; all states of class probabilities take it.
-        """
-        n = len(y_true)
-        if not n:
+    def update_many(self, batch: EventBatch) -> None:
+        """Count a batch that :meth:`check_many` accepts: the same bits as its events one by one."""
+        n, proba = len(batch), batch.score
+        if not n or proba is None:
             return
         # Events of one class together, so that each multiset gets one array.
-        order = np.argsort(y_true, kind="stable")
-        codes = y_true[order]
+        order = np.argsort(batch.y_true, kind="stable")
+        codes = batch.y_true[order]
         starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])).tolist()
-        true = [labels[code] for code in codes[starts].tolist()]
+        true = [batch.labels[code] for code in codes[starts].tolist()]
         spans = [slice(a, b) for a, b in zip(starts, [*starts[1:], n], strict=True)]
-        if weight is not None and weight.dtype.kind == "f":
+        weights = None if batch.weight is None else batch.weight[order]
+        if weights is not None and weights.dtype.kind == "f":
             self._promote()
         self._wins.forget()
         scores = self._scores
-        weights = None if weight is None else weight[order]
-        for at, column in enumerate(proba_labels):
+        for at, column in enumerate(batch.score_labels):
             values = proba[order, at]
             for label, span in zip(true, spans, strict=True):
                 held = np.flatnonzero(values[span]) + span.start
@@ -300,27 +702,23 @@ class ClassScores:
                 label, span.stop - span.start if weights is None else total_weight(weights[span])
             )
 
-    def revert(self, y_true: Label, proba: Mapping[Label, float], weight: int = 1) -> None:
-        """Take one earlier event out, exactly.
-
-        Raises:
-            InputError: The weight is not whole, or was not for some event of
-                this state; or no event with these scores was counted. (That
-                they belong to one event is not recorded.) Nothing is changed.
-        """
-        self.remove(canonical_label(y_true, "y_true"), check_probabilities(proba), weight)
-
-    def remove(
+    def revert(
         self,
         y_true: Label,
         proba: Mapping[Label, float],
         weight: Weight = 1,
         y_pred: Label | None = None,
     ) -> None:
-        """:meth:`revert` for a caller that has validated the event; arguments as of :meth:`add`."""
+        """Remove one earlier event, exactly; arguments as of :meth:`update`.
+
+        Raises:
+            InputError: The weight is not whole, or was not for some event of
+                this state; or no event with these scores was counted. (That
+                they belong to one event is not recorded.) Nothing is changed.
+        """
         whole = removable_weight(weight, self.exact)
         if not self._scores.holds(y_true, proba, whole):
-            raise never_came("proba", {"y_true": y_true, **proba})
+            raise never_counted("proba", {"y_true": y_true, **proba})
         if self._wins:
             self._wins.follow(self._scores, y_true, proba, -whole)
         self._scores.remove(y_true, proba, whole)
@@ -335,19 +733,19 @@ class ClassScores:
                 Nothing is changed.
 
         Cost:
-            O(K²) once the other is settled; scores are merged at the next read.
+            O(K²) once the other's scores are folded; scores are merged at the next read.
         """
         if not isinstance(other, ClassScores):
             raise StateError(f"merge: expected ClassScores, got {shown(other)}")
         try:
-            self._check_room(other.labels, other.total)
+            self._check_capacity(other.labels, other.total)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
         self._wins.forget()
         self._scores.merge(other._scores)
 
     def subtract(self, other: ClassScores) -> None:
-        """Take out all of another that was merged in; both exact. Cost: as :meth:`merge`."""
+        """Remove all of another that was merged; both exact. Cost: as :meth:`merge`."""
         self._wins.forget()
         self._scores.subtract(other._scores)
 
@@ -366,17 +764,13 @@ class ClassScores:
         return new
 
     def to_state(self) -> dict[str, Any]:
-        """Plain data, described in :mod:`streameval.states.ranking.score_columns`."""
+        """Plain data, described at :func:`write_form`."""
         scores = self._scores
         return write_form(self.labels, scores.counts, scores.columns, scores.exact)
 
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> ClassScores:
-        """The state that :meth:`to_state` wrote.
-
-        Raises:
-            StateError: The data is not that of class scores.
-        """
+        """The state that :meth:`to_state` wrote; raises StateError."""
         new = cls()
         new._scores = ScoreColumns.of(*read_form(data))
         return new

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from math import fsum
 from typing import Any, NamedTuple, TypeGuard
 
@@ -25,132 +25,19 @@ from streameval.events.values import (
     label_column,
     weight_column,
 )
-from streameval.states.confusion_parts.cell_table import CellTable
+from streameval.states.confusion_parts.confusion_form import (
+    ConfusionForm,
+    read_form,
+    write_form,
+)
 from streameval.states.confusion_parts.label_index import INDEX_BITS, LabelIndex
-from streameval.states.confusion_parts.label_sums import LabelSums
+from streameval.states.confusion_parts.label_sums import LabelSums, label_sums
 from streameval.states.confusion_parts.pair_counts import PairWeights, bool_pairs, code_pairs
 from streameval.states.fields import (
     MOST_WEIGHT,
-    array_field,
-    bool_field,
-    fields_of,
-    labels_field,
-    never_came,
-    refuse,
+    never_counted,
     removable_weight,
 )
-
-# The written form of a confusion: one dict for one content, and none other accepted.
-#
-# =============  ===========================================================
-# ``labels``     list of str or of int, none twice; ascending unless ``closed``
-# ``closed``     bool: whether the list is fixed, in the order declared; if not,
-#                every label occurs
-# ``true``       int64 array: index into ``labels`` of each cell above 0
-# ``predicted``  int64 array of the same length; cells ascend by (true, predicted)
-# ``weight``     int64 array, all above 0; a list of int where one passes
-#                int64; a float64 array once a weight was not whole
-# =============  ===========================================================
-
-_NAME = "confusion"
-_KEYS = frozenset({"closed", "labels", "predicted", "true", "weight"})
-_INT64_MAX = 2**63 - 1
-
-
-class ConfusionForm(NamedTuple):
-    """What a written form says, validated."""
-
-    labels: list[Label]
-    closed: bool
-    cells: list[tuple[int, int, Weight]]
-    """Index of the true label, index of the predicted label, weight."""
-    exact: bool
-
-
-def write_form(form: ConfusionForm) -> dict[str, Any]:
-    """The dict of a confusion whose cells ascend by the indices of their labels."""
-    weights = [weight for _, _, weight in form.cells]
-    weight: Any
-    if not form.exact:
-        weight = np.array(weights, dtype=np.float64)
-    elif max(weights, default=0) > _INT64_MAX:
-        weight = weights
-    else:
-        weight = np.array(weights, dtype=np.int64)
-    return {
-        "labels": form.labels,
-        "closed": form.closed,
-        "true": np.array([i for i, _, _ in form.cells], dtype=np.int64),
-        "predicted": np.array([j for _, j, _ in form.cells], dtype=np.int64),
-        "weight": weight,
-    }
-
-
-def read_form(data: object) -> ConfusionForm:
-    """Validate a dict of unknown origin.
-
-    Raises:
-        StateError: It is not a dict that :func:`write_form` could have made.
-    """
-    fields = fields_of(data, _NAME, _KEYS)
-    closed = bool_field(fields, "closed", _NAME)
-    labels = labels_field(fields, "labels", _NAME, ascending=not closed)
-    if len(labels) > MAX_CLASSES:
-        refuse(f"{_NAME}.labels", f"at most {MAX_CLASSES} labels", len(labels))
-    true = _indices(fields, "true", len(labels))
-    predicted = _indices(fields, "predicted", len(labels))
-    weight, exact = _weights(fields)
-    for key, length in (("predicted", len(predicted)), ("weight", len(weight))):
-        if length != len(true):
-            refuse(f"{_NAME}.{key}", f"{len(true)} values, as many as in true", length)
-    # At most MAX_CLASSES squared: far inside int64.
-    falls = np.diff(true * len(labels) + predicted) <= 0
-    if falls.any():
-        place = int(np.argmax(falls)) + 1
-        refuse(
-            f"{_NAME}.true[{place}]",
-            "cells that ascend by true, then predicted",
-            (int(true[place]), int(predicted[place])),
-        )
-    if not closed:
-        occurs = np.zeros(len(labels), dtype=np.bool_)
-        occurs[true] = True
-        occurs[predicted] = True
-        if not occurs.all():
-            place = int(np.argmin(occurs))
-            refuse(f"{_NAME}.labels[{place}]", "a label that occurs in a cell", labels[place])
-    cells = list(zip(true.tolist(), predicted.tolist(), weight, strict=True))
-    return ConfusionForm(labels, closed, cells, exact)
-
-
-def _indices(fields: dict[str, Any], key: str, classes: int) -> IntArray:
-    indices: IntArray = array_field(fields, key, _NAME, np.int64)
-    outside = (indices < 0) | (indices >= classes)
-    if outside.any():
-        place = int(np.argmax(outside))
-        refuse(f"{_NAME}.{key}[{place}]", f"an index into {classes} labels", int(indices[place]))
-    return indices
-
-
-def _weights(fields: dict[str, Any]) -> tuple[list[Weight], bool]:
-    """The weights as Python numbers, and whether they are whole."""
-    field = f"{_NAME}.weight"
-    value = fields["weight"]
-    exact = not (isinstance(value, np.ndarray) and value.dtype == np.float64)
-    weights: list[Weight]
-    if type(value) is list:
-        weights = value.copy()
-        if set(map(type, weights)) != {int} or max(weights) <= _INT64_MAX:
-            refuse(field, "an array, or a list of int of which one passes int64", value)
-    else:
-        weights = array_field(fields, "weight", _NAME, np.int64 if exact else np.float64).tolist()
-        if not exact and not weights:
-            refuse(field, "at least one weight where weights are floats", value)
-    for n, weight in enumerate(weights):
-        if not 0 < weight <= MOST_WEIGHT:  # nan is not
-            refuse(f"{field}[{n}]", "a finite weight above 0", weight)
-    return weights, exact
-
 
 # Full confusion matrices: rows true, columns predicted.
 
@@ -234,8 +121,8 @@ def full_matrix(
             got=str(len(labels)),
             remedy="name the labels of interest, or read the cells() that are not 0",
         )
-    place = {label: n for n, label in enumerate(labels)}
-    kept = [(place[i], place[j], w) for i, j, w in cells if i in place and j in place]
+    index = {label: n for n, label in enumerate(labels)}
+    kept = [(index[i], index[j], w) for i, j, w in cells if i in index and j in index]
     dtype: type = np.int64 if exact else np.float64
     if exact and max((weight for _, _, weight in kept), default=0) >= 2**63:
         dtype = object
@@ -271,6 +158,188 @@ class ClassCounts(NamedTuple):
     """Weight of the class (its support): the row sums."""
     predicted: list[Weight]
     """Weight predicted as the class: the column sums."""
+
+
+_MASK = (1 << INDEX_BITS) - 1
+
+
+class CellTable:
+    """Weight of each (true, predicted) pair of indices, with sums that follow it.
+
+    Args:
+        index: The labels' indices. Shared with the owning confusion, which adds
+            and removes labels.
+
+    Attributes:
+        cells: From ``i << INDEX_BITS | j`` to the weight. One int and not a
+            tuple: smaller, and quicker to make and to look up. Code that writes a
+            cell directly must call :meth:`sum_up`.
+        exact: Whether every weight is an int.
+        quick: The compiled sums' way to count an event of weight 1 under its
+            labels, the cell included; it returns False, nothing done, for what
+            is new. None while there are no such sums.
+
+    Cost:
+        An event O(1). The sums are made at the first read, in
+        O(classes + cells), and then kept current; with float weights they are
+        made anew after each event.
+
+    >>> index = LabelIndex()
+    >>> cat, dog = index.add("cat"), index.add("dog")
+    >>> table = CellTable(index)
+    >>> table.add([(0, 0, 3), (1, 0, 2)])
+    >>> table.total, table.correct, table.margins().predicted
+    (5, 3, [5, 0])
+    """
+
+    __slots__ = ("_correct", "_label_index", "_sums", "_total", "cells", "exact", "quick")
+
+    def __init__(self, index: LabelIndex) -> None:
+        self._label_index = index
+        self.cells: dict[int, Weight] = {}
+        self.exact = True
+        # Of integer weights; with floats summed at each read. Where there are sums
+        # they keep both, and these two are behind.
+        self._total: Weight = 0
+        self._correct: Weight = 0
+        self._sums: LabelSums | None = None
+        self.quick: Callable[[object, object], bool] | None = None
+
+    # Counting
+
+    def add(self, cells: Collection[tuple[int, int, Weight]]) -> None:
+        """Count cells; a float among the weights makes it a float table before they count."""
+        if float in {type(weight) for _, _, weight in cells}:
+            self.promote()
+        for i, j, weight in cells:
+            self.add_one(i, j, weight)
+
+    def add_one(self, i: int, j: int, weight: Weight) -> None:
+        """Count one cell, as :meth:`add` does."""
+        if type(weight) is float:
+            self.promote()
+        code = i << INDEX_BITS | j
+        if self.exact:
+            self.cells[code] = self.cells.get(code, 0) + weight
+            self.sum_up(i, j, weight)
+        else:
+            self.cells[code] = self.cells.get(code, 0.0) + weight
+            self._sums = None
+
+    def sum_up(self, i: int, j: int, weight: Weight) -> None:
+        """Add an integer weight, in its cell already, to the sums."""
+        if self._sums is None:
+            self._total += weight
+            if i == j:
+                self._correct += weight
+            return
+        try:
+            self._sums.count(i, j, weight)
+        except OverflowError:
+            # Too large for these sums: others are made, of the cells as they are now.
+            self._forget_sums()
+            self.margins()
+
+    def take(self, i: int, j: int, weight: Weight) -> Weight:
+        """Remove an integer weight from a cell of an exact table.
+
+        Returns:
+            The remaining weight; below 0 where the cell held less, and nothing is changed.
+        """
+        code = i << INDEX_BITS | j
+        left = self.cells.get(code, 0) - weight
+        if left >= 0:
+            if left:
+                self.cells[code] = left
+            else:
+                del self.cells[code]
+            self.sum_up(i, j, -weight)
+        return left
+
+    def promote(self) -> None:
+        """Make every weight a float, for good."""
+        if self.exact:
+            self.exact = False
+            self._forget_sums()
+            for code, weight in self.cells.items():
+                self.cells[code] = float(weight)
+
+    # Reading
+
+    def coded(self) -> Iterator[tuple[int, int, Weight]]:
+        """(true index, predicted index, weight) of the pairs that occur."""
+        return ((code >> INDEX_BITS, code & _MASK, weight) for code, weight in self.cells.items())
+
+    @property
+    def total(self) -> Weight:
+        """Weight of all events."""
+        if not self.exact:
+            return fsum(self.cells.values())
+        return self._total if self._sums is None else self._sums.total
+
+    @property
+    def correct(self) -> Weight:
+        """Weight of the events predicted rightly."""
+        if self._sums is None and self.exact:
+            return self._correct
+        return self.margins().hits
+
+    def margins(self) -> LabelSums:
+        """The sums with row sums, column sums and diagonal; the ratios may be behind."""
+        if self._sums is None:
+            classes = len(self._label_index.labels)
+            self._sums = label_sums(classes, self.coded, exact=self.exact)
+            self.quick = self._sums.short_way(self._label_index.index, self.cells)
+        return self._sums
+
+    def current_sums(self) -> LabelSums:
+        """The sums with up-to-date ratios, which the next events recompute at once."""
+        sums = self._sums
+        if sums is None:
+            sums = self.margins()
+        if sums.touched:
+            sums.recompute()
+        sums.watched = True
+        return sums
+
+    # The object
+
+    def grow(self) -> None:
+        """Extend the sums to the labels that were added."""
+        if self._sums is not None:
+            self._sums.grow(len(self._label_index.labels))
+
+    def copy(self, index: LabelIndex) -> CellTable:
+        """An independent table over a copy of the same labels."""
+        twin = CellTable(index)
+        twin.cells = self.cells.copy()
+        twin.exact = self.exact
+        if self.exact:
+            twin._total = self.total
+            twin._correct = self.correct
+        return twin
+
+    def __getstate__(self) -> object:
+        # The sums follow from the rest, and compiled ones cannot be pickled.
+        twin = self.copy(self._label_index)
+        return None, {name: getattr(twin, name) for name in self.__slots__}
+
+    def _forget_sums(self) -> None:
+        sums, self._sums, self.quick = self._sums, None, None
+        # Cached readers of a metric still hold them.
+        if sums is not None:
+            sums.retire()
+
+    def _check(self) -> None:
+        """Assert every invariant."""
+        kind = int if self.exact else float
+        assert all(type(weight) is kind and weight > 0 for weight in self.cells.values())
+        if self.exact:
+            assert self.total == sum(self.cells.values())
+            assert self.correct == sum(weight for i, j, weight in self.coded() if i == j)
+        if self._sums is not None:
+            classes = len(self._label_index.labels)
+            self._sums._check(LabelSums(classes, self.coded(), exact=self.exact))
 
 
 # Compared by identity: a weight of another type that equals 1 takes the slow
@@ -309,13 +378,15 @@ class ConfusionCounts:
     [[1, 0], [2, 0]]
     """
 
-    __slots__ = ("_index", "_places", "_table")
+    __slots__ = ("_index", "_label_index", "_table")
 
     def __init__(self, labels: Iterable[object] | None = None) -> None:
-        self._places = LabelIndex(None if labels is None else distinct_labels(labels, "labels"))
-        # The same dict as that of _places, which saves update() a look-up.
-        self._index = self._places.index
-        self._table = CellTable(self._places)
+        self._label_index = LabelIndex(
+            None if labels is None else distinct_labels(labels, "labels")
+        )
+        # The same dict as that of _label_index, which saves update() a look-up.
+        self._index = self._label_index.index
+        self._table = CellTable(self._label_index)
 
     @classmethod
     def from_matrix(cls, matrix: object, labels: Iterable[object]) -> ConfusionCounts:
@@ -362,7 +433,12 @@ class ConfusionCounts:
             except (KeyError, TypeError):
                 pass  # a new label or pair, or no label at all
             else:
-                table.sum_up(i, j, 1)
+                if table._sums is not None:
+                    table.sum_up(i, j, 1)
+                else:  # as sum_up(), written out because a call costs 40 ns
+                    table._total += 1
+                    if i == j:
+                        table._correct += 1
                 return
         if weight is not _ONE:
             weight = canonical_weight(weight)
@@ -383,7 +459,7 @@ class ConfusionCounts:
         kind, and for more than 100,000 labels.
         """
         if y_true not in self._index or y_pred not in self._index:
-            self._places.check([("y_true", [y_true], (0,)), ("y_pred", [y_pred], (0,))], None)
+            self._label_index.check([("y_true", [y_true], (0,)), ("y_pred", [y_pred], (0,))], None)
 
     def check_codes(
         self,
@@ -392,7 +468,7 @@ class ConfusionCounts:
         weight: IntArray | FloatArray | None = None,
     ) -> None:
         """Raise what :meth:`add_codes` would raise; nothing is counted."""
-        self._places.check(
+        self._label_index.check(
             [
                 (field, column.labels, np.flatnonzero(np.bincount(column.codes)).tolist())
                 for field, column in (("y_true", y_true), ("y_pred", y_pred))
@@ -516,7 +592,7 @@ class ConfusionCounts:
         else:
             left = self._take(i, j, weight)
         if left < 0:
-            raise never_came("event", (y_true, y_pred, weight))
+            raise never_counted("event", (y_true, y_pred, weight))
 
     def _take(self, i: int, j: int, weight: Weight) -> Weight:
         """As :meth:`CellTable.take`; labels without an event are removed."""
@@ -525,7 +601,7 @@ class ConfusionCounts:
             margins = self._table.margins()
             for k in {i, j}:
                 if not any(margins.of_class(k)):
-                    self._places.leave(k)
+                    self._label_index.remove(k)
         return left
 
     def merge(self, other: ConfusionCounts) -> None:
@@ -541,13 +617,13 @@ class ConfusionCounts:
         """
         if not isinstance(other, ConfusionCounts):
             raise StateError(f"merge: expected ConfusionCounts, got {shown(other)}")
-        mine, theirs = self._places.closed, other._places.closed
+        mine, theirs = self._label_index.closed, other._label_index.closed
         if mine is not theirs and (mine is None or theirs is None or list(mine) != list(theirs)):
             raise StateError(
                 "merge: the two confusions differ in their closed list of classes: "
                 f"{_list_text(mine)} here and {_list_text(theirs)} there"
             )
-        labels = other._places.labels
+        labels = other._label_index.labels
         try:
             self._add(labels, labels, list(other._table.coded()), None)
         except InputError as error:
@@ -556,21 +632,21 @@ class ConfusionCounts:
     def emptied(self) -> ConfusionCounts:
         """An empty state that shares the closed list of classes. Cost: O(1)."""
         twin = ConfusionCounts()
-        twin._places.closed = self._places.closed
+        twin._label_index.closed = self._label_index.closed
         return twin
 
     def subtract(self, other: ConfusionCounts) -> None:
-        """Take out all of another that was merged in; both exact. Cost: O(cells of other)."""
-        index, labels = self._index, other._places.labels
+        """Remove all of another that was merged; both exact. Cost: O(cells of other)."""
+        index, labels = self._index, other._label_index.labels
         for i, j, weight in other._table.coded():
             self._take(index[labels[i]], index[labels[j]], weight)
 
     def copy(self) -> ConfusionCounts:
         """An independent copy. Cost: O(K + cells)."""
         twin = ConfusionCounts()
-        twin._places = self._places.copy()
-        twin._index = twin._places.index
-        twin._table = self._table.copy(twin._places)
+        twin._label_index = self._label_index.copy()
+        twin._index = twin._label_index.index
+        twin._table = self._table.copy(twin._label_index)
         return twin
 
     def renamed(self, names: Mapping[Label, Label]) -> ConfusionCounts:
@@ -585,7 +661,7 @@ class ConfusionCounts:
         1
         """
         form = self._form(occurring=True)
-        closed = self._places.closed
+        closed = self._label_index.closed
         twin = ConfusionCounts(
             None if closed is None else [new for old, new in names.items() if old in closed]
         )
@@ -599,7 +675,7 @@ class ConfusionCounts:
     @property
     def labels(self) -> list[Label]:
         """The classes: the closed list as declared, or all that occur, ascending. A new list."""
-        closed = self._places.closed
+        closed = self._label_index.closed
         return sorted(self._index) if closed is None else list(closed)
 
     @property
@@ -625,7 +701,7 @@ class ConfusionCounts:
             O(1) for each class touched since the last read; O(K + cells)
             the first time and, with float weights, after each event.
         """
-        return self._table.settled()
+        return self._table.current_sums()
 
     def cell(self, y_true: object, y_pred: object) -> Weight:
         """Weight of the events of one label predicted as another; 0 for labels never seen.
@@ -666,7 +742,7 @@ class ConfusionCounts:
         [[4, 1], [0, 2]]
         """
         names = self.labels if labels is None else distinct_labels(labels, "labels")
-        known = next(iter(self._places.closed or self._index), None)
+        known = next(iter(self._label_index.closed or self._index), None)
         if names and known is not None:
             check_same_kind(known, names[0], "labels", 0)
         return full_matrix(self.cells(), names, exact=self.exact)
@@ -778,8 +854,8 @@ class ConfusionCounts:
         """Assert every invariant."""
         self._table._check()
         occurring = {k for i, j, _ in self._table.coded() for k in (i, j)}
-        self._places._check(occurring)
-        assert self._index is self._places.index
+        self._label_index._check(occurring)
+        assert self._index is self._label_index.index
 
     # The table within
 
@@ -787,16 +863,16 @@ class ConfusionCounts:
         labels = sorted(self._index) if occurring else self.labels
         row = {self._index.get(label): n for n, label in enumerate(labels)}
         cells = sorted((row[i], row[j], weight) for i, j, weight in self._table.coded())
-        closed = self._places.closed is not None and not occurring
+        closed = self._label_index.closed is not None and not occurring
         return ConfusionForm(labels, closed, cells, self.exact)
 
     def _filled(self, form: ConfusionForm) -> ConfusionCounts:
         """This state with the cells of a form; raises InputError outside the closed list."""
         codes = {k for i, j, _ in form.cells for k in (i, j)}
-        (place,) = self._places.join([("labels", form.labels, codes)], None)
+        (index,) = self._label_index.add_columns([("labels", form.labels, codes)], None)
         # Not through add_cells(): a cell of a float state may weigh more than an event
         # may, or look like an integer. Float weights make it a float state.
-        self._table.add([(place[i], place[j], weight) for i, j, weight in form.cells])
+        self._table.add([(index[i], index[j], weight) for i, j, weight in form.cells])
         return self
 
     def _find(self, label: object, field: str) -> int | None:
@@ -814,7 +890,7 @@ class ConfusionCounts:
     ) -> None:
         """Count pairs of codes into two lists of labels: all of them, or InputError and none."""
         rows, columns = {i for i, _, _ in pairs}, {j for _, j, _ in pairs}
-        row, column = self._places.join(
+        row, column = self._label_index.add_columns(
             [("y_true", true_labels, rows), ("y_pred", predicted_labels, columns)], find
         )
         self._table.grow()

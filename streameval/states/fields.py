@@ -44,7 +44,7 @@ def removable_weight(weight: Weight, exact: bool) -> int:
     return whole
 
 
-def never_came(field: str, value: object) -> InputError:
+def never_counted(field: str, value: object) -> InputError:
     """The error for an event that the state cannot have counted."""
     return InputError(
         field,

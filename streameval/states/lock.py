@@ -26,7 +26,7 @@ def _choose() -> Callable[[], Lock]:
     if backend() == "native":
         try:
             compiled = importlib.import_module("streameval.states.native.native_lock")
-        except ImportError:  # each compiled module is left out by itself where it fails
+        except ImportError:  # one compiled module can be missing alone
             return threading.RLock
         made: Callable[[], Lock] = compiled.NativeLock
         return made

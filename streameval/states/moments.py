@@ -2,7 +2,7 @@
 
 Σx and Σx² are exact sums (:class:`~streameval.states.sums.exact_sum.ExactSum`), so
 the variance does not suffer from large means or from the order of events, and
-a reverted event leaves no trace.
+a reverted event does not change the bits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from streameval.states.fields import (
     MOST_WEIGHT,
     bool_field,
     fields_of,
-    never_came,
+    never_counted,
     refuse,
     removable_weight,
 )
@@ -212,7 +212,7 @@ class ScoreMoments:
         self._add(positive, score, -whole)
         if not self._is_sound(positive):
             self._add(positive, score, whole)
-            raise never_came("score", score)
+            raise never_counted("score", score)
 
     def merge(self, other: ScoreMoments) -> None:
         """Add the other's events; it is unchanged.

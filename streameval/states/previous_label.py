@@ -21,7 +21,7 @@ from streameval.states.fields import (
     fields_of,
     int_field,
     labels_field,
-    never_came,
+    never_counted,
     refuse,
 )
 
@@ -157,7 +157,7 @@ class PreviousLabel:
         else:
             known = self.pairs > 0 and 0 <= repeats <= self.pairs - 1
         if not known:
-            raise never_came("y_true", (oldest, following))
+            raise never_counted("y_true", (oldest, following))
         self.events -= 1
         if following is None:
             self.last = None

@@ -25,7 +25,7 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
-from streameval.states.fields import fields_of, never_came, removable_weight, weight_field
+from streameval.states.fields import fields_of, never_counted, removable_weight, weight_field
 from streameval.states.ranking.score_groups import ScoreGroups
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import CHUNK, UNIT, total_weight
@@ -232,25 +232,25 @@ class ProbabilitySums:
         return new
 
     def revert(self, positive: bool, probability: float, weight: int = 1) -> None:
-        """Take one earlier event out, exactly.
+        """Remove one earlier event, exactly.
 
         Raises:
             InputError: The weight is not whole, or was not for some event of
-                this state; or what is left could not come from any events, so
-                this one was never counted. (Sums cannot detect every such case.)
+                this state; or the remaining sums cannot be those of any events, so
+                it was never counted. (Sums cannot detect every such case.)
                 Nothing is changed.
         """
         positive = canonical_positive(positive)
         probability = canonical_score(probability, "probability")
         whole = removable_weight(weight, self.exact)
         if not 0.0 <= probability <= 1.0:
-            came = self._outside >= whole
-            self._outside -= whole if came else 0
+            counted = self._outside >= whole
+            self._outside -= whole if counted else 0
         else:
             loss, brier = _event_terms(positive, probability)
-            came = self._sums.remove(loss, brier, probability, positive, whole)
-        if not came:
-            raise never_came("probability", probability)
+            counted = self._sums.remove(loss, brier, probability, positive, whole)
+        if not counted:
+            raise never_counted("probability", probability)
 
     def merge(self, other: ProbabilitySums) -> None:
         """Add the other's events; it is unchanged.
@@ -265,7 +265,7 @@ class ProbabilitySums:
         self._outside += other._outside  # float from here if either was
 
     def subtract(self, other: ProbabilitySums) -> None:
-        """Take out all of another that was merged in; both exact."""
+        """Remove all of another that was merged; both exact."""
         self._sums.subtract(other._sums)
         self._outside -= other._outside
 

@@ -2,20 +2,24 @@
 
 A new state is one module and one row of :data:`STATES`. Its class keeps a
 mergeable sum over events and has, for a set of states
-(:class:`~streameval.states.state_set.StateSet`), these methods beside its own reads:
+(:class:`~streameval.states.state_set.StateSet`), these methods beside its own reads.
+A method that raises changes nothing.
 
-====================  ========================================================
-one event             ``update`` and ``revert`` with the arguments of
-                      :attr:`StateRow.fed_by`; multi-class scores ``add`` and
-                      ``remove``, which trust their arguments
-a batch               ``update_many`` with columns of the same arguments;
-                      multi-class labels and scores ``add_codes``
-refusals              ``check``, and ``check_many`` or ``check_codes``: raise
-                      what counting would raise; where :attr:`StateRow.refuses`
-other states          ``merge``; ``subtract``, of what was merged in before
-written form          ``to_state`` and ``from_state``; ``exact``, whether all
-                      weights are integers; ``==``; ``_check``
-====================  ========================================================
+==============  ==============================================================
+one event       ``update`` and ``revert`` with the arguments of
+                :attr:`StateRow.fed_by`; ``revert`` removes an event exactly
+a batch         ``update_many`` with columns of the same arguments; multi-class
+                scores: with an :class:`~streameval.events.event.EventBatch`;
+                multi-class labels: ``add_codes``. The same bits as one by one
+errors          ``check``, and ``check_many`` or ``check_codes``: raise the error
+                that counting would raise; where :attr:`StateRow.refuses`
+other states    ``merge`` adds another's events, which is unchanged;
+                ``subtract`` removes those of one that was merged, both exact
+written form    ``to_state``: plain data, equal content gives equal data;
+                ``from_state``: that state, or StateError;
+                ``exact``: whether all weights are integers;
+                ``==``; ``_check`` asserts every invariant
+==============  ==============================================================
 """
 
 from __future__ import annotations

@@ -24,27 +24,27 @@ class BackendError(StreamevalError, ImportError):
     """``STREAMEVAL_BACKEND`` names an implementation that is not available."""
 
 
-def choose(wish: str) -> tuple[str, type[Any]]:
+def choose(name: str) -> tuple[str, type[Any]]:
     """The name and the class of the implementation for a value of the variable.
 
     Args:
-        wish: ``"portable"``, ``"native"``, or ``""`` for the best there is.
+        name: ``"portable"``, ``"native"``, or ``""`` for the best there is.
 
     Raises:
         BackendError: The compiled index was requested and cannot be imported,
-            or the wish is none of these.
+            or the name is none of these.
 
     >>> choose("portable")[0]
     'portable'
     """
-    if wish not in ("", "native", "portable"):
-        raise BackendError(f"{_VARIABLE}: expected native, portable or nothing, got {shown(wish)}")
-    if wish != "portable":
+    if name not in ("", "native", "portable"):
+        raise BackendError(f"{_VARIABLE}: expected native, portable or nothing, got {shown(name)}")
+    if name != "portable":
         try:
             compiled = importlib.import_module("streameval.states.native.native_index")
             return "native", compiled.NativeScoreIndex
         except ImportError as error:
-            if wish == "native":
+            if name == "native":
                 raise BackendError(
                     f"{_VARIABLE}=native: the compiled score index cannot be imported "
                     f"({error}); install a C++ compiler and run "

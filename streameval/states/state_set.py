@@ -1,7 +1,7 @@
 """A set of states that are updated, merged and serialised together.
 
 A window keeps one or more of them: a sliding window one for each pane, each slice
-its own. The :class:`StatePlan` says which states a set keeps.
+its own. The :class:`StatePlan` lists the states that a set keeps.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch, Task
@@ -110,7 +108,7 @@ class StatePlan:
         return cls(task, keeps, bins, labels)
 
     def serves(self, state: str) -> bool:
-        """Whether a state set of this plan can answer for a state."""
+        """Whether a state set of this plan keeps a state, or can derive it."""
         return state in self.keeps or STATES[state].source in self.keeps
 
     @property
@@ -174,17 +172,13 @@ class StateSet:
     def _sort(self) -> None:
         """Note which states count which events, for the methods of single events."""
         fed = self.plan.fed
-        self._scored = self._states(fed["scores"])
+        self._scored = self._states([*fed["scores"], *(row.name for row in self.derived)])
         self._labelled = self._states(fed["labels"])
         self._ordered = self._states(fed["order"])
-        for row in self.derived:
-            self._scored += (getattr(self, row.name),)
-        # Counted without a loop: the only state of binary scores, the only one of labels.
-        scored, labelled = self._scored, self._labelled
-        self._alone = (
-            scored[0] if len(scored) == 1 and self.plan.binary else None,
-            labelled[0] if len(labelled) == 1 else None,
-        )
+        # What one event is counted in, without a loop where one state is all.
+        first = self._scored[0] if self._scored and self.plan.binary else None
+        label = self._labelled[0] if len(self._labelled) == 1 else None
+        self._updated = (first, self._scored[1:], label)
 
     def _states(self, names: Iterable[str]) -> tuple[Any, ...]:
         return tuple([getattr(self, name) for name in names])
@@ -208,7 +202,7 @@ class StateSet:
             self._sort()
 
     def become(self, other: StateSet) -> None:
-        """Take over the states of another state set of this plan, which is not used any more."""
+        """Take the states of another state set of this plan, which is not used afterwards."""
         self._forget_derived()
         for name in self.plan.keeps:
             setattr(self, name, getattr(other, name))
@@ -238,24 +232,24 @@ class StateSet:
         Raises:
             InputError: As :meth:`check`; nothing is counted.
         """
-        scores, labels = self._alone
+        first, others, label = self._updated
         if score is not None:
-            if scores is not None:
-                # A bool takes the state's short way, the label 1 or 0 does not.
-                scores.update(y_true == 1, score, weight)
-            elif self.plan.binary:
+            if first is not None:
                 # The first of them is the one state that can refuse a binary event.
+                # A bool takes the state's short way, the label 1 or 0 does not.
                 positive = y_true == 1
-                for state in self._scored:
-                    state.update(positive, score, weight)
+                first.update(positive, score, weight)
+                if others:
+                    for state in others:
+                        state.update(positive, score, weight)
             elif self._scored:
                 # Several states can refuse it.
                 self.check(y_true, y_pred, score, weight)
                 for state in self._scored:
-                    state.add(y_true, score, weight, y_pred)
+                    state.update(y_true, score, weight, y_pred)
         if y_pred is not None:
-            if labels is not None:
-                labels.update(y_true, y_pred, weight)
+            if label is not None:
+                label.update(y_true, y_pred, weight)
             else:
                 for state in self._labelled:
                     state.update(y_true, y_pred, weight)
@@ -331,15 +325,14 @@ class StateSet:
     ) -> list[tuple[Any, Any, tuple[Any, ...]]]:
         """For each state: the method that removes an event, its inverse, and the arguments."""
         steps: list[tuple[Any, Any, tuple[Any, ...]]] = []
+        given: tuple[Any, ...]
         if y_pred is not None:
-            given: tuple[Any, ...] = (y_true, y_pred, weight)
+            given = (y_true, y_pred, weight)
             steps += [(state.revert, state.update, given) for state in self._labelled]
-        if score is not None and self.plan.binary:
-            given = (y_true == 1, score, weight)
+        if score is not None:
+            binary = self.plan.binary
+            given = (y_true == 1, score, weight) if binary else (y_true, score, weight, y_pred)
             steps += [(state.revert, state.update, given) for state in self._scored]
-        elif score is not None:
-            given = (y_true, score, weight, y_pred)
-            steps += [(state.remove, state.add, given) for state in self._scored]
         return steps
 
     def _remove(self, *event: Any) -> None:
@@ -363,12 +356,8 @@ class StateSet:
             for state in self._states(self.plan.refusing["scores"]):
                 state.check_many(batch.y_true, batch.score, batch.weight)
         elif batch.score is not None:
-            names = batch.score_labels
-            if batch.named is not None:
-                held = np.flatnonzero(np.logical_or.reduce(batch.named)).tolist()
-                names = tuple(names[column] for column in held)
             for state in self._states(self.plan.refusing["scores"]):
-                state.check_codes(batch.y_true, batch.labels, batch.score, names, batch.weight)
+                state.check_many(batch)
         if batch.y_pred is not None:
             for state in self._states(self.plan.refusing["labels"]):
                 state.check_codes(*_label_columns(batch), batch.weight)
@@ -383,12 +372,16 @@ class StateSet:
             return
         binary = self.plan.binary
         if batch.score is not None:
-            if binary:
-                for state in self._scored:
-                    state.update_many(batch.y_true, batch.score, batch.weight)
-            else:
+            if not binary:
                 self.check_many(batch)
-                self._add_probabilities(batch)
+            if batch.named is not None:
+                for event in batch.events():
+                    for state in self._scored:
+                        state.update(event.y_true, event.score, event.weight, event.y_pred)
+            else:
+                given = (batch.y_true, batch.score, batch.weight) if binary else (batch,)
+                for state in self._scored:
+                    state.update_many(*given)
         if batch.y_pred is not None:
             for state in self._labelled:
                 if binary:
@@ -397,22 +390,6 @@ class StateSet:
                     state.add_codes(*_label_columns(batch), batch.weight)
         for state in self._ordered:
             state.update_many(batch.true_labels())
-
-    def _add_probabilities(self, batch: EventBatch) -> None:
-        if batch.named is not None:
-            for event in batch.events():
-                for state in self._scored:
-                    state.add(event.y_true, event.score, event.weight, event.y_pred)
-            return
-        for state in self._scored:
-            state.add_codes(
-                batch.y_true,
-                batch.labels,
-                batch.score,
-                batch.score_labels,
-                batch.weight,
-                batch.y_pred,
-            )
 
     # Other state sets
 
@@ -429,7 +406,7 @@ class StateSet:
     def subtract(self, other: StateSet) -> None:
         """Remove all events of another that was merged in before; both :attr:`exact`.
 
-        The same bits as a merge of what is left.
+        The same bits as a merge of the remaining ones.
         """
         for name in self.plan.keeps:
             getattr(self, name).subtract(getattr(other, name))
@@ -483,7 +460,7 @@ class StateSet:
         return any(self.support(row.name) for row in self.plan.rows if row.fed_by == kind)
 
     def labels(self) -> list[Label]:
-        """Every label that a state knows, sorted."""
+        """Every label of any state, sorted."""
         known: set[Label] = set()
         for state in self._states(self.plan.keeps):
             known.update(getattr(state, "labels", ()))

@@ -13,6 +13,7 @@ from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
+from tests.support.class_batch import class_batch
 from tests.support.laws import LAWS, StateSpec, assert_near, check_law, columns
 
 WEIGHTS = st.one_of(st.just(1), st.integers(1, 4), st.integers(1, 2**53))
@@ -56,7 +57,9 @@ def feed_matrix(state: Any, events: list[Any]) -> None:
         labels = sorted(among, reverse=True)
         true, probabilities, weights = columns(alike, 3)
         matrix = np.array([[p[label] for label in labels] for p in probabilities])
-        state.update_many(true, matrix, labels, weights if set(weights) != {1} else None)
+        state.update_many(
+            class_batch(true, matrix, labels, weights if set(weights) != {1} else None)
+        )
 
 
 def read_scores(state: ClassScores) -> Any:

@@ -21,6 +21,7 @@ from streameval.metrics.probability import top_k_accuracy
 from streameval.metrics.registry import ROWS
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
+from tests.support.class_batch import class_batch
 
 LABELS = ["ant", "bee", "cow"]
 Events = tuple[list[str], Any, list[int]]
@@ -206,7 +207,7 @@ def test_unknown_average() -> None:
 def test_top_k_equals_scikit_learn(events: Events, k: int) -> None:
     y_true, matrix, weight = events
     sums = ClassProbabilitySums()
-    sums.update_many(y_true, matrix, LABELS, weight)
+    sums.update_many(class_batch(y_true, matrix, LABELS, weight))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # k = 3 is meaningless, it says
         expected = sk.top_k_accuracy_score(y_true, matrix, k=k, sample_weight=weight, labels=LABELS)

@@ -21,6 +21,7 @@ from streameval.metrics.probability import brier_score, log_loss
 from streameval.metrics.undefined import Undefined
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.probability import ProbabilitySums
+from tests.support.class_batch import class_batch
 
 PROBABILITIES = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0]))
 EVENTS = st.lists(
@@ -50,7 +51,7 @@ def sums_of(events: list[tuple[bool, float, Any]], bins: int = 10) -> Probabilit
 
 def class_sums_of(y_true: list[str], matrix: Any, weight: list[Any]) -> ClassProbabilitySums:
     sums = ClassProbabilitySums()
-    sums.update_many(y_true, matrix, LABELS, weight)
+    sums.update_many(class_batch(y_true, matrix, LABELS, weight))
     return sums
 
 

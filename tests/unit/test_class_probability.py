@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,10 +14,11 @@ from sklearn.metrics import brier_score_loss, log_loss, top_k_accuracy_score
 
 import streameval as se
 from streameval.errors import InputError, StateError
-from streameval.events.probabilities import check_probabilities, check_probability_matrix
+from streameval.events.values import check_probabilities, check_probability_rows
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.sums.fixed_point import UNIT
 from streameval.states.sums.loss_sums import ReliabilityBins
+from tests.support.class_batch import class_batch
 
 LABELS = ["a", "b", "c", "d"]
 
@@ -57,7 +55,7 @@ def test_losses_and_ranks_are_scikit_learns(matrix: np.ndarray, data: st.DataObj
     whole = data.draw(st.lists(st.integers(1, 9), min_size=n, max_size=n))
     for weight in (None, whole, [by / 2 for by in whole]):
         sums = ClassProbabilitySums()
-        sums.update_many(true, matrix, LABELS, weight)
+        sums.update_many(class_batch(true, matrix, LABELS, weight))
         sums._check()
         close(
             sums.log_loss_units / UNIT / sums.weight,
@@ -101,7 +99,7 @@ def test_a_true_class_that_is_not_named_is_never_found() -> None:
     assert single.log_loss_units / UNIT / 3 == pytest.approx(36.04365338911715, abs=1e-14)
     assert single.brier_units / UNIT / 3 == 1 + 0.75**2 + 0.25**2
     many = ClassProbabilitySums()
-    many.update_many(["z"], [[0.25, 0.75]], ["b", "a"], [3])
+    many.update_many(class_batch(["z"], [[0.25, 0.75]], ["b", "a"], [3]))
     assert many == single
     single.revert("z", {"a": 0.75, "b": 0.25}, 3)
     assert single == ClassProbabilitySums()
@@ -121,7 +119,7 @@ def test_one_by_one_and_many_have_the_same_bits_in_any_order_of_columns(size: in
         single = one_by_one(true, matrix.tolist(), labels, by)
         turned = rng.permutation(size)
         many = ClassProbabilitySums()
-        many.update_many(true, matrix[:, turned], [labels[k] for k in turned], by)
+        many.update_many(class_batch(true, matrix[:, turned], [labels[k] for k in turned], by))
         assert many.to_state() == single.to_state()
 
 
@@ -129,7 +127,7 @@ def test_more_classes_than_a_chunk_has_cells() -> None:
     rng = np.random.default_rng(9)
     matrix = rng.dirichlet(np.full(20_000, 0.5), 3)
     sums = ClassProbabilitySums()
-    sums.update_many([0, 1, 2], matrix, range(20_000), [1, 2, 2**53])
+    sums.update_many(class_batch([0, 1, 2], matrix, range(20_000), [1, 2, 2**53]))
     single = one_by_one([0, 1, 2], matrix.tolist(), range(20_000), [1, 2, 2**53])
     assert sums == single
 
@@ -199,7 +197,7 @@ def test_calibration_is_about_the_predicted_label_on_every_path(
     assert values(mappings) == values(table) == values(closed) == expected
 
     sums = ClassProbabilitySums(4)
-    sums.update_many(given_["y_true"], matrix, order, given_["weight"], predicted)
+    sums.update_many(class_batch(given_["y_true"], matrix, order, given_["weight"], predicted))
     assert (sums.bin_weights, sums.bin_correct, sums.bin_probability_units) == expected
 
     # Without y_pred a batch predicts what single events do.
@@ -222,7 +220,7 @@ def test_reliability_of_the_top_label() -> None:
     matrix = rng.dirichlet(np.ones(3), 2000)
     true = rng.integers(0, 3, 2000)
     sums = ClassProbabilitySums(8)
-    sums.update_many(true, matrix, range(3))
+    sums.update_many(class_batch(true, matrix, range(3)))
     share, predicted = calibration_curve(
         matrix.argmax(axis=1) == true, matrix.max(axis=1), n_bins=8
     )
@@ -284,40 +282,42 @@ def test_what_never_came_is_not_reverted(event: tuple[Any, ...]) -> None:
         ({None: 1.0}, "proba: expected a str, int or bool label, got None"),
         ([0.5, 0.5], "proba: expected a mapping of labels to probabilities, got .* of type list"),
         (None, "proba: expected a mapping of labels to probabilities, got None"),
-        ({1: 1.0}, "y_true: expected a number like the label 1 seen before, got 'a'"),
     ],
 )
-def test_bad_probabilities_are_refused_whole(proba: Any, message: str) -> None:
-    sums = ClassProbabilitySums()
+def test_bad_probabilities_are_refused(proba: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        sums.update("a", proba)
-    assert sums == ClassProbabilitySums()
+        check_probabilities(proba)
 
 
 @pytest.mark.parametrize(
-    ("matrix", "labels", "message"),
+    ("matrix", "message"),
     [
-        ([[0.5, 0.5], [0.5, 0.4]], "ab", "labels: expected a list of labels, got 'ab'"),
-        ([[0.5, 0.5], [0.5, 0.4]], 3, "labels: expected a list of labels, got 3"),
-        ([[0.5, 0.5], [0.5, 0.4]], ["a", "b"], r"proba\[1\]: expected .* add up to 1, got 0.9"),
-        ([[0.5, 0.5], [1.5, -0.5]], ["a", "b"], r"proba\['a'\]\[1\]: expected a probability"),
-        ([[0.5, 0.5], [0.5, math.nan]], ["a", "b"], r"proba\['b'\]\[1\]: expected a finite"),
-        ([[0.5, 0.5], [0.5]], ["a", "b"], "proba: expected a matrix"),
-        ([[0.5, 0.5], ["0.5", 0.5]], ["a", "b"], r"proba\[0\]: expected a finite number, got"),
-        ([0.5, 0.5], ["a", "b"], "proba: expected a matrix"),
-        ([[0.5, 0.5]] * 2, ["a"], r"proba: expected 1 columns, .*got shape \(2, 2\)"),
-        ([[0.5, 0.5]] * 2, ["a", "a"], r"labels\[1\]: expected each label once, got 'a' again"),
-        ([[0.5, 0.5]] * 2, ["a", 1], r"labels\[1\]: expected a str like the label 'a'"),
-        ([[0.5, 0.5]] * 2, [0, 1], r"y_true: expected a number like the label 0"),
-        ([[0.5, 0.5]] * 3, ["a", "b"], r"proba: expected 2 values"),
-        ("xx", ["a", "b"], "proba: expected a matrix"),
+        ([[0.5, 0.5], [0.5, 0.4]], r"proba\[1\]: expected .* add up to 1, got 0.9"),
+        ([[0.5, 0.5], [1.5, -0.5]], r"proba\['a'\]\[1\]: expected a probability"),
+        ([[0.5, 0.5], [0.5, math.nan]], r"proba\['b'\]\[1\]: expected a finite"),
     ],
 )
-def test_bad_matrices_are_refused_whole(matrix: Any, labels: Any, message: str) -> None:
-    sums = ClassProbabilitySums()
+def test_bad_rows_are_refused_with_the_position(matrix: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        sums.update_many(["a", "b"], matrix, labels)
-    assert sums == ClassProbabilitySums()
+        check_probability_rows(["a", "b"], np.array(matrix))
+
+
+@pytest.mark.parametrize(
+    ("y_true", "matrix", "message"),
+    [
+        (["a", "b"], [[0.5, 0.5], [0.5]], "proba: expected 2 rows .*got rows of different length"),
+        (["a", "b"], [["0.5", 0.5], [0.5, 0.5]], "proba: expected 2 rows"),
+        (["a", "b"], [0.5, 0.5], "proba: expected 2 rows"),
+        (["a", "b"], [[0.5]] * 2, r"proba: expected 2 rows .*got shape \(2, 1\)"),
+        (["a", "b"], [[0.5, 0.5]] * 3, "proba: expected 2 rows"),
+        (["a", "b"], "xx", "proba: expected 2 rows"),
+    ],
+)
+def test_bad_matrices_are_refused_whole(y_true: Any, matrix: Any, message: str) -> None:
+    evaluator = se.Evaluator("multiclass", labels=["a", "b"])
+    with pytest.raises(InputError, match=message):
+        evaluator.update_many(y_true, proba=matrix)
+    assert evaluator == se.Evaluator("multiclass", labels=["a", "b"])
 
 
 def test_sums_at_the_tolerance_are_judged_alike_one_by_one_and_in_matrices() -> None:
@@ -329,7 +329,7 @@ def test_sums_at_the_tolerance_are_judged_alike_one_by_one_and_in_matrices() -> 
             verdicts = []
             for check in (
                 lambda row=row: check_probabilities(dict(enumerate(row.tolist()))),
-                lambda row=row: check_probability_matrix([row], range(9)),
+                lambda row=row: check_probability_rows(range(9), row[None]),
             ):
                 try:
                     check()
@@ -337,25 +337,6 @@ def test_sums_at_the_tolerance_are_judged_alike_one_by_one_and_in_matrices() -> 
                 except InputError:
                     verdicts.append(False)
             assert verdicts[0] == verdicts[1]
-
-
-def test_frames_and_columns_of_lists_are_taken() -> None:
-    rows = [[0.5, 0.5], [0.25, 0.75]]
-    expected = one_by_one(["a", "b"], rows, ["a", "b"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        sources = [
-            np.array(rows),
-            pd.DataFrame(rows),
-            pl.DataFrame(rows, orient="row"),
-            pd.Series(rows),
-            np.array(rows, dtype=object),
-            np.array(rows, dtype=np.float32),
-        ]
-    for source in sources:
-        sums = ClassProbabilitySums()
-        sums.update_many(["a", "b"], source, np.array(["a", "b"]))
-        assert sums == expected
 
 
 def test_states_of_other_bins_or_kind_do_not_merge() -> None:

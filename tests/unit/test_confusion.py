@@ -200,7 +200,7 @@ def test_a_label_without_events_is_forgotten_and_its_index_used_again() -> None:
         counts._check()
     assert counts.labels == []
     assert counts == ConfusionCounts()
-    assert len(counts._places.labels) == 2
+    assert len(counts._label_index.labels) == 2
     counts.update(1, 2)  # the kind is forgotten with the labels
     assert counts.labels == [1, 2]
 
@@ -620,11 +620,11 @@ def test_an_empty_float_state_is_refused() -> None:
 
 
 def test_indices_of_labels_are_used_again() -> None:
-    places = LabelIndex()
-    assert [places.place(label) for label in "abc"] == [0, 1, 2]
-    places.leave(1)
-    twin = places.copy()
-    assert places.place("d") == 1
-    assert twin.place("e") == 1
-    assert places.labels == ["a", "d", "c"]
+    labels = LabelIndex()
+    assert [labels.add(label) for label in "abc"] == [0, 1, 2]
+    labels.remove(1)
+    twin = labels.copy()
+    assert labels.add("d") == 1
+    assert twin.add("e") == 1
+    assert labels.labels == ["a", "d", "c"]
     assert twin.labels == ["a", "e", "c"]

@@ -23,6 +23,7 @@ from sklearn import metrics as reference
 import streameval as se
 from streameval.errors import OptionError
 from streameval.states.class_probability import ClassProbabilitySums
+from tests.support.class_batch import class_batch
 
 LABELS = st.sampled_from([True, False])
 SCORES = st.one_of(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), st.floats(0, 1))
@@ -554,7 +555,7 @@ def test_columns_of_probabilities_are_taken_by_name(
         if kind == "dict":
             continue
         sums = ClassProbabilitySums()
-        sums.update_many(y_true, table, labels)
+        sums.update_many(class_batch(y_true, matrix, labels))
         assert sums == expected.total._window.current().class_probability
 
 

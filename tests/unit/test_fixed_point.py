@@ -23,7 +23,7 @@ from streameval.states.sums.fixed_point import (
     total_weight_by_group,
     weight_digits,
 )
-from streameval.states.sums.portable_log import portable_log, portable_log_many
+from streameval.states.sums.loss_sums import portable_log, portable_log_many
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 INT_WEIGHTS = st.one_of(st.integers(1, 5), st.integers(1, 2**53))

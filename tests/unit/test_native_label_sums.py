@@ -91,7 +91,7 @@ def compiled(counts: ConfusionCounts) -> bool:
 
 
 def numbers(sums: LabelSums | NativeLabelSums) -> dict[str, object]:
-    sums.settle()
+    sums.recompute()
     return {name: getattr(sums, name) for name in NUMBERS}
 
 
@@ -104,15 +104,15 @@ def test_the_sums_are_the_same_integers_after_every_step(data: st.DataObject) ->
     classes = data.draw(st.integers(1, 4))
     native, portable = NativeLabelSums(classes, []), LabelSums(classes, [])
     cells: dict[tuple[int, int], int] = {}
-    steps = st.lists(st.sampled_from(["count", "count", "take", "settle", "watch", "grow"]))
+    steps = st.lists(st.sampled_from(["count", "count", "take", "recompute", "watch", "grow"]))
     for step in data.draw(steps):
         if step == "grow":
             classes += data.draw(st.integers(0, 2))
             native.grow(classes)
             portable.grow(classes)
-        elif step == "settle":
-            native.settle()
-            portable.settle()
+        elif step == "recompute":
+            native.recompute()
+            portable.recompute()
         elif step == "watch":
             native.watched = portable.watched = True
         elif step == "count":
@@ -123,7 +123,7 @@ def test_the_sums_are_the_same_integers_after_every_step(data: st.DataObject) ->
                 with pytest.raises(OverflowError):
                     native.count(i, j, weight)
                 assert numbers(native) == before
-                portable.settle()  # as numbers() did
+                portable.recompute()  # as numbers() did
                 continue
             native.count(i, j, weight)
             portable.count(i, j, weight)

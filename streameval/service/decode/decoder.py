@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from streameval.errors import InputError, shown
-from streameval.events.probabilities import check_probabilities
 from streameval.events.time import EARLIEST, EARLY_1970, LATEST, duration, iso_time, unit_remedy
-from streameval.events.values import MAX_WEIGHT, BoolArray, IntArray, Label
+from streameval.events.values import MAX_WEIGHT, BoolArray, IntArray, Label, check_probabilities
 from streameval.records.chunk import EXPECTED, Wanted
 from streameval.records.event_columns import Column, EventColumns, probability_columns
 from streameval.records.json_record import Fault, read_object

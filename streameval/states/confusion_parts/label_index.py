@@ -25,11 +25,11 @@ class LabelIndex:
         closed: The closed list of classes: no other label is added. Copies share
             it, so an evaluator of many windows and slices holds it once.
 
-    >>> places = LabelIndex()
-    >>> places.place("cat"), places.place("dog"), places.place("cat")
+    >>> labels = LabelIndex()
+    >>> labels.add("cat"), labels.add("dog"), labels.add("cat")
     (0, 1, 0)
-    >>> places.leave(0)
-    >>> places.place("emu"), sorted(places.index)
+    >>> labels.remove(0)
+    >>> labels.add("emu"), sorted(labels.index)
     (0, ['dog', 'emu'])
     """
 
@@ -45,7 +45,7 @@ class LabelIndex:
         if closed is not None:
             self.closed = {label: n for n, label in enumerate(closed)}
 
-    def place(self, label: Label) -> int:
+    def add(self, label: Label) -> int:
         """The index of a label, which is added if it is new."""
         k = self.index.get(label)
         if k is None:
@@ -58,14 +58,14 @@ class LabelIndex:
             self.index[label] = k
         return k
 
-    def leave(self, k: int) -> None:
+    def remove(self, k: int) -> None:
         """Remove the label of this index."""
         del self.index[self.labels[k]]
         if self.free is None:
             self.free = []
         self.free.append(k)
 
-    def join(
+    def add_columns(
         self,
         columns: Iterable[tuple[str, list[Label], Iterable[int]]],
         find: Callable[[str, int], int] | None,
@@ -87,26 +87,26 @@ class LabelIndex:
         """
         columns = list(columns)
         self.check(columns, find)
-        return [{code: self.place(labels[code]) for code in codes} for _, labels, codes in columns]
+        return [{code: self.add(labels[code]) for code in codes} for _, labels, codes in columns]
 
     def check(
         self,
         columns: Iterable[tuple[str, list[Label], Iterable[int]]],
         find: Callable[[str, int], int] | None,
     ) -> None:
-        """Raise what :meth:`join` of these columns would raise; no label is added."""
-        joining: dict[Label, None] = {}
+        """Raise what :meth:`add_columns` of these columns would raise; no label is added."""
+        new: dict[Label, None] = {}
         for field, labels, codes in columns:
             for code in codes:
                 label = labels[code]
-                if label not in self.index and label not in joining:
+                if label not in self.index and label not in new:
                     try:
-                        self._admit(label, field, joining)
+                        self._admit(label, field, new)
                     except InputError as error:
                         raise error.at(None if find is None else find(field, code)) from None
-                    joining[label] = None
+                    new[label] = None
 
-    def _admit(self, label: Label, field: str, joining: dict[Label, None]) -> None:
+    def _admit(self, label: Label, field: str, new: dict[Label, None]) -> None:
         if self.closed is not None:
             if label in self.closed:
                 return
@@ -117,10 +117,10 @@ class LabelIndex:
                 + (", …" if len(self.closed) > _SHOWN_LABELS else ""),
                 got=shown(label),
             )
-        known = next(iter(self.index), next(iter(joining), None))
+        known = next(iter(self.index), next(iter(new), None))
         if known is not None:
             check_same_kind(known, label, field)
-        if len(self.index) + len(joining) >= MAX_CLASSES:
+        if len(self.index) + len(new) >= MAX_CLASSES:
             raise InputError(
                 field,
                 expected=f"at most {MAX_CLASSES} distinct labels",

@@ -1,8 +1,8 @@
 """Sums over the classes of a confusion, kept current as events arrive.
 
-A macro average asks every class for its ratio. With a thousand classes and a
+A macro average reads the ratio of every class. With a thousand classes and a
 read after every event that is a thousand divisions, of which one event can
-have changed two. :class:`LabelSums` remembers each class's ratios and replaces
+have changed two. :class:`LabelSums` keeps each class's ratios and replaces
 only those of the classes that were touched.
 
 A sum of float ratios would drift and would depend on the order of the events.
@@ -31,8 +31,8 @@ _NO_RATIOS: _Ratios = (0, 0, 0)
 class LabelSums:
     """Sums over the classes of one confusion, t true, p predicted and c correct per class.
 
-    Ask ``ConfusionCounts.sums`` for it, anew after each event: asking brings
-    the ratios up to date. For integer weights its place may be taken by
+    Read ``ConfusionCounts.sums`` anew after each event: the read brings
+    the ratios up to date. For integer weights it may be replaced by
     :class:`~streameval.states.native.native_label_sums.NativeLabelSums`, compiled, of
     the same attributes; see :mod:`streameval.states.confusion_parts.label_sums`.
 
@@ -69,7 +69,7 @@ class LabelSums:
         each class touched since the last.
 
     >>> sums = LabelSums(2, [(0, 0, 2), (1, 1, 1), (1, 0, 1)])
-    >>> sums.settle()
+    >>> sums.recompute()
     >>> sums.recall / 2**64, sums.true_predicted
     (1.5, 8)
     """
@@ -195,7 +195,7 @@ class LabelSums:
             if not self.true[j]:
                 self.active += rows[1] - columns[1]
 
-    def settle(self) -> None:
+    def recompute(self) -> None:
         """Bring the ratios of the classes touched since the last time up to date."""
         for k in self.touched:
             self._renew(k)
@@ -253,7 +253,7 @@ class LabelSums:
         """Assert that these are the sums of ``fresh``, save the ratios that are behind."""
         pending = self.touched
         late = ("precision", "recall", "f1", "touched", "watched")
-        fresh.settle()
+        fresh.recompute()
         for name in self.__slots__:
             if not name.startswith("_") and not (
                 name in late and (pending or name not in late[:3])

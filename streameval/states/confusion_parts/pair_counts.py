@@ -80,8 +80,8 @@ def code_pairs(
             distinct, frequency = np.unique(codes, return_counts=True)
             sums = frequency.tolist()
         else:
-            distinct, place = np.unique(codes, return_inverse=True)
-            sums = weight_sums(place, weight, len(distinct))
+            distinct, groups = np.unique(codes, return_inverse=True)
+            sums = weight_sums(groups, weight, len(distinct))
     rows, columns = np.divmod(distinct, width)
     return list(zip(rows.tolist(), columns.tolist(), sums, strict=True))
 
@@ -112,9 +112,9 @@ def weight_sums(codes: IntArray, weight: IntArray | FloatArray, size: int) -> Se
     sums = [0] * size
     for start in range(0, len(codes), _LIMB_EVENTS):
         part = weight[start : start + _LIMB_EVENTS].astype(np.int64)
-        places = codes[start : start + _LIMB_EVENTS]
-        low = _whole(np.bincount(places, part & ((1 << _LIMB_BITS) - 1), size))
-        high = _whole(np.bincount(places, part >> _LIMB_BITS, size))
+        groups = codes[start : start + _LIMB_EVENTS]
+        low = _whole(np.bincount(groups, part & ((1 << _LIMB_BITS) - 1), size))
+        high = _whole(np.bincount(groups, part >> _LIMB_BITS, size))
         sums = [total + a + (b << _LIMB_BITS) for total, a, b in zip(sums, low, high, strict=True)]
     return sums
 

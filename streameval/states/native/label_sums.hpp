@@ -42,7 +42,7 @@ inline Whole whole(Wide value) { return {static_cast<SignedWide>(value)}; }
 struct ClassSums {
     std::uint64_t truth = 0, predicted = 0, correct = 0;
     Wide precision = 0, recall = 0, f1 = 0;
-    bool behind = false;  // the ratios wait for LabelSums::settle
+    bool behind = false;  // the ratios wait for LabelSums::recompute
 };
 
 enum class Counted { yes, too_large, negative };
@@ -119,7 +119,7 @@ public:
     bool behind() const { return !waiting_.empty(); }
 
     // Bring the ratios up to date.
-    void settle() {
+    void recompute() {
         for (const std::size_t k : waiting_) {
             classes[k].behind = false;
             renew(classes[k]);

@@ -33,7 +33,7 @@ from streameval.events.values import (
 from streameval.events.truth import canonical_positive, positive_column
 from streameval.states.ranking.portable_index import PortableScoreIndex
 from streameval.states.ranking.ranked_weights import MAX_TOTAL, check_total
-from streameval.states.fields import never_came, removable_weight
+from streameval.states.fields import never_counted, removable_weight
 from streameval.states.ranking.score_groups import (
     GROUPS_AT_ONCE,
     ScoreGroups,
@@ -462,7 +462,7 @@ cdef class NativeScoreIndex:
         if self._portable is not None:
             self._portable.revert(positive, score, weight)
         elif not self._tree.remove(positive, score, weight):
-            raise never_came("score", score)
+            raise never_counted("score", score)
 
     def check(self, positive, score, weight=1):
         """Raise what ``update`` of a validated event would raise; nothing is counted.

@@ -66,7 +66,7 @@ cdef extern from "label_sums.hpp" namespace "streameval" nogil:
         void grow(size_t count) except +
         Counted count(size_t i, size_t j, int64_t weight)
         cbool behind()
-        void settle()
+        void recompute()
         size_t bytes()
         Whole covariance()
         Whole rest_of_square(Wide sum)
@@ -127,7 +127,7 @@ cdef class NativeLabelSums:
         a class.
 
     >>> sums = NativeLabelSums(2, [(0, 0, 2), (1, 1, 1), (1, 0, 1)])
-    >>> sums.settle()
+    >>> sums.recompute()
     >>> sums.recall / 2**64, sums.true_predicted
     (1.5, 8)
     """
@@ -209,9 +209,9 @@ cdef class NativeLabelSums:
         PyDict_SetItem(self._cells, code, more)
         return True
 
-    def settle(self):
+    def recompute(self):
         """Bring the ratios of the classes touched since the last time up to date."""
-        self._sums.settle()
+        self._sums.recompute()
 
     def retire(self):
         """Return nan from now on for every metric: other sums have replaced these."""
@@ -282,17 +282,17 @@ cdef class NativeLabelSums:
 
     @property
     def precision(self):
-        """Σ ⌊2⁶⁴ c / p⌋, as of the last :meth:`settle`."""
+        """Σ ⌊2⁶⁴ c / p⌋, as of the last :meth:`recompute`."""
         return _integer(whole(self._sums.precision))
 
     @property
     def recall(self):
-        """Σ ⌊2⁶⁴ c / t⌋, as of the last :meth:`settle`."""
+        """Σ ⌊2⁶⁴ c / t⌋, as of the last :meth:`recompute`."""
         return _integer(whole(self._sums.recall))
 
     @property
     def f1(self):
-        """Σ ⌊2⁶⁴ 2c / (t + p)⌋, as of the last :meth:`settle`."""
+        """Σ ⌊2⁶⁴ 2c / (t + p)⌋, as of the last :meth:`recompute`."""
         return _integer(whole(self._sums.f1))
 
     @property
@@ -317,7 +317,7 @@ cdef class NativeLabelSums:
         if self._retired or classes == 0:
             return NAN
         if self._sums.behind():
-            self._sums.settle()
+            self._sums.recompute()
         self._sums.watched = True
         if mean_of_scaled(scaled[0], classes, &mean):
             return mean
@@ -375,8 +375,8 @@ cdef class NativeLabelSums:
 
     def _check(self, fresh):
         """Assert that these are the sums of ``fresh``, portable or compiled."""
-        fresh.settle()
-        self._sums.settle()
+        fresh.recompute()
+        self._sums.recompute()
         for name in (
             "active", "with_true", "with_predicted", "precision", "recall", "f1", "total", "hits",
             "true_predicted", "true_squared", "predicted_squared", "true", "predicted", "correct",

@@ -38,7 +38,7 @@ _ONE_BY_ONE = 64
 class PortableScoreIndex:
     """Exact state of everything that depends on the ranking of binary scores.
 
-    Remembers the weight of both classes at each distinct score, and on demand
+    Holds the weight of both classes at each distinct score, and on demand
 
         W2 = Σ over (positive, negative) pairs of 2·[s⁺ > s⁻] + [s⁺ = s⁻]
 
@@ -121,10 +121,10 @@ class PortableScoreIndex:
     @property
     def distinct(self) -> int:
         """Number of distinct scores; O(n)."""
-        asked, _ = self._positives.arrays()
+        own, _ = self._positives.arrays()
         scores, _ = self._negatives.arrays()
-        _, tied = count_at_or_below(scores, asked)
-        return len(asked) + len(scores) - int(np.count_nonzero(tied))
+        _, tied = count_at_or_below(scores, own)
+        return len(own) + len(scores) - int(np.count_nonzero(tied))
 
     def groups(self) -> ScoreGroups:
         """The distinct scores, ascending, with the weight of each class; O(n).
@@ -232,12 +232,12 @@ class PortableScoreIndex:
         one_by_one = self._wins is not None and len(scores) * _ONE_BY_ONE < self._entries()
         parts = []
         for own, chosen in ((self._positives, flags), (self._negatives, ~flags)):
-            # Taking by place is twice as fast as by a boolean array.
-            places = np.flatnonzero(chosen)
-            part_weights = None if weights is None else weights[places]
-            own.check_room(len(places), part_weights)
+            # Taking by position is twice as fast as by a boolean array.
+            positions = np.flatnonzero(chosen)
+            part_weights = None if weights is None else weights[positions]
+            own.check_room(len(positions), part_weights)
             if not one_by_one:
-                parts.append((own, scores[places], part_weights))
+                parts.append((own, scores[positions], part_weights))
         if one_by_one:
             each = [1] * len(scores) if weights is None else weights.tolist()
             for event in zip(flags.tolist(), scores.tolist(), each, strict=True):
@@ -279,7 +279,7 @@ class PortableScoreIndex:
         if not positive:
             own, other = other, own
         # Derived before, not after: a window reverts for each event it counts,
-        # and W2 that is None would queue the next event and settle it here, O(n).
+        # and W2 that is None would queue the next event and sort it in here, O(n).
         wins = self.twice_wins
         whole = own.remove(score, weight)
         below, at_or_below = other.rank(score)

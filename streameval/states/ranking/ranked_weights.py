@@ -1,15 +1,13 @@
 """The scores of one class with their weights, and how much weight lies below any score.
 
-Scores rest in a :class:`~streameval.states.ranking.ranked_weights.RankBase`: sorted arrays.
-Later changes are kept in one of two places, because a ranking is used in
-two ways:
+Folded scores are in a :class:`RankBase`: sorted arrays. Later changes are kept in
+one of two structures, because a ranking is used in two ways:
 
-- read after every event: ``add`` and ``remove`` change a
-  :class:`~streameval.states.ranking.ranked_weights.RankDelta`, which answers at once and
-  is folded into the base when it has grown;
+- read after every event: ``add`` and ``remove`` change a :class:`RankDelta`,
+  which ranks at once and is folded into the base when it has grown;
 - read now and then: ``queue``, ``add_many`` and ``merge`` only append to a
-  :class:`~streameval.states.ranking.ranked_weights.ScoreQueue`, and the next read
-  sorts and merges all of it in one go, ten times cheaper an event.
+  :class:`ScoreQueue`, and the next read sorts and merges all of it at once,
+  ten times cheaper an event.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from sortedcontainers import SortedList
 
 from streameval.errors import InputError
 from streameval.events.values import FloatArray, IntArray, Weight
-from streameval.states.fields import never_came, removable_weight
+from streameval.states.fields import never_counted, removable_weight
 from streameval.states.ranking.sorted_runs import (
     WeightArray,
     distinct_run,
@@ -32,7 +30,7 @@ from streameval.states.ranking.sorted_runs import (
     sum_by_score,
 )
 
-# Weighted scores at rest: two arrays that are never written to again.
+# Weighted scores, folded: two arrays that are never written to again.
 
 
 class RankBase:
@@ -43,7 +41,7 @@ class RankBase:
         sums: int64, the whole weight below each score, and one last entry, the
             weight in all. None stands for 0, 1, 2, …: every score weighs 1.
         weights: float64 weights, in place of ``sums``: a sum of floats does
-            not give its terms back.
+            not determine its terms.
 
     Memory:
         8 bytes a score while every weight is 1, else 16.
@@ -77,16 +75,16 @@ class RankBase:
         """
         # bisect on a memoryview takes 0.4 to 1 µs, ndarray.searchsorted 0.6 to 1 µs.
         scores, sums = self._views or self._viewed()
-        place = bisect_left(scores, score)
-        tied = place < len(scores) and scores[place] == score
+        at = bisect_left(scores, score)
+        tied = at < len(scores) and scores[at] == score
         if sums is None:
-            return place, int(tied)
-        below: Weight = sums[place]
+            return at, int(tied)
+        below: Weight = sums[at]
         if not tied:
             return below, 0
         if self.weights is not None:
-            return below, float(self.weights[place])
-        return below, sums[place + 1] - below
+            return below, float(self.weights[at])
+        return below, sums[at + 1] - below
 
     def _viewed(self) -> tuple[memoryview, memoryview | None]:
         sums = self.running()
@@ -108,7 +106,7 @@ class RankBase:
         return each
 
     def each_in(self, start: int, end: int) -> WeightArray:
-        """The weights of the scores from one place up to another, without those of the others."""
+        """The weights of the scores at positions from ``start`` up to ``end``."""
         if self.weights is not None:
             return self.weights[start:end]
         if self.sums is None:
@@ -242,7 +240,7 @@ _SMALL_ARRAY = 2**12
 
 
 class ScoreQueue:
-    """Events in the form in which they cost least until someone asks.
+    """Events not yet sorted, in the form that is cheapest until the next read.
 
     Single events and small arrays wait in plain lists and become arrays in
     lots of 65,536: a list costs four times the memory of an array, and a
@@ -275,7 +273,7 @@ class ScoreQueue:
         return self._stored + len(self._loose) + len(self._loose_pairs)
 
     def put(self, score: float, weight: Weight) -> bool:
-        """Keep one event; O(1). Says whether single events have just become an array."""
+        """Keep one event; O(1). True if single events were just made an array."""
         self.waiting = True
         if weight == 1:
             loose: list[Any] = self._loose
@@ -370,7 +368,7 @@ def check_total(held: Weight, arriving: Weight) -> None:
 
 
 class RankedWeights:
-    """A multiset of weighted scores that knows the weight below any score.
+    """A multiset of weighted scores with the weight below any score.
 
     A part of larger states: it takes what :mod:`streameval.events.values` has made
     canonical (finite scores, no ``-0.0``; positive weights, whole ones as
@@ -384,7 +382,7 @@ class RankedWeights:
         exact: Whether every weight so far is an integer. Not to be set.
 
     Memory:
-        At rest 8 bytes a distinct score while every weight is 1, else 16.
+        Folded: 8 bytes a distinct score while every weight is 1, else 16.
 
     >>> ranked = RankedWeights(np.array([0.9, 0.1, 0.4, 0.4]))
     >>> ranked.rank(0.4)
@@ -425,7 +423,7 @@ class RankedWeights:
             after any change once weights are floats.
         """
         if self._queue.waiting:
-            self.settle()
+            self.fold()
         below, at = self._base.find(score)
         delta = self._delta
         if delta.entries:
@@ -436,7 +434,7 @@ class RankedWeights:
     def weight_at(self, score: float) -> Weight:
         """The weight of one score; cost as :meth:`rank`."""
         if self._queue.waiting:
-            self.settle()
+            self.fold()
         return self._base.find(score)[1] + self._delta.weights.get(score, 0)
 
     def add(self, score: float, weight: Weight = 1) -> None:
@@ -459,7 +457,7 @@ class RankedWeights:
         delta.change(score, weight)
         self._total += weight
         if delta.entries > _DELTA_LEAST and delta.entries * _DELTA_SHARE > len(self._base.scores):
-            self.settle()
+            self.fold()
 
     def queue(self, score: float, weight: Weight = 1) -> None:
         """Count one event, to be sorted in at the next read; O(1)."""
@@ -479,7 +477,7 @@ class RankedWeights:
 
         Cost:
             Sorts the scores (16 ns each); merging them into the base is left
-            to the next question. Weights other than 1 cost six times as much.
+            to the next read. Weights other than 1 cost six times as much.
         """
         if weights is None:
             self._arrive(len(scores))
@@ -507,7 +505,7 @@ class RankedWeights:
 
     def _relieve(self) -> None:
         if len(self._queue) > _QUEUE_LEAST and len(self._queue) > len(self._base):
-            self.settle()
+            self.fold()
 
     def remove(self, score: float, weight: Weight = 1) -> int:
         """Remove weight that was counted before; cost as :meth:`add` and :meth:`rank`.
@@ -521,7 +519,7 @@ class RankedWeights:
         """
         whole = removable_weight(weight, self.exact)
         if self.weight_at(score) < whole:
-            raise never_came("score", score)
+            raise never_counted("score", score)
         self.change(score, -whole)
         return whole
 
@@ -529,10 +527,10 @@ class RankedWeights:
         """Count all of another ranking, whose content stays as it is.
 
         Cost:
-            O(1) once the other is settled: its arrays are shared, and merged
-            at the next question.
+            O(1) once the other is folded: its arrays are shared, and merged
+            at the next read.
         """
-        other.settle()
+        other.fold()
         base = other._base
         if not other.exact:
             self.promote()
@@ -554,10 +552,10 @@ class RankedWeights:
     def promote(self) -> None:
         """Make the weights float64, for good."""
         if self.exact:
-            self.settle()
+            self.fold()
             self._base, self.exact = self._base.promoted(), False
 
-    def settle(self) -> None:
+    def fold(self) -> None:
         """Fold all that waits into the base; O(n) when anything does."""
         if not self._queue.waiting and not self._delta.entries:
             return
@@ -573,12 +571,12 @@ class RankedWeights:
 
     def arrays(self) -> tuple[FloatArray, WeightArray]:
         """The distinct scores, ascending, and their weights (int64, or float64); read-only."""
-        self.settle()
+        self.fold()
         return self._base.scores, self._base.each()
 
-    def at_rest(self) -> RankBase:
+    def folded(self) -> RankBase:
         """All that was counted so far, as it will not change any more."""
-        self.settle()
+        self.fold()
         return self._base
 
     def running(self) -> tuple[FloatArray, WeightArray | None]:
@@ -586,7 +584,7 @@ class RankedWeights:
 
         None stands for 0, 1, 2, …: every score weighs 1. Read-only.
         """
-        self.settle()
+        self.fold()
         return self._base.scores, self._base.running()
 
     def copy(self) -> RankedWeights:
@@ -608,7 +606,7 @@ class RankedWeights:
     __hash__ = None  # type: ignore[assignment]
 
     def _check(self) -> None:
-        """Assert every invariant; settles."""
+        """Assert every invariant; folds."""
         sample = self._base.scores[:: max(1, len(self._base) // 8)].tolist()
         sample += [0.0, *list(self._delta.weights)[:8]]
         before = [self.rank(score) for score in sample]

@@ -37,9 +37,9 @@ def twice_wins(positives: RankedWeights, negatives: RankedWeights) -> Weight:
     >>> twice_wins(RankedWeights(np.array([0.8, 0.3])), RankedWeights(np.array([0.3, 0.1])))
     7
     """
-    asked, own = positives.running()
+    wanted, own = positives.running()
     scores, sums = negatives.running()
-    at_or_below, tied = count_at_or_below(scores, asked)
+    at_or_below, tied = count_at_or_below(scores, wanted)
     if own is None and sums is None:
         # Every weight is 1: what lies below is what lies at or below, but for the tie.
         return 2 * int(at_or_below.sum()) - int(np.count_nonzero(tied))
@@ -83,14 +83,14 @@ def group_blocks(
 ) -> Iterator[ScoreGroups]:
     """:func:`group_scores` in blocks of at most ``2 * GROUPS_AT_ONCE`` groups, not empty.
 
-    Inside a block the scores ascend, whichever way the blocks go.
+    Inside a block the scores ascend, in either order of blocks.
 
     >>> blocks = group_blocks(RankedWeights(np.array([0.9, 0.4])), RankedWeights(np.array([0.4])))
     >>> [block.scores.tolist() for block in blocks]
     [[0.4, 0.9]]
     """
     # Taken once: what is counted while the blocks are read is not in them.
-    sides = [positives.at_rest(), negatives.at_rest()]
+    sides = [positives.folded(), negatives.folded()]
     for spans in _spans([side.scores for side in sides], descending):
         yield _grouped(
             [
@@ -114,8 +114,8 @@ def _spans(runs: list[FloatArray], descending: bool) -> Iterator[list[tuple[int,
         if long and descending:
             cut = max(run[high - GROUPS_AT_ONCE] for run, _, high in long)
             # A run may end below the cut: nothing of it is in this block.
-            places = [int(np.searchsorted(run, cut)) for run in runs]
-            starts = [min(at, high) for at, high in zip(places, highs, strict=True)]
+            positions = [int(np.searchsorted(run, cut)) for run in runs]
+            starts = [min(at, high) for at, high in zip(positions, highs, strict=True)]
         elif long:
             cut = min(run[low + GROUPS_AT_ONCE - 1] for run, low, _ in long)
             ends = [int(np.searchsorted(run, cut, side="right")) for run in runs]
@@ -186,6 +186,6 @@ def _check_column(column: WeightArray, key: str, exact: bool) -> None:
 
 def _refuse_at(array: WeightArray, bad: Any, key: str, expected: str) -> None:
     if bad.any():
-        place = int(np.argmax(bad))
-        got = shown(array[place].item())
-        raise StateError(f"{_STATE}.{key}[{place}]: expected {expected}, got {got}")
+        position = int(np.argmax(bad))
+        got = shown(array[position].item())
+        raise StateError(f"{_STATE}.{key}[{position}]: expected {expected}, got {got}")

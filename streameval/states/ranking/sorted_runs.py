@@ -116,10 +116,10 @@ def count_at_or_below(values: FloatArray, queries: FloatArray) -> tuple[IntArray
         return count, values[count - 1] == queries
     count, tied = np.zeros(len(queries), np.int64), np.zeros(len(queries), np.bool_)
     below = start = 0
-    for some, asked in _blocks(values, queries):
-        end = start + len(asked)
-        if len(some) and len(asked):
-            _count_block(some, asked, count[start:end], tied[start:end])
+    for some, wanted in _blocks(values, queries):
+        end = start + len(wanted)
+        if len(some) and len(wanted):
+            _count_block(some, wanted, count[start:end], tied[start:end])
         count[start:end] += below
         below, start = below + len(some), end
     return count, tied
@@ -129,27 +129,27 @@ def _count_block(values: FloatArray, queries: FloatArray, count: IntArray, tied:
     """Write both results of :func:`count_at_or_below` into arrays of zeros.
 
     Values and queries are sorted together, as integers whose lowest bit is
-    given up to tell the two apart: a query then comes after every value that
-    it equals, and its place less the queries before it is the count.
+    used to distinguish the two: a query then sorts after every value that
+    it equals, and its position less the queries before it is the count.
     """
     mixed, _ = _as_integers((values, queries))
     mixed[: len(values)] &= ~1
     mixed[len(values) :] |= 1
     mixed.sort(kind="stable")
     # Booleans are searched ten times faster than integers.
-    places = np.flatnonzero((mixed & 1).astype(np.bool_))
+    positions = np.flatnonzero((mixed & 1).astype(np.bool_))
     # Queries below the first value have nothing to compare with.
     start = int(np.searchsorted(queries, values[0]))
-    np.subtract(places[start:], np.arange(start, len(queries)), out=count[start:])
-    inside, asked = count[start:], queries[start:]
+    np.subtract(positions[start:], np.arange(start, len(queries)), out=count[start:])
+    inside, wanted = count[start:], queries[start:]
     nearest = values[inside - 1]
     # Two neighbouring floats may share all but the lowest bit: so one value too
     # many, the one just above the query, may have been counted.
-    above = nearest > asked
+    above = nearest > wanted
     if above.any():
         inside -= above
         nearest = values[inside - 1]
-    np.equal(nearest, asked, out=tied[start:])
+    np.equal(nearest, wanted, out=tied[start:])
 
 
 def sum_by_score(scores: FloatArray, weights: WeightArray) -> tuple[FloatArray, WeightArray]:

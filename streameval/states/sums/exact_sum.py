@@ -46,7 +46,7 @@ class ExactSum:
 
     Cost:
         About 0.5 µs a term, 15 ns a term of an array; memory grows with the
-        range of exponents met, to about 500 bytes.
+        range of exponents seen, to about 500 bytes.
 
     >>> total = ExactSum()
     >>> for x in (1e17, 0.1, -1e17):
@@ -187,7 +187,7 @@ class ExactSum:
             return 0, 0
         if shift < 0:
             return numerator << -shift, 0
-        # The lowest set bit tells how often both halve.
+        # The lowest set bit is how often both halve.
         halvings = min(shift, (numerator & -numerator).bit_length() - 1)
         return numerator >> halvings, shift - halvings
 

@@ -46,7 +46,7 @@ def to_units(value: float) -> int:
 
 
 def weight_digits(weight: WeightArray) -> Iterator[tuple[int, IntArray]]:
-    """Positive weights cut into digits that int64 products have room for.
+    """Positive weights split into digits whose products fit in int64.
 
     Yields:
         ``(shift, digits)``; the weights are Σ digits · 2**shift, each digit

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from streameval.errors import InputError, StateError, shown
-from streameval.events.probabilities import most_probable
-from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
+from streameval.events.values import BoolArray, FloatArray, Weight
 from streameval.states.fields import MOST_WEIGHT, bool_field, int_field, weight_field, weights_field
 from streameval.states.ranking.sorted_runs import WeightArray
 from streameval.states.sums.fixed_point import (
@@ -26,7 +24,89 @@ from streameval.states.sums.fixed_point import (
     to_units,
     total_weight_by_group,
 )
-from streameval.states.sums.portable_log import portable_log, portable_log_many
+
+# The natural logarithm with the same bits on every machine and in every path.
+#
+# math.log and np.log differ from each other in the last bit, and each
+# differs between platforms, so a log loss summed from either could not be merged
+# or resumed bit for bit elsewhere. Here one sequence of IEEE additions,
+# multiplications and divisions is written twice, for one float and for arrays;
+# each single operation is correctly rounded everywhere, so the two agree.
+#
+# The algorithm is that of FreeBSD's e_log.c (Sun Microsystems, 1993): write
+# x = 2**k · (1 + f) with √½ ≤ 1 + f < √2, and sum a polynomial in
+# s = f / (2 + f) fitted to the remainder of log(1 + f). Its error is below one
+# unit in the last place.
+
+_SQRT_HALF = 0.7071067811865476
+_LN2_HIGH = 6.93147180369123816490e-01  # its last 32 bits are 0: k · _LN2_HIGH is exact
+_LN2_LOW = 1.90821492927058770002e-10
+_L1 = 6.666666666666735130e-01
+_L2 = 3.999999999940941908e-01
+_L3 = 2.857142874366239149e-01
+_L4 = 2.222219843214978396e-01
+_L5 = 1.818357216161805012e-01
+_L6 = 1.531383769920937332e-01
+_L7 = 1.479819860511658591e-01
+
+
+def portable_log(x: float) -> float:
+    """Natural logarithm of a positive finite float.
+
+    Args:
+        x: Positive and finite, subnormal included; not checked.
+
+    Returns:
+        ln x within one unit in the last place.
+
+    Cost:
+        About 0.4 µs.
+
+    >>> portable_log(1.0), portable_log(0.5)
+    (0.0, -0.6931471805599453)
+    """
+    mantissa, k = math.frexp(x)
+    if mantissa < _SQRT_HALF:
+        mantissa += mantissa
+        k -= 1
+    f = mantissa - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    remainder = z * (_L1 + w * (_L3 + w * (_L5 + w * _L7))) + w * (_L2 + w * (_L4 + w * _L6))
+    half_square = 0.5 * f * f
+    return s * (half_square + remainder) + k * _LN2_LOW - half_square + f + k * _LN2_HIGH
+
+
+def portable_log_many(x: FloatArray) -> FloatArray:
+    """:func:`portable_log` of each element, bit for bit.
+
+    Args:
+        x: Positive finite float64, any shape; not checked.
+
+    Cost:
+        About 15 ns an element while the array fits the processor's cache.
+
+    >>> portable_log_many(np.array([1.0, 0.5])).tolist()
+    [0.0, -0.6931471805599453]
+    """
+    mantissa, exponent = np.frexp(x)
+    low = mantissa < _SQRT_HALF
+    mantissa *= 1.0 + low
+    k = (exponent - low).astype(np.float64)
+    f = mantissa - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    w = z * z
+    # Each numpy call rounds its result, so nothing here can be fused into one
+    # operation with one rounding, as a compiler might do with C.
+    remainder = z * (_L1 + w * (_L3 + w * (_L5 + w * _L7))) + w * (_L2 + w * (_L4 + w * _L6))
+    half_square = 0.5 * f * f
+    result: FloatArray = (
+        s * (half_square + remainder) + k * _LN2_LOW - half_square + f + k * _LN2_HIGH
+    )
+    return result
+
 
 # The log loss of one event, clipped as scikit-learn clips, in fixed point.
 
@@ -76,104 +156,10 @@ def sound_losses(log_loss: Weight, brier: Weight, weight: Weight, most_brier: in
     return less * _LEAST <= log_loss <= more * _MOST and 0.0 <= brier <= more * most_brier
 
 
-# What one multi-class event adds to the sums over probabilities.
-#
-# Written twice, for one event and for many, to the same bits: a Brier term is
-# cut to units cell by cell, so that neither the order of the labels nor labels
-# of probability 0 leave a trace.
-
-ABSENT = -1
-"""The rank of a true class that its event gave no probability: never in the top k."""
-
-_UNITS_SCALE = float(UNIT)
-
-
-class EventTerms(NamedTuple):
-    """The terms of one event."""
-
-    loss: int
-    """Log loss in units."""
-    brier: int
-    """Brier score in units."""
-    rank: int
-    """Number of labels placed before the true class, or :data:`ABSENT`."""
-    confidence: float
-    """Probability of the predicted label; 0 where the event did not name it."""
-    hit: bool
-    """Whether the predicted label is the true class."""
-
-
-def event_terms(
-    y_true: Label, proba: Mapping[Label, float], y_pred: Label | None = None
-) -> EventTerms:
-    """The terms of one event; without ``y_pred`` the most probable label is predicted.
-
-    >>> event_terms("b", {"a": 0.5, "b": 0.5, "c": 0.0})[2:]
-    (0, 0.5, False)
-    """
-    given = proba.get(y_true)
-    rank = 0
-    if given is None:
-        rank, given = ABSENT, 0.0
-    missed = 1.0 - given
-    brier = int(missed * missed * _UNITS_SCALE)
-    for label, p in proba.items():
-        if label == y_true:
-            continue
-        brier += int(p * p * _UNITS_SCALE)
-        if p >= given and rank != ABSENT and (p > given or label > y_true):  # type: ignore[operator]
-            rank += 1
-    if y_pred is None:
-        y_pred = most_probable(proba)
-    confidence = proba.get(y_pred, 0.0)
-    return EventTerms(loss_units(given), brier, rank, confidence, y_pred == y_true)
-
-
-class ColumnTerms(NamedTuple):
-    """The terms of n events over K columns."""
-
-    given: FloatArray
-    """Probability of the true class; 0 where it has no column."""
-    squares: FloatArray
-    """(p_k − [k is true])² of each cell, shape (n, K)."""
-    rank: IntArray
-    """Number of columns placed before the true class, or :data:`ABSENT`."""
-    confidence: FloatArray
-    """Probability of the predicted label; 0 where it has no column."""
-
-
-def column_terms(true: IntArray, proba: FloatArray, predicted: IntArray) -> ColumnTerms:
-    """The terms of many events.
-
-    Args:
-        true: Column of each event's true class, :data:`ABSENT` where it has none.
-        proba: Matrix of shape (n, K), columns in the order of their labels:
-            among equal probabilities the later column is placed first.
-        predicted: Column of each event's predicted label, :data:`ABSENT` where it has none.
-
-    >>> even = np.array([[0.5, 0.5], [0.5, 0.5]])
-    >>> column_terms(np.array([0, 1]), even, np.array([0, 0])).rank.tolist()
-    [1, 0]
-    """
-    n, size = proba.shape
-    named = np.flatnonzero(true >= 0)
-    at = true[named]
-    given = np.zeros(n)
-    given[named] = proba[named, at]
-    before = proba > given[:, None]
-    before |= (proba == given[:, None]) & (np.arange(size) > true[:, None])
-    rank = np.where(true < 0, ABSENT, before.sum(axis=1))
-    missed = proba.copy()
-    missed[named, at] = 1.0 - given[named]
-    missed *= missed
-    confidence = np.where(predicted < 0, 0.0, proba[np.arange(n), predicted])
-    return ColumnTerms(given, missed, rank, confidence)
-
-
 # Reliability bins: how often events occur, by the probability that they were given.
 #
 # Probabilities are sorted into bins of equal width; each bin keeps the weight of
-# its events, of those that came true, and the sum of their probabilities. A
+# its events, of those that occurred, and the sum of their probabilities. A
 # reliability curve and the expected calibration error follow by division.
 
 MOST_BINS = 10_000
@@ -219,20 +205,20 @@ class ReliabilityBins:
 
     def add(self, probability: float, hit: bool, weight: Weight) -> None:
         """Count one event; probability in [0, 1], not checked."""
-        place = bisect_left(self.edges, probability)
-        self.weights[place] += weight
+        at = bisect_left(self.edges, probability)
+        self.weights[at] += weight
         if hit:
-            self.hits[place] += weight
-        self.units[place] += weight * int(probability * _SCALE)
+            self.hits[at] += weight
+        self.units[at] += weight * int(probability * _SCALE)
 
     def remove(self, probability: float, hit: bool, weight: int) -> bool:
         """Remove one event; False, and nothing changed, when it cannot have been counted."""
-        place = bisect_left(self.edges, probability)
-        before = self.weights[place], self.hits[place], self.units[place]
+        at = bisect_left(self.edges, probability)
+        before = self.weights[at], self.hits[at], self.units[at]
         self.add(probability, hit, -weight)
-        if self._sound(place):
+        if self._sound(at):
             return True
-        self.weights[place], self.hits[place], self.units[place] = before
+        self.weights[at], self.hits[at], self.units[at] = before
         return False
 
     def add_many(self, probability: FloatArray, hit: BoolArray, weight: WeightArray | None) -> None:
@@ -299,11 +285,11 @@ class ReliabilityBins:
         new.weights, new.hits, new.units = self.weights[:], self.hits[:], self.units[:]
         return new
 
-    def _sound(self, place: int) -> bool:
-        """Whether one bin can be what events have left there."""
-        weight, hits, units = self.weights[place], self.hits[place], self.units[place]
-        low = to_units(math.nextafter(self.edges[place - 1], 1.0)) if place else 0
-        high = to_units(self.edges[place]) if place < len(self.edges) else UNIT
+    def _sound(self, at: int) -> bool:
+        """Whether one bin's sums can be those of events."""
+        weight, hits, units = self.weights[at], self.hits[at], self.units[at]
+        low = to_units(math.nextafter(self.edges[at - 1], 1.0)) if at else 0
+        high = to_units(self.edges[at]) if at < len(self.edges) else UNIT
         if type(weight) is int:
             return 0 <= hits <= weight and weight * low <= units <= weight * high
         more, less = weight * (1.0 + _ROUNDING), weight * (1.0 - _ROUNDING)
@@ -327,16 +313,16 @@ class ReliabilityBins:
         self.units = weights_field(
             data, "bin_probability_units", name, exact, size, MOST_WEIGHT * UNIT
         )
-        for place in range(size):
-            if not self._sound(place):
+        for at in range(size):
+            if not self._sound(at):
                 raise StateError(
-                    f"{name}.bin_probability_units[{place}]: "
+                    f"{name}.bin_probability_units[{at}]: "
                     f"not the sums of events of that bin's weight"
                 )
 
     def is_sound(self) -> bool:
-        """Whether every bin can be what events have left there."""
-        return all(self._sound(place) for place in range(len(self.weights)))
+        """Whether every bin's sums can be those of events."""
+        return all(self._sound(at) for at in range(len(self.weights)))
 
 
 _MOST_LOSS = 64 * UNIT  # a log loss of one event is below 37

@@ -82,8 +82,8 @@ def confusion(parts: Parts, unit: int) -> Form:
                 total = cells[key] = _Sum()
             total.add(weight, factor)
     names = sorted({label for form, _ in parts for label in form["labels"]})
-    place = {label: n for n, label in enumerate(names)}
-    rows = sorted((place[i], place[j], total.over(unit)) for (i, j), total in cells.items())
+    index = {label: n for n, label in enumerate(names)}
+    rows = sorted((index[i], index[j], total.over(unit)) for (i, j), total in cells.items())
     return {
         "labels": names,
         "closed": parts[0][0]["closed"],
@@ -99,12 +99,12 @@ def _by_score(
 ) -> tuple[FloatArray, list[FloatArray]]:
     """Distinct scores, ascending, and the scaled sum of each column of weights."""
     scores = np.concatenate([part[0] for part in parts])
-    distinct, place = np.unique(scores, return_inverse=True)
+    distinct, groups = np.unique(scores, return_inverse=True)
     sums: list[FloatArray] = []
     for column in range(columns):
         scaled = [part[1][column].astype(np.float64) * (part[2] / unit) for part in parts]
         # bincount adds in the order of its input, which is that of the parts.
-        total = np.bincount(place, np.concatenate(scaled), len(distinct))
+        total = np.bincount(groups, np.concatenate(scaled), len(distinct))
         # Of no scores it makes integers.
         sums.append(total.astype(np.float64))
     return distinct, sums
@@ -198,15 +198,15 @@ def class_scores(parts: Parts, unit: int) -> Form:
             )
             start += length
     names = sorted(counts)
-    place = {label: n for n, label in enumerate(names)}
-    keys = sorted(multisets, key=lambda key: (place[key[0]], place[key[1]]))
+    index = {label: n for n, label in enumerate(names)}
+    keys = sorted(multisets, key=lambda key: (index[key[0]], index[key[1]]))
     sums = [_by_score(multisets[key], unit, 1) for key in keys]
     return {
         "exact": False,
         "labels": names,
         "counts": [counts[label].over(unit) for label in names],
-        "columns": np.array([place[key[0]] for key in keys], dtype=np.int64),
-        "true": np.array([place[key[1]] for key in keys], dtype=np.int64),
+        "columns": np.array([index[key[0]] for key in keys], dtype=np.int64),
+        "true": np.array([index[key[1]] for key in keys], dtype=np.int64),
         "lengths": np.array([len(scores) for scores, _ in sums], dtype=np.int64),
         "scores": np.concatenate([np.zeros(0), *(scores for scores, _ in sums)]),
         "weights": np.concatenate([np.zeros(0), *(weights for _, (weights,) in sums)]),
