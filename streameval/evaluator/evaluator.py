@@ -14,8 +14,7 @@ from typing import Any, Self
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.options import checked_options, set_up
 from streameval.evaluator.reports import ClassificationReport, Report, SeriesRow, SliceReport
-from streameval.evaluator.sliced_windows import SlicedWindows
-from streameval.evaluator.slices import SliceKey
+from streameval.evaluator.slices import SlicedWindows, SliceKey
 from streameval.evaluator.view import View, locked, slice_report
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, Task

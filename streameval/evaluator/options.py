@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streameval.errors import InputError, StateError, listed, shown
-from streameval.evaluator.sliced_windows import part_of
-from streameval.evaluator.slices import Slicer
+from streameval.evaluator.slices import Slicer, part_of
 from streameval.evaluator.view import ViewContext
 from streameval.events import time as clock
 from streameval.events.binary import BinaryIntake
