@@ -97,6 +97,7 @@ class Evaluator:
         "_slicer",
         "_state_set",
         "_total",
+        "_update",
     )
 
     def __init__(
@@ -145,6 +146,11 @@ class Evaluator:
         self._total = View(window, self._question)
         alone = self._places.alone
         self._state_set: StateSet | None = window.state_set if alone and window.plain else None
+        self._update: Callable[..., None] | None = None
+        if self._state_set is not None:
+            # The states of a binary task check each event by themselves.
+            binary = self.task == "binary"
+            self._update = self._state_set.add if binary else self._state_set.update
         self._count: CompiledWay | None = None
         if alone and window.compiled_way is not None and isinstance(self._intake, BinaryIntake):
             intake = self._intake
@@ -193,11 +199,11 @@ class Evaluator:
         with self._lock:
             if self._scores_only and score is None and proba is None:
                 raise self._score_missing()
-            intake, state_set = self._intake, self._state_set
+            intake, update = self._intake, self._update
             true, predicted, scores, known = intake.event(y_true, y_pred, score, proba, weight)
             try:
-                if state_set is not None and type(weight) is int and weight == 1:
-                    state_set.update(true, predicted, scores, known)
+                if update is not None:
+                    update(true, predicted, scores, known)
                 else:
                     self._places.add((true, predicted, scores, known), event_time, slices)
             except InputError:
@@ -244,7 +250,10 @@ class Evaluator:
             if len(batch):
                 if self._scores_only and batch.score is None:
                     raise self._score_missing()
-                self._places.add_many(batch, event_time, slices)
+                if self._state_set is not None:
+                    self._state_set.update_many(batch)
+                else:
+                    self._places.add_many(batch, event_time, slices)
         except InputError:
             self._intake.forget()
             raise
@@ -527,17 +536,17 @@ class Evaluator:
         """
         with self._lock:
             slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
-            ways = (self._count, self._state_set, self._scores_only)
+            ways = (self._count, self._update, self._state_set, self._scores_only)
             self._intake = _PartIntake(self._intake, labels, scores)  # type: ignore[assignment]
             slicer.restrict(dimensions)
-            self._count = self._state_set = None
+            self._count = self._update = self._state_set = None
             self._scores_only = False
             try:
                 yield
             finally:
                 self._intake = before[0]
                 slicer.restrict(before[1])
-                self._count, self._state_set, self._scores_only = ways
+                self._count, self._update, self._state_set, self._scores_only = ways
 
     @property
     def options(self) -> dict[str, Any]:

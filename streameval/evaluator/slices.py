@@ -438,40 +438,40 @@ class SlicedWindows:
 
     def add(self, event: EventFields, event_time: object, slices: object) -> None:
         """Count an event unless it is too late, or raise InputError and change nothing."""
-        self._spec.check_weight(event[3])
+        if event[3] != 1:
+            self._spec.check_weight(event[3])
+        timeline, slicer = self.timeline, self._slicer
         moment = self._moment(event_time) if self._needs_time else None
-        keys = self._slicer.keys(slices) if self._slicer.dimensions else ()
-        timeline = self.timeline
+        keys = slicer.keys(slices) if slicer.dimensions else ()
         if timeline is not None:
+            latest = timeline.latest
             if moment is None:
-                moment = int(timeline.tick(1)[0])
-            if timeline.drops(moment):
+                moment = 0 if latest is None else latest + 1
+            if latest is not None and moment < latest and timeline.drops(moment):
                 timeline.admit(moment)
                 return
         for key in keys:
             window = self.slices.get(key)
             if window is None:
-                window = self.slices.get(self._slicer.located(key, self.slices))
+                window = self.slices.get(slicer.located(key, self.slices))
             if window is not None:
                 window.check(event, moment)
-        # The last call that can refuse: a new slice has room for what the total accepts.
+        # The last call that can refuse: a new slice can hold what the total accepts.
         self.total.add(event, moment)
         if timeline is not None:
             timeline.admit(moment)  # type: ignore[arg-type]
         for key in keys:
             window = self.slices.get(key)
             if window is None:
-                window = self._open(self._slicer.admit(key, self.slices))
+                window = self._open(slicer.admit(key, self.slices))
             window.add(event, moment)
 
     def _moment(self, value: object) -> int:
         if value is None:
             raise clock.time_missing()
-        return clock.event_time(value, self._time_unit, first=self._at_start)
-
-    @property
-    def _at_start(self) -> bool:
-        return self.timeline is not None and self.timeline.latest is None
+        timeline = self.timeline
+        first = timeline is not None and timeline.latest is None
+        return clock.event_time(value, self._time_unit, first=first)
 
     def _open(self, key: SliceKey) -> Window:
         window = self.slices.get(key)
@@ -482,16 +482,12 @@ class SlicedWindows:
     def add_many(self, batch: EventBatch, event_time: object, slices: object) -> None:
         """Count a batch as its events one by one, or raise InputError and change nothing."""
         self._spec.check_weight(batch.weight)
-        if self.alone:
-            self.total.add_many(batch, None)
-            return
         moments = None
         if self._needs_time:
             if event_time is None:
                 raise clock.time_missing()
-            moments = clock.event_times(
-                event_time, len(batch), self._time_unit, first=self._at_start
-            )
+            first = self.timeline is not None and self.timeline.latest is None
+            moments = clock.event_times(event_time, len(batch), self._time_unit, first=first)
         groups: Iterable[SliceRows] = ()
         if self._slicer.dimensions:
             groups = list(self._slicer.groups(slices, len(batch)))

@@ -238,6 +238,13 @@ class StateSet:
         Raises:
             InputError: As :meth:`check`; nothing is counted.
         """
+        if score is not None and not self.plan.binary and self._scored:
+            # Several states can refuse it.
+            self.check(y_true, y_pred, score, weight)
+        self.add(y_true, y_pred, score, weight)
+
+    def add(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
+        """:meth:`update` with an event that :meth:`check` has accepted, or any binary event."""
         scores, labels = self._alone
         if score is not None:
             if scores is not None:
@@ -248,9 +255,7 @@ class StateSet:
                 positive = y_true == 1
                 for state in self._scored:
                     state.update(positive, score, weight)
-            elif self._scored:
-                # Several states can refuse it.
-                self.check(y_true, y_pred, score, weight)
+            else:
                 for state in self._scored:
                     state.add(y_true, score, weight, y_pred)
         if y_pred is not None:
@@ -379,6 +384,12 @@ class StateSet:
         Raises:
             InputError: As :meth:`check_many`; nothing is counted.
         """
+        if batch.score is not None and not self.plan.binary:
+            self.check_many(batch)
+        self.add_many(batch)
+
+    def add_many(self, batch: EventBatch) -> None:
+        """:meth:`update_many` with a batch that :meth:`check_many` has accepted."""
         if not len(batch):
             return
         binary = self.plan.binary
@@ -387,7 +398,6 @@ class StateSet:
                 for state in self._scored:
                     state.update_many(batch.y_true, batch.score, batch.weight)
             else:
-                self.check_many(batch)
                 self._add_probabilities(batch)
         if batch.y_pred is not None:
             for state in self._labelled:

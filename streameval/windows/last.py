@@ -156,30 +156,23 @@ class LastWindow:
         if event[3] != 1:
             self._keep_weights()
         ring = self._ring
-        if len(ring) < self._n:
-            self.state_set.update(*event)
-            ring.append(event)
-            return
-        if self._ordered:
-            self.state_set.update(*event)
-            ring.append(event)
-            self._evict()
-        else:
+        full = len(ring) == self._n
+        if full and not self._ordered:
             self.state_set.replace(ring[0], event)
             ring.popleft()
-            ring.append(event)
+        else:
+            self.state_set.update(*event)
+        ring.append(event)
+        if len(ring) > self._n:
+            self._evict()
 
     def _evict(self) -> None:
         ring = self._ring
         oldest = ring.popleft()
         self.state_set.evict(oldest, ring[0] if ring else None)
 
-    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
-        """Count a validated batch, or raise InputError and change nothing."""
-        self.prepare(batch, event_times)()
-
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Check a batch; the result counts it, and cannot fail.
+        """Check a validated batch, or raise InputError; the result counts it and cannot fail.
 
         Events that would be evicted again by the end of the batch are never counted.
         """
@@ -196,7 +189,7 @@ class LastWindow:
     def _append(self, batch: EventBatch) -> None:
         if batch.weight is not None:
             self._keep_weights()
-        self.state_set.update_many(batch)
+        self.state_set.add_many(batch)
         _extend(self._ring, batch)
         while len(self._ring) > self._n:
             self._evict()

@@ -75,19 +75,18 @@ class Window(Protocol):
         ...
 
     def check(self, event: EventFields, event_time: int | None) -> None:
-        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        """Raise what :meth:`add` raises for an event that the window of all events accepts.
+
+        Called for the window of a slice, which holds part of those events.
+        """
         ...
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one validated event, or raise InputError and change nothing."""
         ...
 
-    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
-        """Count a validated batch, in its order, or raise InputError and change nothing."""
-        ...
-
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Raise what :meth:`add_many` would raise; the result counts the batch and cannot fail."""
+        """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         ...
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
