@@ -12,21 +12,27 @@ from dataclasses import replace
 from typing import Any, Self
 
 from streameval.errors import InputError, MetricError, StateError, listed, shown
-from streameval.evaluator.options import checked_options, set_up
+from streameval.evaluator.options import (
+    check_arguments,
+    checked_options,
+    checked_window,
+    plan_of,
+)
 from streameval.evaluator.reports import ClassificationReport, Report, SeriesRow, SliceReport
-from streameval.evaluator.slices import SlicedWindows, SliceKey
-from streameval.evaluator.view import View, locked, slice_report
+from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer
+from streameval.evaluator.view import View, ViewContext, locked, slice_report
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.values import Label, Weight
 from streameval.metrics.cut_points import CutPoint
-from streameval.metrics.registry import find
+from streameval.metrics.metric import undefined_number
+from streameval.metrics.registry import find, metric_names
 from streameval.state_files.codec import pack, unpack
 from streameval.state_files.disk import read_file, write_atomically
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows import window_spec
+from streameval.windows import Cumulative, window_note, window_spec
 from streameval.windows.window import CompiledWay, WindowSpec
 
 _KIND = "evaluator"
@@ -86,18 +92,18 @@ class Evaluator:
 
     __slots__ = (
         "__weakref__",
+        "_context",
         "_count",
         "_intake",
         "_lock",
         "_options",
-        "_places",
-        "_question",
         "_readers",
         "_scores_only",
         "_slicer",
         "_state_set",
         "_total",
         "_update",
+        "_windows",
     )
 
     def __init__(
@@ -116,35 +122,49 @@ class Evaluator:
         undefined: float | None = None,
         temporal: bool = False,
     ) -> None:
-        setup = set_up(
-            task,
-            positive=positive,
-            threshold=threshold,
-            labels=labels,
-            metrics=metrics,
-            bins=bins,
-            window=window,
-            slices=slices,
-            max_slices=max_slices,
-            time_unit=time_unit,
-            undefined=undefined,
-            temporal=temporal,
-        )
-        self._options = setup.options
-        self._question = setup.question
-        self._lock = setup.question.lock
-        self._intake: BinaryIntake | ClassIntake = setup.question.intake
-        self._slicer = setup.slicer
-        plan = setup.question.plan
+        check_arguments(task, bins, temporal, time_unit)
+        declared = None if labels is None else listed(labels, "labels", "a list of labels")
+        names = None
+        if metrics is not None:
+            names = sorted({find(name, task).name for name in metric_names(metrics)})
+        notes: dict[str, Any] = {}
+        self._intake: BinaryIntake | ClassIntake
+        if task == "binary":
+            self._intake = binary = BinaryIntake(positive, threshold, declared)
+            notes = {"positive": binary.positive, "threshold": binary.threshold}
+            classes = tuple(binary.labels) if binary.closed else None
+        else:
+            self._intake = several = ClassIntake(declared)
+            classes = several.classes if several.closed else None
+        plan = plan_of(task, names, bins, None if task == "binary" else classes, temporal=temporal)
+        spec = checked_window(window, plan)
+        self._options: dict[str, Any] = {
+            "task": task,
+            "metrics": names,
+            "bins": bins,
+            "temporal": plan.ordered,
+            "undefined": None if undefined is None else undefined_number(undefined),
+            "window": spec.to_options(),
+            **notes,
+            "labels": None if classes is None else list(classes),
+            "time_unit": time_unit,
+        }
+        self._slicer = Slicer(slices, max_slices)
+        self._options["slices"] = [list(dimension) for dimension in self._slicer.dimensions]
+        self._options["max_slices"] = max_slices
+        if not isinstance(spec, Cumulative):
+            notes["window"] = window_note(spec)
+        self._context = ViewContext(plan, self._intake, undefined, notes, names)
+        self._lock = self._context.lock
         self._scores_only = set(plan.keeps) == set(plan.fed["scores"])
-        self._places = SlicedWindows(setup.window, plan, setup.slicer, time_unit)
+        self._windows = SlicedWindows(spec, plan, self._slicer, time_unit)
         self._find_shortcuts()
 
     def _find_shortcuts(self) -> None:
         """Find how an event is counted where all of them are counted in one window."""
-        window = self._places.total
-        self._total = View(window, self._question)
-        alone = self._places.alone
+        window = self._windows.total
+        self._total = View(window, self._context)
+        alone = self._windows.alone
         self._state_set: StateSet | None = window.state_set if alone and window.plain else None
         self._update: Callable[..., None] | None = None
         if self._state_set is not None:
@@ -160,7 +180,7 @@ class Evaluator:
     @property
     def task(self) -> str:
         """``"binary"`` or ``"multiclass"``."""
-        return self._question.plan.task
+        return self._context.plan.task
 
     def update(
         self,
@@ -205,7 +225,7 @@ class Evaluator:
                 if update is not None:
                     update(true, predicted, scores, known)
                 else:
-                    self._places.add((true, predicted, scores, known), event_time, slices)
+                    self._windows.add((true, predicted, scores, known), event_time, slices)
             except InputError:
                 intake.forget()
                 raise
@@ -253,7 +273,7 @@ class Evaluator:
                 if self._state_set is not None:
                     self._state_set.update_many(batch)
                 else:
-                    self._places.add_many(batch, event_time, slices)
+                    self._windows.add_many(batch, event_time, slices)
         except InputError:
             self._intake.forget()
             raise
@@ -283,7 +303,7 @@ class Evaluator:
         """
         event = self._intake.event(y_true, y_pred, score, proba, weight)
         self._intake.forget()
-        self._places.remove(event, event_time, slices)
+        self._windows.remove(event, event_time, slices)
 
     def __getitem__(self, name: str) -> float:
         try:
@@ -356,7 +376,7 @@ class Evaluator:
         {(('country', 'PT'),): 1.0}
         """
         return {
-            key: View(self._places.slices[key], self._question) for key in self._places.in_order()
+            key: View(self._windows.slices[key], self._context) for key in self._windows.in_order()
         }
 
     @property
@@ -424,7 +444,7 @@ class Evaluator:
         >>> ev.arrivals
         {'on_time': 2, 'late_kept': 1, 'late_dropped': 1}
         """
-        timeline = self._places.timeline
+        timeline = self._windows.timeline
         return {} if timeline is None else timeline.counts()
 
     @property
@@ -438,7 +458,7 @@ class Evaluator:
         >>> ev.retained
         {'events': 1, 'events_at_most': 100}
         """
-        return self._places.retained()
+        return self._windows.retained()
 
     def merge(self, other: Evaluator) -> None:
         """Add another shard's events; the operand is unchanged.
@@ -468,9 +488,9 @@ class Evaluator:
         # In one order for either operand, so that two threads cannot deadlock.
         first, second = sorted((self._lock, other._lock), key=id)
         with first, second:
-            self._places.check_merge(other._places)
+            self._windows.check_merge(other._windows)
             self._intake.merge(other._intake)  # type: ignore[arg-type]
-            self._places.merge(other._places)
+            self._windows.merge(other._windows)
 
     def copy(self) -> Self:
         """An independent evaluator of the same events."""
@@ -502,14 +522,14 @@ class Evaluator:
         """
         new = self.emptied()
         new._intake.learn_from(self._intake)  # type: ignore[arg-type]
-        new._places.follow(self._places, newest)
+        new._windows.follow(self._windows, newest)
         return new
 
     @property
     @locked
     def newest(self) -> int | None:
         """Windows of event time: the latest moment seen, in microseconds since 1970."""
-        timeline = self._places.timeline
+        timeline = self._windows.timeline
         return None if timeline is None else timeline.latest
 
     @contextmanager
@@ -556,12 +576,12 @@ class Evaluator:
     @property
     def plan(self) -> StatePlan:
         """Which states are kept."""
-        return self._question.plan
+        return self._context.plan
 
     @property
     def notes(self) -> Mapping[str, Any]:
         """The notes of reports: settings that the numbers depend on."""
-        return self._question.notes
+        return self._context.notes
 
     def note(self, notes: Mapping[str, Any], *, later: bool = False) -> None:
         """Add to the notes of reports; None removes a note.
@@ -571,9 +591,9 @@ class Evaluator:
             later: Labels or scores are kept from a later time on than the other: metrics of
                 what was not fed yet are undefined and no error.
         """
-        self._question.later = later
-        every = {**self._question.notes, **notes}
-        self._question.notes = {key: value for key, value in every.items() if value is not None}
+        self._context.later = later
+        every = {**self._context.notes, **notes}
+        self._context.notes = {key: value for key, value in every.items() if value is not None}
 
     def show(self, metrics: Iterable[str] | None) -> None:
         """Have reports give these metrics, as ``metrics=`` does; None: the default ones.
@@ -586,7 +606,7 @@ class Evaluator:
             for state in find(name, self.task).states:
                 if not self.plan.serves(state):
                     raise MetricError(f"{name} is not kept by this evaluator")
-        self._question.kept = names
+        self._context.kept = names
 
     @classmethod
     def _blank(cls, options: dict[str, Any]) -> Self:
@@ -598,7 +618,7 @@ class Evaluator:
     @property
     def wants_scores(self) -> bool:
         """Whether scores or probabilities are kept, beside the predicted labels."""
-        return self._question.plan.keeps_scores
+        return self._context.plan.keeps_scores
 
     def to_bytes(self) -> bytes:
         """The state as bytes: the same for the same events in any order.
@@ -620,7 +640,7 @@ class Evaluator:
         """Plain canonical data: what :meth:`to_bytes` packs."""
         data: dict[str, Any] = {
             "options": copy.deepcopy(self._options),
-            **self._places.to_state(),
+            **self._windows.to_state(),
         }
         if isinstance(self._intake, BinaryIntake):
             data["negative"] = self._intake.negative
@@ -641,10 +661,10 @@ class Evaluator:
                 raise StateError(
                     f"options.{name}: expected {shown(value)}, got {shown(given[name])}"
                 )
-        new._places.restore(data)
+        new._windows.restore(data)
         new._find_shortcuts()
         if isinstance(new._intake, ClassIntake):
-            new._intake.restore_labels(new._places.total.current().labels())
+            new._intake.restore_labels(new._windows.total.current().labels())
         return new
 
     def __reduce__(self) -> tuple[Callable[[bytes], Evaluator], tuple[bytes]]:
@@ -658,7 +678,7 @@ class Evaluator:
     __hash__ = None  # type: ignore[assignment]
 
     def _check(self) -> None:
-        self._places._check()
+        self._windows._check()
 
 
 class _PartIntake:
