@@ -21,7 +21,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from streameval.errors import InputError, StateError, listed, shown
 from streameval.evaluator.evaluator import Evaluator, merge
-from streameval.evaluator.reports import html_table, markdown_table, number, text_table
+from streameval.evaluator.reports import (
+    html_table,
+    json_number,
+    markdown_table,
+    number,
+    text_table,
+)
 from streameval.events.time import duration, event_time, iso_time
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.metrics.undefined import reason_of
@@ -96,10 +102,10 @@ class PrequentialResult:
             "folds": len(self.folds),
             "metrics": {
                 row.metric: {
-                    "pooled": _json(row.pooled),
-                    "mean": _json(row.mean),
-                    "standard_deviation": _json(row.deviation),
-                    "folds": [_json(value) for value in row.folds],
+                    "pooled": json_number(row.pooled),
+                    "mean": json_number(row.mean),
+                    "standard_deviation": json_number(row.deviation),
+                    "folds": [json_number(value) for value in row.folds],
                     **({"reason": row.reason} if row.reason else {}),
                 }
                 for row in self.rows(metrics)
@@ -131,10 +137,6 @@ class PrequentialResult:
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells())
-
-
-def _json(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _known(evaluator: Evaluator) -> list[str]:
@@ -247,19 +249,19 @@ def prequential(
             assert when is not None
             now = event_time(when(x), time_unit, "moment")
         while waiting and waiting[0].due <= now:
-            run.settle(heapq.heappop(waiting))
+            run.learn(heapq.heappop(waiting))
         tested, lessons = next(shares)
         tests = tuple((fold, run.predict(fold, x)) for fold in tested)
         pending = _Pending(now + wait, events, x, y, tests, lessons)
         if wait:
             heapq.heappush(waiting, pending)
         else:
-            run.settle(pending)
+            run.learn(pending)
         events += 1
         if advance is not None:
             advance()
     while waiting:
-        run.settle(heapq.heappop(waiting))
+        run.learn(heapq.heappop(waiting))
     return PrequentialResult(
         _pooled(evaluators),
         tuple(evaluators),
@@ -431,8 +433,8 @@ class _Run:
                 self.shares = False
         return model.predict_one(x)
 
-    def settle(self, pending: _Pending) -> None:
-        """The label is there: count the predictions, then learn."""
+    def learn(self, pending: _Pending) -> None:
+        """Count the predictions of an event whose label has arrived, then train on it."""
         for fold, prediction in pending.tests:
             if prediction is None:
                 self.unpredicted += 1

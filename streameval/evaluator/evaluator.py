@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
+
+import numpy as np
 
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.options import (
@@ -18,16 +21,22 @@ from streameval.evaluator.options import (
     checked_window,
     plan_of,
 )
-from streameval.evaluator.reports import ClassificationReport, Report, SeriesRow, SliceReport
+from streameval.evaluator.reports import (
+    ClassificationReport,
+    Report,
+    SeriesRow,
+    SliceReport,
+    SliceRow,
+)
 from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer
-from streameval.evaluator.view import View, ViewContext, locked, slice_report
+from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.values import Label, Weight
 from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.metric import undefined_number
-from streameval.metrics.registry import find, metric_names
+from streameval.metrics.registry import METRICS, find, metric_names
 from streameval.state_files.codec import pack, unpack
 from streameval.state_files.disk import read_file, write_atomically
 from streameval.states.confusion import ConfusionCounts
@@ -314,10 +323,10 @@ class Evaluator:
             value = read()
             if value == value:
                 return value
-        return self._read_the_long_way(name)
+        return self._read_and_cache(name)
 
     @locked
-    def _read_the_long_way(self, name: str) -> float:
+    def _read_and_cache(self, name: str) -> float:
         # The view gives reasons in the user's labels, and refuses what is not kept.
         value = self._total[name]
         if value == value:
@@ -399,23 +408,39 @@ class Evaluator:
     ) -> SliceReport:
         """A metric for every slice, the worst first.
 
+        Worst is lowest where larger is better, and highest where smaller is.
+        Slices of equal value are in the order of their names.
+
         Args:
             metric: A name of :data:`streameval.metrics.METRICS`.
             min_support: Slices of less support are omitted, and counted.
-            worst: Only so many of the worst.
+            worst: Only so many of the worst; with ``best``, both ends.
             best: Only so many of the best.
 
         Raises:
             MetricError: An unknown metric, or one that is not fed.
         """
-        return slice_report(
-            metric,
-            self._total,
-            self.slices(),
-            min_support=min_support,
-            worst=worst,
-            best=best,
-        )
+        for name, number_of in (("worst", worst), ("best", best)):
+            if number_of is not None and (type(number_of) is not int or number_of < 0):
+                raise InputError(name, expected="a number of slices", got=shown(number_of))
+        if not isinstance(min_support, (int, float, np.integer, np.floating)):
+            raise InputError("min_support", expected="a number", got=shown(min_support))
+        views = {(): self._total, **self.slices()}
+        total, *rows = [
+            SliceRow(key, row.value, row.reason, row.support)
+            for key, view in views.items()
+            for row in view.report([metric])
+        ]
+        kept = [row for row in rows if row.support >= min_support]
+        sign = -1.0 if METRICS[metric].direction == "down" else 1.0
+        defined = sorted((r for r in kept if not math.isnan(r.value)), key=lambda r: sign * r.value)
+        undefined = [row for row in kept if math.isnan(row.value)]
+        if worst is not None or best is not None:
+            front, back = worst or 0, best or 0
+            if front + back < len(defined):
+                defined = defined[:front] + defined[len(defined) - back :]
+            undefined = []
+        return SliceReport(metric, total, (*defined, *undefined), len(rows) - len(kept))
 
     def series(self, metric: str) -> list[SeriesRow]:
         """A metric for each retained pane: start, end, value, reason, support.

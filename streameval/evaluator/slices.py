@@ -99,15 +99,7 @@ def slice_order(key: SliceKey) -> tuple[Any, ...]:
     """A sort key: by dimension, then by value; numbers before text, ``(other)`` last."""
     return (
         tuple(name for name, _ in key),
-        tuple(
-            (
-                value == OTHER,
-                isinstance(value, str),
-                0 if isinstance(value, str) else value,
-                value if isinstance(value, str) else "",
-            )
-            for _, value in key
-        ),
+        tuple((value == OTHER, isinstance(value, str), value) for _, value in key),
     )
 
 
@@ -214,10 +206,6 @@ class Slicer:
         self.overflowed += count
         return other_key(key)
 
-    def reopen(self, key: SliceKey) -> None:
-        """Count a slice that a saved state holds."""
-        self.opened += not _is_other(key)
-
     def located(self, key: SliceKey, known: Mapping[SliceKey, object]) -> SliceKey:
         """Where an earlier event of this key was counted.
 
@@ -231,8 +219,8 @@ class Slicer:
     ) -> tuple[list[SliceRows], Slicer]:
         """The rows of a batch by the slice that counts them, the same as for single events.
 
-        This slicer is unchanged: the second result counts the slices that are opened, to be
-        given to :meth:`take_counts` when the batch is counted.
+        This slicer is unchanged: the second result has the new values of :attr:`opened` and
+        :attr:`overflowed`, to be assigned when the batch is counted.
 
         Args:
             groups: What :meth:`groups` gave.
@@ -257,11 +245,8 @@ class Slicer:
             for key, parts in taken.items()
         ], after
 
-    def take_counts(self, after: Slicer) -> None:
-        """Take over how many slices are open, and how many assignments overflowed."""
-        self.opened, self.overflowed = after.opened, after.overflowed
-
-    def _columns(self, slices: object, length: int) -> dict[str, LabelColumn]:
+    def groups(self, slices: object, length: int) -> Iterator[SliceRows]:
+        """For columns: each dimension's slices, with their rows in order; raises InputError."""
         given = self._mapping(slices)
         columns = {}
         for name in self.names:
@@ -269,11 +254,6 @@ class Slicer:
             columns[name] = slice_column(np.full(length, None) if column is None else column, name)
         for name, column in columns.items():
             check_same_length(length, len(column.codes), f"slices[{name!r}]")
-        return columns
-
-    def groups(self, slices: object, length: int) -> Iterator[SliceRows]:
-        """For columns: each dimension's slices, with their rows in order; raises InputError."""
-        columns = self._columns(slices, length)
         for names in self.dimensions:
             codes = np.zeros(length, dtype=np.int64)
             for name in names:
@@ -286,14 +266,11 @@ class Slicer:
             starts = [0, *borders.tolist()]
             for start, end in zip(starts, [*starts[1:], length], strict=True):
                 rows = order[start:end]
-                first = int(rows[0])
-                yield (
-                    _key(
-                        (name, columns[name].labels[int(columns[name].codes[first])])
-                        for name in names
-                    ),
-                    rows,
-                )
+                key = []
+                for name in names:
+                    value: Label | None = columns[name].labels[int(columns[name].codes[rows[0]])]
+                    key.append((name, MISSING if value is None else value))
+                yield tuple(key), rows
 
     def key_from_state(self, pairs: object) -> SliceKey:
         """A key out of a saved state; raises StateError."""
@@ -324,10 +301,6 @@ def _is_other(key: SliceKey) -> bool:
 
 def _names(key: SliceKey) -> tuple[str, ...]:
     return tuple(name for name, _ in key)
-
-
-def _key(pairs: Iterable[tuple[str, Label | None]]) -> SliceKey:
-    return tuple((name, MISSING if value is None else value) for name, value in pairs)
 
 
 def _slice_value(value: object, name: str) -> Label | None:
@@ -368,10 +341,10 @@ def slice_column(column: object, name: str) -> LabelColumn:
         distinct, codes = label_column(array, field)
     else:
         values: list[Any] = array.tolist()
-        place: dict[Any, int] = {}
+        code_of: dict[Any, int] = {}
         try:
-            codes = np.asarray([place.setdefault(v, len(place)) for v in values], dtype=np.int64)
-            distinct = list(place)
+            found = [code_of.setdefault(value, len(code_of)) for value in values]
+            codes, distinct = np.asarray(found, dtype=np.int64), list(code_of)
         except TypeError:  # an unhashable value, which is refused below
             distinct, codes = values, np.arange(len(values))
     labels: dict[Label | None, int] = {}
@@ -520,7 +493,7 @@ class SlicedWindows:
             window.check((*event[:3], weight), moment)
         if timeline is not None and arrivals is not None:
             timeline.admit_many(arrivals)
-        self._slicer.take_counts(slicer)
+        self._slicer.opened, self._slicer.overflowed = slicer.opened, slicer.overflowed
         self.slices |= opened
         for count in counting:
             count()
@@ -587,8 +560,8 @@ class SlicedWindows:
             self.timeline.merge(other.timeline)
         self.total.merge(other.total)
         for key in other.in_order():
-            place = self._slicer.admit(key, self.slices)
-            self._open(place).merge(other.slices[key])
+            own = self._slicer.admit(key, self.slices)
+            self._open(own).merge(other.slices[key])
         self._slicer.overflowed += other._slicer.overflowed
 
     def in_order(self) -> list[SliceKey]:
@@ -663,7 +636,7 @@ class SlicedWindows:
                 known.merge(window)
                 return
         self.slices[one] = window
-        self._slicer.reopen(one)
+        self._slicer.opened += one != other_key(one)
 
     def _check(self) -> None:
         for window in (self.total, *self.slices.values()):

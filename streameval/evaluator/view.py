@@ -6,31 +6,25 @@ The evaluator has a view of all events, and makes one for each slice.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-
-from streameval.errors import InputError, MetricError, did_you_mean, shown
+from streameval.errors import MetricError, did_you_mean, shown
 from streameval.evaluator.reports import (
     ClassificationReport,
     Report,
     ReportRow,
     SeriesRow,
-    SliceReport,
-    SliceRow,
 )
-from streameval.evaluator.slices import SliceKey
 from streameval.events.binary import BinaryIntake
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
-from streameval.events.values import Label, Weight
+from streameval.events.values import Label
 from streameval.metrics.curves import CURVES
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
 from streameval.metrics.metric import Metric, call
-from streameval.metrics.registry import METRICS, find, left_out, metric_names, shown_metrics
+from streameval.metrics.registry import find, left_out, metric_names, shown_metrics
 from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import Lock, held, new_lock
@@ -102,8 +96,7 @@ class ViewContext:
                     "it depends on the order of events, which shards do not share: pass "
                     "temporal=True to the Evaluator"
                     if row.ordered
-                    else "this evaluator was told to keep other metrics: add "
-                    f"{metric!r} to metrics="
+                    else f"this evaluator keeps other metrics: add {metric!r} to metrics="
                 )
                 raise MetricError(f"{metric} is not kept; {how}")
             if self.later:
@@ -236,22 +229,16 @@ class View:
         if metric.also or metric.state not in ("confusion", "index"):
             return None
         function = metric.bind(positive=context.positive, undefined=context.undefined)
+        of_state_set = context.bound(metric, {})
         read: Callable[[], float] | None = None
         state_set, current = window.state_set, window.current
-        of_labels = metric.state == "confusion"
         if state_set is not None and window.plain:
             state = getattr(state_set, metric.state)
             read = compiled_reader(metric.name, state) if context.undefined is None else None
             read = read or functools.partial(function, state)
-        elif state_set is not None and of_labels:
-            read = lambda: function(state_set.confusion)  # noqa: E731
         elif state_set is not None:
-            read = lambda: function(state_set.index)  # noqa: E731
-        elif of_labels:
-            read = lambda: function(current().confusion)  # noqa: E731
-        else:
-            read = lambda: function(current().index)  # noqa: E731
-        return held(context.lock, read)
+            read = functools.partial(of_state_set, state_set)
+        return held(context.lock, read or (lambda: of_state_set(current())))
 
     @locked
     def value(self, /, name: str, *, undefined: float | None = None, **params: Any) -> Any:
@@ -457,43 +444,3 @@ class View:
             return counts.copy()
         # Rows ascend by name, whichever label is the positive one.
         return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))
-
-
-def slice_report(
-    metric: str,
-    total: View,
-    slices: Mapping[SliceKey, View],
-    *,
-    min_support: Weight = 1,
-    worst: int | None = None,
-    best: int | None = None,
-) -> SliceReport:
-    """A metric of every slice.
-
-    Worst is lowest where larger is better, and highest where smaller is.
-    ``worst=n`` and ``best=n`` keep the ends of that order; given together,
-    both ends. Slices of equal value are in the order of their names.
-    """
-    for name, number_of in (("worst", worst), ("best", best)):
-        if number_of is not None and (type(number_of) is not int or number_of < 0):
-            raise InputError(name, expected="a number of slices", got=shown(number_of))
-    if not isinstance(min_support, (int, float, np.integer, np.floating)):
-        raise InputError("min_support", expected="a number", got=shown(min_support))
-    rows = [_slice_row(key, view, metric) for key, view in slices.items()]
-    kept = [row for row in rows if row.support >= min_support]
-    sign = -1.0 if METRICS[metric].direction == "down" else 1.0
-    defined = sorted((r for r in kept if not math.isnan(r.value)), key=lambda r: sign * r.value)
-    undefined = [row for row in kept if math.isnan(row.value)]
-    if worst is not None or best is not None:
-        front, back = worst or 0, best or 0
-        if front + back < len(defined):
-            defined = defined[:front] + defined[len(defined) - back :]
-        undefined = []
-    return SliceReport(
-        metric, _slice_row((), total, metric), (*defined, *undefined), len(rows) - len(kept)
-    )
-
-
-def _slice_row(key: SliceKey, view: View, metric: str) -> SliceRow:
-    (row,) = view.report([metric])
-    return SliceRow(key, row.value, row.reason, row.support)

@@ -232,13 +232,13 @@ class LastWindow:
                 expected=f"an event among the last {self._n}",
                 got="one that was not counted or has been evicted",
             )
-        place = len(ring) - back
-        del ring[place]
+        position = len(ring) - back
+        del ring[position]
         self.state_set.take_out(event, self._labels())
-        return functools.partial(self._put_back, event, place)
+        return functools.partial(self._put_back, event, position)
 
-    def _put_back(self, event: EventFields, place: int) -> None:
-        self._ring.insert(place, event)
+    def _put_back(self, event: EventFields, position: int) -> None:
+        self._ring.insert(position, event)
         self.state_set.update(*event)
         if self._ordered:
             # Counted as the newest, which it need not be.

@@ -44,8 +44,8 @@ class BucketTimeline:
         kept: How many buckets are kept.
         arrivals: Names of the counts, empty where one is not reported. The last counts the
             events that are dropped.
-        arrival: From the moment of an event and the latest one to the event's place in
-            ``arrivals``; of ints and of columns alike.
+        arrival: From the moment of an event and the latest one to the position of the event's
+            count in ``arrivals``; of ints and of columns alike.
         timed: Whether moments are event times, rather than numbers of events.
     """
 
