@@ -167,9 +167,9 @@ class Evaluator:
         self._lock = self._context.lock
         self._scores_only = set(plan.keeps) == set(plan.fed["scores"])
         self._windows = SlicedWindows(spec, plan, self._slicer, time_unit)
-        self._find_shortcuts()
+        self._find_fast_paths()
 
-    def _find_shortcuts(self) -> None:
+    def _find_fast_paths(self) -> None:
         """Find how an event is counted where all of them are counted in one window."""
         window = self._windows.total
         self._total = View(window, self._context)
@@ -460,7 +460,7 @@ class Evaluator:
     def arrivals(self) -> dict[str, int]:
         """Counts of events by arrival: on time, late and kept, late and dropped.
 
-        Empty for windows that do not go by event time.
+        Empty for windows that do not use event time.
 
         >>> from streameval import Panes
         >>> ev = Evaluator(window=Panes("1h", lateness="10m"), time_unit="s")
@@ -581,7 +581,7 @@ class Evaluator:
         """
         with self._lock:
             slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
-            ways = (self._count, self._update, self._state_set, self._scores_only)
+            fast_paths = (self._count, self._update, self._state_set, self._scores_only)
             self._intake = _PartIntake(self._intake, labels, scores)  # type: ignore[assignment]
             slicer.restrict(dimensions)
             self._count = self._update = self._state_set = None
@@ -591,7 +591,7 @@ class Evaluator:
             finally:
                 self._intake = before[0]
                 slicer.restrict(before[1])
-                self._count, self._update, self._state_set, self._scores_only = ways
+                self._count, self._update, self._state_set, self._scores_only = fast_paths
 
     @property
     def options(self) -> dict[str, Any]:
@@ -687,7 +687,7 @@ class Evaluator:
                     f"options.{name}: expected {shown(value)}, got {shown(given[name])}"
                 )
         new._windows.restore(data)
-        new._find_shortcuts()
+        new._find_fast_paths()
         if isinstance(new._intake, ClassIntake):
             new._intake.restore_labels(new._windows.total.current().labels())
         return new

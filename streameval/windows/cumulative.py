@@ -25,7 +25,7 @@ class Cumulative:
     keeps_order: ClassVar[bool] = True
 
     def check_weight(self, weight: object) -> None:
-        """Any weight will do."""
+        """Accepts every weight."""
 
     def timeline(self) -> None:
         """None: event times are not used."""
@@ -79,7 +79,7 @@ class CumulativeWindow:
         return self.state_set
 
     def check_merge(self, other: CumulativeWindow) -> None:
-        """Any two can be merged."""
+        """Never refused."""
 
     def merge(self, other: CumulativeWindow) -> None:
         """Add another shard's events."""

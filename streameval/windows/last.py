@@ -113,7 +113,7 @@ class LastWindow:
         self._n = n
         self._plan = plan
         self._ordered = plan.ordered
-        # One object for good: the evaluator holds its bound `count`.
+        # Never replaced: the evaluator holds its bound `count`.
         self._compiled = compiled_ring(n, plan)
         self._ring: Ring = deque() if self._compiled is None else self._compiled
         self.state_set = StateSet(self._plan)
@@ -135,7 +135,7 @@ class LastWindow:
     def compiled_way(
         self, truth: dict[Any, bool], threshold: float, lock: Lock
     ) -> CompiledWay | None:
-        """The compiled ring's, which does all there is to do for a plain event; None without one.
+        """The compiled ring's, which counts plain events completely; None without one.
 
         Args:
             truth: From a label to whether it is the positive one.
@@ -375,7 +375,7 @@ def _column(
         raise StateError(f"window.{key}: expected a column of {dtype}, got {shown(column)}")
     if length is not None and len(column) != length:
         raise StateError(f"window.{key}: expected {length} values, got {len(column)}")
-    # False for nan as well.
+    # False also for nan.
     if len(column) and not (column.min() >= low and column.max() <= high):
         raise StateError(f"window.{key}: expected values from {low} to {high}, got others")
     return column

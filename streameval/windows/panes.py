@@ -114,7 +114,7 @@ class Panes:
         return -(-self.retain_us // self.pane_us) + 1
 
     def check_weight(self, weight: object) -> None:
-        """Any weight will do."""
+        """Accepts every weight."""
 
     def timeline(self) -> BucketTimeline:
         """A new timeline for all the windows of an evaluator."""
@@ -292,7 +292,7 @@ class PanesWindow:
 
     @property
     def series(self) -> PanesWindow:
-        """Itself."""
+        """The window, which has the methods of a :class:`PaneSeries`."""
         return self
 
     def marked(self) -> list[PaneMark]:
@@ -329,7 +329,7 @@ class PanesWindow:
         }
 
     def check_merge(self, other: PanesWindow) -> None:
-        """Any two can be merged."""
+        """Never refused."""
 
     def merge(self, other: PanesWindow) -> None:
         """Add another shard's panes, pane by pane; the timelines are merged before."""
@@ -346,7 +346,7 @@ class PanesWindow:
         return self.buckets.to_state()
 
     def _check(self) -> None:
-        # A slice's window moves on when it is next used.
+        # A slice's window advances when it is next used.
         self._advance()
         self.buckets._check()
         if self._merged is not None and self._merged.exact:

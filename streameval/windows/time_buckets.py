@@ -1,7 +1,7 @@
 """Time cut into buckets of equal length, and the state set of each: panes and epochs.
 
 The stream's latest moment decides which buckets are kept, and which take no
-more events. A bucket that takes no more is held as compact bytes: a live state set
+more events. A bucket that takes no more events is held as compact bytes: a live state set
 of a few label pairs takes some kilobytes of dicts and lists, its bytes about a
 hundred, so that ten thousand slices of several hundred panes fit. These bytes
 are never written to disk: the state file has its own format.
@@ -131,7 +131,7 @@ class BucketTimeline:
             self._counts[self._arrival(moment, latest)] += 1
 
     def arrivals(self, moments: IntArray) -> Arrivals:
-        """What :meth:`admit_many` is to count; the same as for the events one by one."""
+        """The counts for :meth:`admit_many`; the same as for the events one by one."""
         latest = np.maximum.accumulate(moments)
         if self.latest is not None:
             np.maximum(latest, self.latest, out=latest)

@@ -1,7 +1,7 @@
 """Interfaces of windows: which events count, as a state set that can be read at any time.
 
 A *specification* (:class:`Cumulative`, :class:`Last`, …) is the user's
-argument. It opens one *window* for each slice, and, where windows go by event
+argument. It opens one *window* for each slice, and, where windows use event
 time, one *timeline* that all windows of an evaluator share: the watermark is
 the stream's, not a slice's.
 """
@@ -53,7 +53,7 @@ class Window(Protocol):
 
     @property
     def state_set(self) -> StateSet | None:
-        """What :meth:`current` gives, where that is the same object for good; else None."""
+        """What :meth:`current` gives, where that object is never replaced; else None."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Window(Protocol):
 
     @property
     def compiled_way(self) -> Callable[[dict[Any, bool], float, Lock], CompiledWay | None] | None:
-        """Makes a compiled function that does all there is to do for a plain event.
+        """Makes a compiled function that counts a plain event completely.
 
         From the positive labels, the threshold and the lock to hold; None where it cannot.
         """
