@@ -21,7 +21,13 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from streameval.errors import InputError, StateError, listed, shown
 from streameval.evaluator.evaluator import Evaluator, merge
-from streameval.evaluator.reports import html_table, markdown_table, number, text_table
+from streameval.evaluator.reports import (
+    html_table,
+    json_number,
+    markdown_table,
+    number,
+    text_table,
+)
 from streameval.events.time import duration, event_time, iso_time
 from streameval.metrics.registry import USUAL_METRICS
 from streameval.metrics.undefined import reason_of
@@ -50,7 +56,7 @@ class FoldRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PrequentialResult:
-    """What a prequential run gives.
+    """The result of a prequential run.
 
     Adding the counts of all folds and dividing once (``pooled``) is not the
     same as averaging the folds' metrics (``mean``): where a class is rare the
@@ -65,7 +71,7 @@ class PrequentialResult:
     events: int
     """Events of the stream."""
     unpredicted: int
-    """Tests in which the model gave no prediction, as before its first lesson."""
+    """Tests in which the model gave no prediction, as before it has learned anything."""
     validation: str
 
     def rows(self, metrics: Iterable[str] | None = None) -> list[FoldRow]:
@@ -96,10 +102,10 @@ class PrequentialResult:
             "folds": len(self.folds),
             "metrics": {
                 row.metric: {
-                    "pooled": _json(row.pooled),
-                    "mean": _json(row.mean),
-                    "standard_deviation": _json(row.deviation),
-                    "folds": [_json(value) for value in row.folds],
+                    "pooled": json_number(row.pooled),
+                    "mean": json_number(row.mean),
+                    "standard_deviation": json_number(row.deviation),
+                    "folds": [json_number(value) for value in row.folds],
                     **({"reason": row.reason} if row.reason else {}),
                 }
                 for row in self.rows(metrics)
@@ -133,10 +139,6 @@ class PrequentialResult:
         return html_table(*self._cells())
 
 
-def _json(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _known(evaluator: Evaluator) -> list[str]:
     """The main metrics that an evaluator can answer."""
     shown_rows = {row.metric for row in evaluator.report()}
@@ -151,7 +153,7 @@ class _Pending(NamedTuple):
     x: Any
     y: Any
     tests: tuple[tuple[int, Any], ...]
-    lessons: tuple[tuple[int, int], ...]
+    training: tuple[tuple[int, int], ...]
 
 
 def prequential(
@@ -185,7 +187,7 @@ def prequential(
             is, and each fold gets an empty one set up in the same way.
         delay: When labels arrive: after so many further events, or after a
             duration (``"2h"``), by ``moment``. None: at once. Labels still
-            on their way at the end of the stream are all delivered then.
+            outstanding at the end of the stream are all delivered then.
             A duration means the same in River. A number of events does not:
             River counts positions in the stream, so that its 1 is at once and
             its ``delay=3`` is 2 here.
@@ -247,19 +249,19 @@ def prequential(
             assert when is not None
             now = event_time(when(x), time_unit, "moment")
         while waiting and waiting[0].due <= now:
-            run.settle(heapq.heappop(waiting))
-        tested, lessons = next(shares)
+            run.learn(heapq.heappop(waiting))
+        tested, training = next(shares)
         tests = tuple((fold, run.predict(fold, x)) for fold in tested)
-        pending = _Pending(now + wait, events, x, y, tests, lessons)
+        pending = _Pending(now + wait, events, x, y, tests, training)
         if wait:
             heapq.heappush(waiting, pending)
         else:
-            run.settle(pending)
+            run.learn(pending)
         events += 1
         if advance is not None:
             advance()
     while waiting:
-        run.settle(heapq.heappop(waiting))
+        run.learn(heapq.heappop(waiting))
     return PrequentialResult(
         _pooled(evaluators),
         tuple(evaluators),
@@ -368,19 +370,19 @@ Shares: TypeAlias = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 
 
 def _shares(folds: int, validation: str, draw: random.Random) -> Iterator[Shares]:
-    everyone = tuple(range(folds))
+    all_folds = tuple(range(folds))
     while True:
         if folds == 1:
             yield (0,), ((0, 1),)
         elif validation == "bootstrap":
-            weights = [_poisson(draw) for _ in everyone]
+            weights = [_poisson(draw) for _ in all_folds]
             yield (
-                tuple(fold for fold in everyone if not weights[fold]),
-                tuple((fold, weights[fold]) for fold in everyone if weights[fold]),
+                tuple(fold for fold in all_folds if not weights[fold]),
+                tuple((fold, weights[fold]) for fold in all_folds if weights[fold]),
             )
         else:
             one = draw.randrange(folds)
-            others = tuple(fold for fold in everyone if fold != one)
+            others = tuple(fold for fold in all_folds if fold != one)
             if validation == "cross":
                 yield (one,), tuple((fold, 1) for fold in others)
             else:
@@ -431,14 +433,14 @@ class _Run:
                 self.shares = False
         return model.predict_one(x)
 
-    def settle(self, pending: _Pending) -> None:
-        """The label is there: count the predictions, then learn."""
+    def learn(self, pending: _Pending) -> None:
+        """Count the predictions of an event whose label has arrived, then train on it."""
         for fold, prediction in pending.tests:
             if prediction is None:
                 self.unpredicted += 1
             else:
                 self._count(self.evaluators[fold], pending, prediction)
-        for fold, weight in pending.lessons:
+        for fold, weight in pending.training:
             learn = self.models[fold].learn_one
             if weight == 1:
                 learn(pending.x, pending.y)

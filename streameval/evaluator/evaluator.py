@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,23 +12,36 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
+import numpy as np
+
 from streameval.errors import InputError, MetricError, StateError, listed, shown
-from streameval.evaluator.options import checked_options, set_up
-from streameval.evaluator.reports import ClassificationReport, Report, SeriesRow, SliceReport
-from streameval.evaluator.sliced_windows import SlicedWindows
-from streameval.evaluator.slices import SliceKey
-from streameval.evaluator.view import View, locked, slice_report
+from streameval.evaluator.options import (
+    check_arguments,
+    checked_options,
+    checked_window,
+    plan_of,
+)
+from streameval.evaluator.reports import (
+    ClassificationReport,
+    Report,
+    SeriesRow,
+    SliceReport,
+    SliceRow,
+)
+from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer
+from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.binary import BinaryIntake
 from streameval.events.event import EventBatch, Task
 from streameval.events.multiclass import ClassIntake
 from streameval.events.values import Label, Weight
 from streameval.metrics.cut_points import CutPoint
-from streameval.metrics.registry import find
+from streameval.metrics.metric import undefined_number
+from streameval.metrics.registry import METRICS, find, metric_names
 from streameval.state_files.codec import pack, unpack
 from streameval.state_files.disk import read_file, write_atomically
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.state_set import StatePlan, StateSet
-from streameval.windows import window_spec
+from streameval.windows import Cumulative, window_note, window_spec
 from streameval.windows.window import CompiledWay, WindowSpec
 
 _KIND = "evaluator"
@@ -87,17 +101,18 @@ class Evaluator:
 
     __slots__ = (
         "__weakref__",
+        "_context",
         "_count",
         "_intake",
         "_lock",
         "_options",
-        "_places",
-        "_question",
         "_readers",
         "_scores_only",
         "_slicer",
         "_state_set",
         "_total",
+        "_update",
+        "_windows",
     )
 
     def __init__(
@@ -116,36 +131,55 @@ class Evaluator:
         undefined: float | None = None,
         temporal: bool = False,
     ) -> None:
-        setup = set_up(
-            task,
-            positive=positive,
-            threshold=threshold,
-            labels=labels,
-            metrics=metrics,
-            bins=bins,
-            window=window,
-            slices=slices,
-            max_slices=max_slices,
-            time_unit=time_unit,
-            undefined=undefined,
-            temporal=temporal,
-        )
-        self._options = setup.options
-        self._question = setup.question
-        self._lock = setup.question.lock
-        self._intake: BinaryIntake | ClassIntake = setup.question.intake
-        self._slicer = setup.slicer
-        plan = setup.question.plan
+        check_arguments(task, bins, temporal, time_unit)
+        declared = None if labels is None else listed(labels, "labels", "a list of labels")
+        names = None
+        if metrics is not None:
+            names = sorted({find(name, task).name for name in metric_names(metrics)})
+        notes: dict[str, Any] = {}
+        self._intake: BinaryIntake | ClassIntake
+        if task == "binary":
+            self._intake = binary = BinaryIntake(positive, threshold, declared)
+            notes = {"positive": binary.positive, "threshold": binary.threshold}
+            classes = tuple(binary.labels) if binary.closed else None
+        else:
+            self._intake = several = ClassIntake(declared)
+            classes = several.classes if several.closed else None
+        plan = plan_of(task, names, bins, None if task == "binary" else classes, temporal=temporal)
+        spec = checked_window(window, plan)
+        self._options: dict[str, Any] = {
+            "task": task,
+            "metrics": names,
+            "bins": bins,
+            "temporal": plan.ordered,
+            "undefined": None if undefined is None else undefined_number(undefined),
+            "window": spec.to_options(),
+            **notes,
+            "labels": None if classes is None else list(classes),
+            "time_unit": time_unit,
+        }
+        self._slicer = Slicer(slices, max_slices)
+        self._options["slices"] = [list(dimension) for dimension in self._slicer.dimensions]
+        self._options["max_slices"] = max_slices
+        if not isinstance(spec, Cumulative):
+            notes["window"] = window_note(spec)
+        self._context = ViewContext(plan, self._intake, undefined, notes, names)
+        self._lock = self._context.lock
         self._scores_only = set(plan.keeps) == set(plan.fed["scores"])
-        self._places = SlicedWindows(setup.window, plan, setup.slicer, time_unit)
-        self._find_shortcuts()
+        self._windows = SlicedWindows(spec, plan, self._slicer, time_unit)
+        self._find_fast_paths()
 
-    def _find_shortcuts(self) -> None:
+    def _find_fast_paths(self) -> None:
         """Find how an event is counted where all of them are counted in one window."""
-        window = self._places.total
-        self._total = View(window, self._question)
-        alone = self._places.alone
+        window = self._windows.total
+        self._total = View(window, self._context)
+        alone = self._windows.alone
         self._state_set: StateSet | None = window.state_set if alone and window.plain else None
+        self._update: Callable[..., None] | None = None
+        if self._state_set is not None:
+            # The states of a binary task check each event by themselves.
+            binary = self.task == "binary"
+            self._update = self._state_set.add if binary else self._state_set.update
         self._count: CompiledWay | None = None
         if alone and window.compiled_way is not None and isinstance(self._intake, BinaryIntake):
             intake = self._intake
@@ -155,7 +189,7 @@ class Evaluator:
     @property
     def task(self) -> str:
         """``"binary"`` or ``"multiclass"``."""
-        return self._question.plan.task
+        return self._context.plan.task
 
     def update(
         self,
@@ -194,13 +228,13 @@ class Evaluator:
         with self._lock:
             if self._scores_only and score is None and proba is None:
                 raise self._score_missing()
-            intake, state_set = self._intake, self._state_set
+            intake, update = self._intake, self._update
             true, predicted, scores, known = intake.event(y_true, y_pred, score, proba, weight)
             try:
-                if state_set is not None and type(weight) is int and weight == 1:
-                    state_set.update(true, predicted, scores, known)
+                if update is not None:
+                    update(true, predicted, scores, known)
                 else:
-                    self._places.add((true, predicted, scores, known), event_time, slices)
+                    self._windows.add((true, predicted, scores, known), event_time, slices)
             except InputError:
                 intake.forget()
                 raise
@@ -245,7 +279,10 @@ class Evaluator:
             if len(batch):
                 if self._scores_only and batch.score is None:
                     raise self._score_missing()
-                self._places.add_many(batch, event_time, slices)
+                if self._state_set is not None:
+                    self._state_set.update_many(batch)
+                else:
+                    self._windows.add_many(batch, event_time, slices)
         except InputError:
             self._intake.forget()
             raise
@@ -275,7 +312,7 @@ class Evaluator:
         """
         event = self._intake.event(y_true, y_pred, score, proba, weight)
         self._intake.forget()
-        self._places.remove(event, event_time, slices)
+        self._windows.remove(event, event_time, slices)
 
     def __getitem__(self, name: str) -> float:
         try:
@@ -286,10 +323,10 @@ class Evaluator:
             value = read()
             if value == value:
                 return value
-        return self._read_the_long_way(name)
+        return self._read_and_cache(name)
 
     @locked
-    def _read_the_long_way(self, name: str) -> float:
+    def _read_and_cache(self, name: str) -> float:
         # The view gives reasons in the user's labels, and refuses what is not kept.
         value = self._total[name]
         if value == value:
@@ -348,7 +385,7 @@ class Evaluator:
         {(('country', 'PT'),): 1.0}
         """
         return {
-            key: View(self._places.slices[key], self._question) for key in self._places.in_order()
+            key: View(self._windows.slices[key], self._context) for key in self._windows.in_order()
         }
 
     @property
@@ -371,23 +408,39 @@ class Evaluator:
     ) -> SliceReport:
         """A metric for every slice, the worst first.
 
+        Worst is lowest where larger is better, and highest where smaller is.
+        Slices of equal value are in the order of their names.
+
         Args:
             metric: A name of :data:`streameval.metrics.METRICS`.
             min_support: Slices of less support are omitted, and counted.
-            worst: Only so many of the worst.
+            worst: Only so many of the worst; with ``best``, both ends.
             best: Only so many of the best.
 
         Raises:
             MetricError: An unknown metric, or one that is not fed.
         """
-        return slice_report(
-            metric,
-            self._total,
-            self.slices(),
-            min_support=min_support,
-            worst=worst,
-            best=best,
-        )
+        for name, number_of in (("worst", worst), ("best", best)):
+            if number_of is not None and (type(number_of) is not int or number_of < 0):
+                raise InputError(name, expected="a number of slices", got=shown(number_of))
+        if not isinstance(min_support, (int, float, np.integer, np.floating)):
+            raise InputError("min_support", expected="a number", got=shown(min_support))
+        views = {(): self._total, **self.slices()}
+        total, *rows = [
+            SliceRow(key, row.value, row.reason, row.support)
+            for key, view in views.items()
+            for row in view.report([metric])
+        ]
+        kept = [row for row in rows if row.support >= min_support]
+        sign = -1.0 if METRICS[metric].direction == "down" else 1.0
+        defined = sorted((r for r in kept if not math.isnan(r.value)), key=lambda r: sign * r.value)
+        undefined = [row for row in kept if math.isnan(row.value)]
+        if worst is not None or best is not None:
+            front, back = worst or 0, best or 0
+            if front + back < len(defined):
+                defined = defined[:front] + defined[len(defined) - back :]
+            undefined = []
+        return SliceReport(metric, total, (*defined, *undefined), len(rows) - len(kept))
 
     def series(self, metric: str) -> list[SeriesRow]:
         """A metric for each retained pane: start, end, value, reason, support.
@@ -407,7 +460,7 @@ class Evaluator:
     def arrivals(self) -> dict[str, int]:
         """Counts of events by arrival: on time, late and kept, late and dropped.
 
-        Empty for windows that do not go by event time.
+        Empty for windows that do not use event time.
 
         >>> from streameval import Panes
         >>> ev = Evaluator(window=Panes("1h", lateness="10m"), time_unit="s")
@@ -416,7 +469,7 @@ class Evaluator:
         >>> ev.arrivals
         {'on_time': 2, 'late_kept': 1, 'late_dropped': 1}
         """
-        timeline = self._places.timeline
+        timeline = self._windows.timeline
         return {} if timeline is None else timeline.counts()
 
     @property
@@ -430,7 +483,7 @@ class Evaluator:
         >>> ev.retained
         {'events': 1, 'events_at_most': 100}
         """
-        return self._places.retained()
+        return self._windows.retained()
 
     def merge(self, other: Evaluator) -> None:
         """Add another shard's events; the operand is unchanged.
@@ -460,9 +513,9 @@ class Evaluator:
         # In one order for either operand, so that two threads cannot deadlock.
         first, second = sorted((self._lock, other._lock), key=id)
         with first, second:
-            self._places.check_merge(other._places)
+            self._windows.check_merge(other._windows)
             self._intake.merge(other._intake)  # type: ignore[arg-type]
-            self._places.merge(other._places)
+            self._windows.merge(other._windows)
 
     def copy(self) -> Self:
         """An independent evaluator of the same events."""
@@ -494,14 +547,14 @@ class Evaluator:
         """
         new = self.emptied()
         new._intake.learn_from(self._intake)  # type: ignore[arg-type]
-        new._places.follow(self._places, newest)
+        new._windows.follow(self._windows, newest)
         return new
 
     @property
     @locked
     def newest(self) -> int | None:
         """Windows of event time: the latest moment seen, in microseconds since 1970."""
-        timeline = self._places.timeline
+        timeline = self._windows.timeline
         return None if timeline is None else timeline.latest
 
     @contextmanager
@@ -528,17 +581,17 @@ class Evaluator:
         """
         with self._lock:
             slicer, before = self._slicer, (self._intake, self._slicer.dimensions)
-            ways = (self._count, self._state_set, self._scores_only)
+            fast_paths = (self._count, self._update, self._state_set, self._scores_only)
             self._intake = _PartIntake(self._intake, labels, scores)  # type: ignore[assignment]
             slicer.restrict(dimensions)
-            self._count = self._state_set = None
+            self._count = self._update = self._state_set = None
             self._scores_only = False
             try:
                 yield
             finally:
                 self._intake = before[0]
                 slicer.restrict(before[1])
-                self._count, self._state_set, self._scores_only = ways
+                self._count, self._update, self._state_set, self._scores_only = fast_paths
 
     @property
     def options(self) -> dict[str, Any]:
@@ -548,12 +601,12 @@ class Evaluator:
     @property
     def plan(self) -> StatePlan:
         """Which states are kept."""
-        return self._question.plan
+        return self._context.plan
 
     @property
     def notes(self) -> Mapping[str, Any]:
         """The notes of reports: settings that the numbers depend on."""
-        return self._question.notes
+        return self._context.notes
 
     def note(self, notes: Mapping[str, Any], *, later: bool = False) -> None:
         """Add to the notes of reports; None removes a note.
@@ -563,9 +616,9 @@ class Evaluator:
             later: Labels or scores are kept from a later time on than the other: metrics of
                 what was not fed yet are undefined and no error.
         """
-        self._question.later = later
-        every = {**self._question.notes, **notes}
-        self._question.notes = {key: value for key, value in every.items() if value is not None}
+        self._context.later = later
+        every = {**self._context.notes, **notes}
+        self._context.notes = {key: value for key, value in every.items() if value is not None}
 
     def show(self, metrics: Iterable[str] | None) -> None:
         """Have reports give these metrics, as ``metrics=`` does; None: the default ones.
@@ -578,7 +631,7 @@ class Evaluator:
             for state in find(name, self.task).states:
                 if not self.plan.serves(state):
                     raise MetricError(f"{name} is not kept by this evaluator")
-        self._question.kept = names
+        self._context.kept = names
 
     @classmethod
     def _blank(cls, options: dict[str, Any]) -> Self:
@@ -590,7 +643,7 @@ class Evaluator:
     @property
     def wants_scores(self) -> bool:
         """Whether scores or probabilities are kept, beside the predicted labels."""
-        return self._question.plan.keeps_scores
+        return self._context.plan.keeps_scores
 
     def to_bytes(self) -> bytes:
         """The state as bytes: the same for the same events in any order.
@@ -612,7 +665,7 @@ class Evaluator:
         """Plain canonical data: what :meth:`to_bytes` packs."""
         data: dict[str, Any] = {
             "options": copy.deepcopy(self._options),
-            **self._places.to_state(),
+            **self._windows.to_state(),
         }
         if isinstance(self._intake, BinaryIntake):
             data["negative"] = self._intake.negative
@@ -633,10 +686,10 @@ class Evaluator:
                 raise StateError(
                     f"options.{name}: expected {shown(value)}, got {shown(given[name])}"
                 )
-        new._places.restore(data)
-        new._find_shortcuts()
+        new._windows.restore(data)
+        new._find_fast_paths()
         if isinstance(new._intake, ClassIntake):
-            new._intake.restore_labels(new._places.total.current().labels())
+            new._intake.restore_labels(new._windows.total.current().labels())
         return new
 
     def __reduce__(self) -> tuple[Callable[[bytes], Evaluator], tuple[bytes]]:
@@ -650,7 +703,7 @@ class Evaluator:
     __hash__ = None  # type: ignore[assignment]
 
     def _check(self) -> None:
-        self._places._check()
+        self._windows._check()
 
 
 class _PartIntake:

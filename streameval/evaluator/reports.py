@@ -55,7 +55,8 @@ def weight(value: Weight) -> str:
     return str(value) if isinstance(value, int) else f"{value:.12g}"
 
 
-def _json_number(value: float) -> float | None:
+def json_number(value: float) -> float | None:
+    """A value as JSON has it: null where it is not finite."""
     return value if math.isfinite(value) else None
 
 
@@ -96,14 +97,7 @@ class Report:
         return {
             "task": self.task,
             **self.notes,
-            "metrics": {
-                row.metric: {
-                    "value": _json_number(row.value),
-                    "support": row.support,
-                    **({"reason": row.reason} if row.reason else {}),
-                }
-                for row in self.rows
-            },
+            "metrics": {row.metric: _plain(row) for row in self.rows},
         }
 
     def to_json(self) -> str:
@@ -201,8 +195,8 @@ class SliceReport:
         """Plain data for JSON."""
         return {
             "metric": self.metric,
-            "total": _plain(self.total),
-            "slices": [_plain(row) for row in self.rows],
+            "total": {"slice": {}, **_plain(self.total)},
+            "slices": [{"slice": dict(row.slice), **_plain(row)} for row in self.rows],
             "below_support": self.below_support,
         }
 
@@ -228,10 +222,9 @@ class SliceReport:
         return html_table(*self._cells())
 
 
-def _plain(row: SliceRow) -> dict[str, Any]:
+def _plain(row: ReportRow | SliceRow) -> dict[str, Any]:
     return {
-        "slice": dict(row.slice),
-        "value": _json_number(row.value),
+        "value": json_number(row.value),
         "support": row.support,
         **({"reason": row.reason} if row.reason else {}),
     }

@@ -6,31 +6,25 @@ The evaluator has a view of all events, and makes one for each slice.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
-import numpy as np
-
-from streameval.errors import InputError, MetricError, did_you_mean, shown
+from streameval.errors import MetricError, did_you_mean, shown
 from streameval.evaluator.reports import (
     ClassificationReport,
     Report,
     ReportRow,
     SeriesRow,
-    SliceReport,
-    SliceRow,
 )
-from streameval.evaluator.slices import SliceKey
 from streameval.events.binary import BinaryIntake
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
-from streameval.events.values import Label, Weight
+from streameval.events.values import Label
 from streameval.metrics.curves import CURVES
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
 from streameval.metrics.metric import Metric, call
-from streameval.metrics.registry import METRICS, find, left_out, metric_names, shown_metrics
+from streameval.metrics.registry import find, left_out, metric_names, shown_metrics
 from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import Lock, held, new_lock
@@ -102,8 +96,7 @@ class ViewContext:
                     "it depends on the order of events, which shards do not share: pass "
                     "temporal=True to the Evaluator"
                     if row.ordered
-                    else "this evaluator was told to keep other metrics: add "
-                    f"{metric!r} to metrics="
+                    else f"this evaluator keeps other metrics: add {metric!r} to metrics="
                 )
                 raise MetricError(f"{metric} is not kept; {how}")
             if self.later:
@@ -132,7 +125,13 @@ class ViewContext:
         if undefined is None:
             undefined = self.undefined
         function = metric.bind(positive=self.positive, undefined=undefined, **params)
-        return _asking(function, metric.states)
+        states = metric.states
+        # The two states that are read after every event, without a lookup by name.
+        if states == ("confusion",):
+            return lambda state_set: function(state_set.confusion)
+        if states == ("index",):
+            return lambda state_set: function(state_set.index)
+        return lambda state_set: function(*[getattr(state_set, state) for state in states])
 
 
 def compiled_reader(name: str, state: ConfusionCounts | ScoreIndex) -> Callable[[], float] | None:
@@ -162,7 +161,7 @@ def compiled_reader(name: str, state: ConfusionCounts | ScoreIndex) -> Callable[
 class _Locked(Protocol):
     """An evaluator, or a view of one."""
 
-    _question: ViewContext
+    _context: ViewContext
 
 
 _Self = TypeVar("_Self", bound=_Locked)
@@ -177,19 +176,10 @@ def locked(
 
     @functools.wraps(method)
     def holding(self: _Self, /, *args: _Params.args, **kwargs: _Params.kwargs) -> _Result:
-        with self._question.lock:
+        with self._context.lock:
             return method(self, *args, **kwargs)
 
     return holding
-
-
-def _asking(function: Callable[..., float], states: Sequence[str]) -> Callable[[StateSet], float]:
-    # The two states that are read after every event, without a lookup by name.
-    if states == ("confusion",):
-        return lambda state_set: function(state_set.confusion)
-    if states == ("index",):
-        return lambda state_set: function(state_set.index)
-    return lambda state_set: function(*[getattr(state_set, state) for state in states])
 
 
 def _named(kind: str, name: object, rows: Mapping[str, _Row]) -> _Row:
@@ -210,18 +200,18 @@ class View:
         As :class:`~streameval.Evaluator`; they share one lock.
     """
 
-    __slots__ = ("_question", "_window")
+    __slots__ = ("_context", "_window")
 
-    def __init__(self, window: Window, question: ViewContext) -> None:
+    def __init__(self, window: Window, context: ViewContext) -> None:
         self._window = window
-        self._question = question
+        self._context = context
 
     def __getitem__(self, name: str) -> float:
-        question = self._question
-        with question.lock:
+        context = self._context
+        with context.lock:
             state_set = self._window.current()
-            known = question.readers.get(name) if isinstance(name, str) else None
-            reader = known or question.reader(name, state_set)
+            known = context.readers.get(name) if isinstance(name, str) else None
+            reader = known or context.reader(name, state_set)
             value = reader(state_set)
             return value if value == value else self._named(value)
 
@@ -234,27 +224,21 @@ class View:
         Args:
             name: A metric that this view has answered with a number.
         """
-        question, window = self._question, self._window
-        metric = find(name, question.plan.task)
+        context, window = self._context, self._window
+        metric = find(name, context.plan.task)
         if metric.also or metric.state not in ("confusion", "index"):
             return None
-        function = metric.bind(positive=question.positive, undefined=question.undefined)
+        function = metric.bind(positive=context.positive, undefined=context.undefined)
+        of_state_set = context.bound(metric, {})
         read: Callable[[], float] | None = None
         state_set, current = window.state_set, window.current
-        of_labels = metric.state == "confusion"
         if state_set is not None and window.plain:
             state = getattr(state_set, metric.state)
-            read = compiled_reader(metric.name, state) if question.undefined is None else None
+            read = compiled_reader(metric.name, state) if context.undefined is None else None
             read = read or functools.partial(function, state)
-        elif state_set is not None and of_labels:
-            read = lambda: function(state_set.confusion)  # noqa: E731
         elif state_set is not None:
-            read = lambda: function(state_set.index)  # noqa: E731
-        elif of_labels:
-            read = lambda: function(current().confusion)  # noqa: E731
-        else:
-            read = lambda: function(current().index)  # noqa: E731
-        return held(question.lock, read)
+            read = functools.partial(of_state_set, state_set)
+        return held(context.lock, read or (lambda: of_state_set(current())))
 
     @locked
     def value(self, /, name: str, *, undefined: float | None = None, **params: Any) -> Any:
@@ -274,16 +258,16 @@ class View:
             MetricError: An unknown name or parameter, or the evaluator was
                 not fed what the metric needs.
         """
-        question = self._question
-        metric = find(name, question.plan.task, params.pop("average", ...))
+        context = self._context
+        metric = find(name, context.plan.task, params.pop("average", ...))
         state_set = self._window.current()
-        question.require(name, metric.states, state_set)
-        result = question.bound(metric, params, undefined)(state_set)
+        context.require(name, metric.states, state_set)
+        result = context.bound(metric, params, undefined)(state_set)
         return self._named(result)
 
     def _named(self, value: Any) -> Any:
         """Reasons and per-class dicts under the user's labels."""
-        names = self._question.names()
+        names = self._context.names()
         if isinstance(value, Undefined):
             return value.renamed(names)
         if isinstance(value, dict):
@@ -301,35 +285,35 @@ class View:
         Raises:
             MetricError: A metric was named that this evaluator cannot answer.
         """
-        question = self._question
+        context = self._context
         state_set = self._window.current()
-        if metrics is None and question.kept is not None:
-            metrics = question.kept
+        if metrics is None and context.kept is not None:
+            metrics = context.kept
         if metrics is None:
-            rows = [m for m in shown_metrics(question.plan.task) if self._can_answer(m, state_set)]
+            rows = [m for m in shown_metrics(context.plan.task) if self._can_answer(m, state_set)]
         else:
-            rows = [find(name, question.plan.task) for name in metric_names(metrics)]
+            rows = [find(name, context.plan.task) for name in metric_names(metrics)]
             for metric in rows:
-                question.require(metric.name, metric.states, state_set)
+                context.require(metric.name, metric.states, state_set)
         return Report(
-            question.plan.task,
+            context.plan.task,
             tuple(self._row(metric, state_set) for metric in rows),
-            question.notes,
+            context.notes,
         )
 
     def _can_answer(self, metric: Metric, state_set: StateSet) -> bool:
         try:
-            self._question.require(metric.name, metric.states, state_set)
+            self._context.require(metric.name, metric.states, state_set)
         except MetricError:
             return False
         return True
 
     def _row(self, metric: Metric, state_set: StateSet) -> ReportRow:
-        value = self._named(self._question.bound(metric, {})(state_set))
+        value = self._named(self._context.bound(metric, {})(state_set))
         reason = reason_of(value)
         if not reason and metric.state == "confusion" and state_set.confusion is not None:
-            names = self._question.names()
-            missing = left_out(metric, state_set.confusion, self._question.undefined)
+            names = self._context.names()
+            missing = left_out(metric, state_set.confusion, self._context.undefined)
             if missing:
                 some = ", ".join(str(names.get(label, label)) for label in missing[:5])
                 more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
@@ -339,13 +323,13 @@ class View:
     @locked
     def classification_report(self) -> ClassificationReport:
         """Precision, recall, F1 and support of each class, and their averages."""
-        names = self._question.names()
+        names = self._context.names()
         state_set = self._window.current()
-        self._question.require("classification_report", ("confusion",), state_set)
+        self._context.require("classification_report", ("confusion",), state_set)
         counts: ConfusionCounts = state_set.confusion
         task = "multiclass"
         families = ("precision", "recall", "f1")
-        undefined = self._question.undefined
+        undefined = self._context.undefined
         columns: Any = [
             find(family, task, None).bind(undefined=undefined)(counts) for family in families
         ]
@@ -379,12 +363,12 @@ class View:
                 scores were fed.
         """
         curve = _named("curve", name, CURVES)
-        task = self._question.plan.task
+        task = self._context.plan.task
         state = curve.states.get(task)
         if state is None:
             raise MetricError(f"the curve {name!r} is not for {task} tasks")
         state_set = self._window.current()
-        self._question.require(name, (state,), state_set)
+        self._context.require(name, (state,), state_set)
         return call(f"the curve {name}", curve.function, getattr(state_set, state), params)
 
     @locked
@@ -396,19 +380,19 @@ class View:
                 scores were fed.
         """
         rule = _named("cut-point", name, CUT_POINTS)
-        if self._question.plan.task != "binary":
+        if self._context.plan.task != "binary":
             raise MetricError("cut-points are for binary tasks: one score, one threshold")
         state_set = self._window.current()
-        self._question.require(name, ("index",), state_set)
+        self._context.require(name, ("index",), state_set)
         cut: CutPoint = call(f"the cut-point {name}", rule, state_set.index, params)
         return cut
 
     @locked
     def series(self, metric: str) -> list[SeriesRow]:
         """A metric for each retained pane; see :meth:`streameval.Evaluator.series`."""
-        question = self._question
-        row = find(metric, question.plan.task)
-        question.require(metric, row.states, self._window.current())
+        context = self._context
+        row = find(metric, context.plan.task)
+        context.require(metric, row.states, self._window.current())
         panes = self._window.series
         if panes is None:
             raise MetricError(
@@ -433,8 +417,8 @@ class View:
         Raises:
             MetricError: An unknown metric, or the window is not of panes.
         """
-        question = self._question
-        rows = [find(name, question.plan.task) for name in metrics]
+        context = self._context
+        rows = [find(name, context.plan.task) for name in metrics]
         panes = self._window.series
         if panes is None:
             raise MetricError("reports of panes need a window of panes")
@@ -453,50 +437,10 @@ class View:
     def confusion(self) -> ConfusionCounts:
         """The confusion counts under the user's labels; a copy."""
         state_set = self._window.current()
-        self._question.require("confusion", ("confusion",), state_set)
+        self._context.require("confusion", ("confusion",), state_set)
         counts: ConfusionCounts = state_set.confusion
-        names = self._question.names()
+        names = self._context.names()
         if not names:
             return counts.copy()
         # Rows ascend by name, whichever label is the positive one.
         return counts.renamed(dict(sorted(names.items(), key=lambda item: item[1])))
-
-
-def slice_report(
-    metric: str,
-    total: View,
-    slices: Mapping[SliceKey, View],
-    *,
-    min_support: Weight = 1,
-    worst: int | None = None,
-    best: int | None = None,
-) -> SliceReport:
-    """A metric of every slice.
-
-    Worst is lowest where larger is better, and highest where smaller is.
-    ``worst=n`` and ``best=n`` keep the ends of that order; given together,
-    both ends. Slices of equal value are in the order of their names.
-    """
-    for name, number_of in (("worst", worst), ("best", best)):
-        if number_of is not None and (type(number_of) is not int or number_of < 0):
-            raise InputError(name, expected="a number of slices", got=shown(number_of))
-    if not isinstance(min_support, (int, float, np.integer, np.floating)):
-        raise InputError("min_support", expected="a number", got=shown(min_support))
-    rows = [_slice_row(key, view, metric) for key, view in slices.items()]
-    kept = [row for row in rows if row.support >= min_support]
-    sign = -1.0 if METRICS[metric].direction == "down" else 1.0
-    defined = sorted((r for r in kept if not math.isnan(r.value)), key=lambda r: sign * r.value)
-    undefined = [row for row in kept if math.isnan(row.value)]
-    if worst is not None or best is not None:
-        front, back = worst or 0, best or 0
-        if front + back < len(defined):
-            defined = defined[:front] + defined[len(defined) - back :]
-        undefined = []
-    return SliceReport(
-        metric, _slice_row((), total, metric), (*defined, *undefined), len(rows) - len(kept)
-    )
-
-
-def _slice_row(key: SliceKey, view: View, metric: str) -> SliceRow:
-    (row,) = view.report([metric])
-    return SliceRow(key, row.value, row.reason, row.support)

@@ -232,6 +232,13 @@ class StateSet:
         Raises:
             InputError: As :meth:`check`; nothing is counted.
         """
+        if score is not None and not self.plan.binary and self._scored:
+            # Several states can refuse it.
+            self.check(y_true, y_pred, score, weight)
+        self.add(y_true, y_pred, score, weight)
+
+    def add(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
+        """:meth:`update` with an event that :meth:`check` has accepted, or any binary event."""
         first, others, label = self._updated
         if score is not None:
             if first is not None:
@@ -242,9 +249,7 @@ class StateSet:
                 if others:
                     for state in others:
                         state.update(positive, score, weight)
-            elif self._scored:
-                # Several states can refuse it.
-                self.check(y_true, y_pred, score, weight)
+            else:
                 for state in self._scored:
                     state.update(y_true, score, weight, y_pred)
         if y_pred is not None:
@@ -368,12 +373,16 @@ class StateSet:
         Raises:
             InputError: As :meth:`check_many`; nothing is counted.
         """
+        if batch.score is not None and not self.plan.binary:
+            self.check_many(batch)
+        self.add_many(batch)
+
+    def add_many(self, batch: EventBatch) -> None:
+        """:meth:`update_many` with a batch that :meth:`check_many` has accepted."""
         if not len(batch):
             return
         binary = self.plan.binary
         if batch.score is not None:
-            if not binary:
-                self.check_many(batch)
             if batch.named is not None:
                 for event in batch.events():
                     for state in self._scored:

@@ -25,7 +25,7 @@ class Cumulative:
     keeps_order: ClassVar[bool] = True
 
     def check_weight(self, weight: object) -> None:
-        """Any weight will do."""
+        """Accepts every weight."""
 
     def timeline(self) -> None:
         """None: event times are not used."""
@@ -58,21 +58,16 @@ class CumulativeWindow:
         self.state_set = state_set
 
     def check(self, event: EventFields, event_time: int | None) -> None:
-        """Raise what :meth:`add` of this event would raise; nothing is counted."""
-        self.state_set.check(*event)
+        """A slice holds no more than the total."""
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one validated event, or raise InputError and change nothing."""
         self.state_set.update(*event)
 
-    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
-        """Count a validated batch, or raise InputError and change nothing."""
-        self.state_set.update_many(batch)
-
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch; the result counts it and cannot fail."""
         self.state_set.check_many(batch)
-        return functools.partial(self.state_set.update_many, batch)
+        return functools.partial(self.state_set.add_many, batch)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""
@@ -84,7 +79,7 @@ class CumulativeWindow:
         return self.state_set
 
     def check_merge(self, other: CumulativeWindow) -> None:
-        """Any two can be merged."""
+        """Never refused."""
 
     def merge(self, other: CumulativeWindow) -> None:
         """Add another shard's events."""

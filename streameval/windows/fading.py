@@ -67,6 +67,7 @@ _COARSE, _MIDDLE, _FINE = _power_tables()
 _COARSE_ARRAY, _MIDDLE_ARRAY, _FINE_ARRAY = map(np.asarray, (_COARSE, _MIDDLE, _FINE))
 
 
+@functools.lru_cache(maxsize=16)  # of the latest event, for each window that it is counted in
 def units(phase: int, half_life: int) -> int:
     """Whole units that an event weighs ``phase`` after the start of its epoch.
 
@@ -212,12 +213,7 @@ class FadingWindow:
         return number, (true, predicted, score, weight * units(phase, self._spec.span))
 
     def check(self, event: EventFields, event_time: int | None) -> None:
-        """Raise what :meth:`add` of this event would raise; nothing is counted."""
-        number, weighed = self._weighed(event, event_time)
-        try:
-            self.buckets.at(number).check(*weighed)
-        except InputError as error:
-            raise self._refusal(error, number, event[2] or ()) from None
+        """An epoch of a slice holds no more than that of the total."""
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one event with the weight of its moment, or raise InputError and change nothing."""
@@ -231,12 +227,8 @@ class FadingWindow:
         self._changed(number)
         self.buckets.prune()
 
-    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
-        """Count a validated batch, or raise InputError and change nothing."""
-        self.prepare(batch, event_times)()
-
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Check a batch; the result counts it, each event with the weight of its moment."""
+        """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         assert event_times is not None
         span = self._spec.span
         weight = units_many(event_times % span, span)
@@ -244,7 +236,7 @@ class FadingWindow:
         parts = self.buckets.parts(batch.weighted(whole), event_times)
         for number, part in parts:
             try:
-                self.buckets.at(number).check_many(part)
+                self.buckets.read(number).check_many(part)
             except InputError as error:
                 raise self._refusal(error, number, batch.labels) from None
         return functools.partial(self._add_parts, parts)
@@ -253,7 +245,7 @@ class FadingWindow:
         for number, part in parts:
             # Epochs that the end of the batch has passed are dropped.
             if self._timeline.keeps(number):
-                self.buckets.live(number).update_many(part)
+                self.buckets.live(number).add_many(part)
                 self._changed(number)
         self.buckets.prune()
 

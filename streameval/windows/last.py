@@ -113,7 +113,7 @@ class LastWindow:
         self._n = n
         self._plan = plan
         self._ordered = plan.ordered
-        # One object for good: the evaluator holds its bound `count`.
+        # Never replaced: the evaluator holds its bound `count`.
         self._compiled = compiled_ring(n, plan)
         self._ring: Ring = deque() if self._compiled is None else self._compiled
         self.state_set = StateSet(self._plan)
@@ -135,7 +135,7 @@ class LastWindow:
     def compiled_way(
         self, truth: dict[Any, bool], threshold: float, lock: Lock
     ) -> CompiledWay | None:
-        """The compiled ring's, which does all there is to do for a plain event; None without one.
+        """The compiled ring's, which counts plain events completely; None without one.
 
         Args:
             truth: From a label to whether it is the positive one.
@@ -156,30 +156,23 @@ class LastWindow:
         if event[3] != 1:
             self._keep_weights()
         ring = self._ring
-        if len(ring) < self._n:
-            self.state_set.update(*event)
-            ring.append(event)
-            return
-        if self._ordered:
-            self.state_set.update(*event)
-            ring.append(event)
-            self._evict()
-        else:
+        full = len(ring) == self._n
+        if full and not self._ordered:
             self.state_set.replace(ring[0], event)
             ring.popleft()
-            ring.append(event)
+        else:
+            self.state_set.update(*event)
+        ring.append(event)
+        if len(ring) > self._n:
+            self._evict()
 
     def _evict(self) -> None:
         ring = self._ring
         oldest = ring.popleft()
         self.state_set.evict(oldest, ring[0] if ring else None)
 
-    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
-        """Count a validated batch, or raise InputError and change nothing."""
-        self.prepare(batch, event_times)()
-
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Check a batch; the result counts it, and cannot fail.
+        """Check a validated batch, or raise InputError; the result counts it and cannot fail.
 
         Events that would be evicted again by the end of the batch are never counted.
         """
@@ -196,7 +189,7 @@ class LastWindow:
     def _append(self, batch: EventBatch) -> None:
         if batch.weight is not None:
             self._keep_weights()
-        self.state_set.update_many(batch)
+        self.state_set.add_many(batch)
         _extend(self._ring, batch)
         while len(self._ring) > self._n:
             self._evict()
@@ -239,13 +232,13 @@ class LastWindow:
                 expected=f"an event among the last {self._n}",
                 got="one that was not counted or has been evicted",
             )
-        place = len(ring) - back
-        del ring[place]
+        position = len(ring) - back
+        del ring[position]
         self.state_set.take_out(event, self._labels())
-        return functools.partial(self._put_back, event, place)
+        return functools.partial(self._put_back, event, position)
 
-    def _put_back(self, event: EventFields, place: int) -> None:
-        self._ring.insert(place, event)
+    def _put_back(self, event: EventFields, position: int) -> None:
+        self._ring.insert(position, event)
         self.state_set.update(*event)
         if self._ordered:
             # Counted as the newest, which it need not be.
@@ -382,7 +375,7 @@ def _column(
         raise StateError(f"window.{key}: expected a column of {dtype}, got {shown(column)}")
     if length is not None and len(column) != length:
         raise StateError(f"window.{key}: expected {length} values, got {len(column)}")
-    # False for nan as well.
+    # False also for nan.
     if len(column) and not (column.min() >= low and column.max() <= high):
         raise StateError(f"window.{key}: expected values from {low} to {high}, got others")
     return column

@@ -114,7 +114,7 @@ class Panes:
         return -(-self.retain_us // self.pane_us) + 1
 
     def check_weight(self, weight: object) -> None:
-        """Any weight will do."""
+        """Accepts every weight."""
 
     def timeline(self) -> BucketTimeline:
         """A new timeline for all the windows of an evaluator."""
@@ -173,11 +173,10 @@ class PanesWindow:
         self._read_at: int | None = None
 
     def check(self, event: EventFields, event_time: int | None) -> None:
-        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        """Raise what :meth:`add` raises; a pane of a slice holds no more than that of the total."""
         assert event_time is not None
-        self._settle()
+        self._advance()
         number = event_time // self._timeline.width
-        self.buckets.at(number).check(*event)
         if self._merged is not None and self._inside(number):
             self._merged.check(*event)
 
@@ -189,40 +188,35 @@ class PanesWindow:
         if number < timeline.oldest:
             return  # dropped by the end of its batch
         if self._merged_at != timeline.newest:
-            self._settle()
+            self._advance()
         merged = self._merged
         if merged is not None and self._inside(number):
             merged.check(*event)
             self.buckets.update(number, event)
-            merged.update(*event)
+            merged.add(*event)
         else:
             self.buckets.update(number, event)
 
-    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
-        """Count a validated batch, or raise InputError and change nothing."""
-        self.prepare(batch, event_times)()
-
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Check a batch; the result counts it, each event in its pane, and cannot fail."""
+        """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         assert event_times is not None
-        self._settle()
+        self._advance()
         parts = self.buckets.parts(batch, event_times)
         for number, part in parts:
-            self.buckets.at(number).check_many(part)
+            self.buckets.read(number).check_many(part)
         if self._merged is not None and any(self._inside(number) for number, _ in parts):
             # Of all events, also those outside: stricter than needed near the limit only.
             self._merged.check_many(batch)
         return functools.partial(self._add_parts, parts)
 
     def _add_parts(self, parts: list[tuple[int, EventBatch]]) -> None:
-        merged = self._merged
         for number, part in parts:
             # Panes that the end of the batch has passed are dropped.
             if self._timeline.keeps(number):
-                self.buckets.live(number).update_many(part)
-                if merged is not None and self._inside(number):
-                    merged.update_many(part)
-        self._settle(force=True)
+                self.buckets.live(number).add_many(part)
+                if self._merged is not None and self._inside(number):
+                    self._merged.add_many(part)
+        self._advance(force=True)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event in its own pane, or raise InputError and change nothing.
@@ -230,7 +224,7 @@ class PanesWindow:
         The watermark and the counts of arrivals are not changed.
         """
         assert event_time is not None
-        self._settle()
+        self._advance()
         number = event_time // self._timeline.width
         if number not in self.buckets:
             raise InputError(
@@ -248,14 +242,14 @@ class PanesWindow:
         newest = self._merged_at
         return newest is not None and newest - self._panes < number <= newest
 
-    def _settle(self, *, force: bool = False) -> None:
+    def _advance(self, *, force: bool = False) -> None:
         """Where a new pane has begun: update the merge, drop old panes, freeze closed ones."""
         newest = self._timeline.newest
         if self._merged_at != newest:
-            self._move_on(newest)
+            self._update_merge(newest)
         self.buckets.prune(force=force)
 
-    def _move_on(self, newest: int | None) -> None:
+    def _update_merge(self, newest: int | None) -> None:
         """Subtract the panes that have left the window from the merge, and add those that entered.
 
         The merge is dropped where its weights are not whole, where too many panes have left
@@ -290,7 +284,7 @@ class PanesWindow:
 
     def current(self) -> StateSet:
         """The merge of the panes inside; for reading only."""
-        self._settle()
+        self._advance()
         self._read_at = self._timeline.newest
         if self._merged is None:
             self._merged = self._merge_of_panes()
@@ -298,12 +292,12 @@ class PanesWindow:
 
     @property
     def series(self) -> PanesWindow:
-        """Itself."""
+        """The window, which has the methods of a :class:`PaneSeries`."""
         return self
 
     def marked(self) -> list[PaneMark]:
         """Every pane from the oldest that holds events to the newest, empty ones included."""
-        self._settle()
+        self._advance()
         newest, width = self._timeline.newest, self._timeline.width
         if not len(self.buckets) or newest is None:
             return []
@@ -322,7 +316,7 @@ class PanesWindow:
         ``panes_frozen`` of them take no more events and are held as
         ``frozen_bytes`` in all.
         """
-        self._settle()
+        self._advance()
         timeline = self._timeline
         since = None if timeline.newest is None else iso_time(timeline.oldest * timeline.width)
         frozen = [data for number in self.buckets if (data := self.buckets.frozen(number))]
@@ -335,25 +329,25 @@ class PanesWindow:
         }
 
     def check_merge(self, other: PanesWindow) -> None:
-        """Any two can be merged."""
+        """Never refused."""
 
     def merge(self, other: PanesWindow) -> None:
         """Add another shard's panes, pane by pane; the timelines are merged before."""
-        self._settle()
+        self._advance()
         for number, part in self.buckets.kept_of(other.buckets):
             self.buckets.live(number).merge(part)
             if self._merged is not None and self._inside(number):
                 self._merged.merge(part)
-        self._settle(force=True)
+        self._advance(force=True)
 
     def to_state(self) -> dict[str, Any]:
         """The retained panes in order."""
-        self._settle()
+        self._advance()
         return self.buckets.to_state()
 
     def _check(self) -> None:
-        # A slice's window moves on when it is next used.
-        self._settle()
+        # A slice's window advances when it is next used.
+        self._advance()
         self.buckets._check()
         if self._merged is not None and self._merged.exact:
             self._merged._check()

@@ -1,7 +1,7 @@
 """Time cut into buckets of equal length, and the state set of each: panes and epochs.
 
 The stream's latest moment decides which buckets are kept, and which take no
-more events. A bucket that takes no more is held as compact bytes: a live state set
+more events. A bucket that takes no more events is held as compact bytes: a live state set
 of a few label pairs takes some kilobytes of dicts and lists, its bytes about a
 hundred, so that ten thousand slices of several hundred panes fit. These bytes
 are never written to disk: the state file has its own format.
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from streameval.errors import StateError, shown
-from streameval.events.event import EventBatch
+from streameval.errors import InputError, StateError, shown
+from streameval.events.event import EventBatch, EventFields
 from streameval.events.time import EARLIEST, LATEST, time_missing
 from streameval.events.values import IntArray
 from streameval.states.state_set import StatePlan, StateSet
@@ -44,8 +44,8 @@ class BucketTimeline:
         kept: How many buckets are kept.
         arrivals: Names of the counts, empty where one is not reported. The last counts the
             events that are dropped.
-        arrival: From the moment of an event and the latest one to the event's place in
-            ``arrivals``; of ints and of columns alike.
+        arrival: From the moment of an event and the latest one to the position of the event's
+            count in ``arrivals``; of ints and of columns alike.
         timed: Whether moments are event times, rather than numbers of events.
     """
 
@@ -123,12 +123,15 @@ class BucketTimeline:
         latest = self.latest
         if latest is None or moment >= latest:
             self._counts[0] += 1
-            self.reach(moment)
+            if moment < self._end:
+                self.latest = moment
+            else:
+                self.reach(moment)
         else:
             self._counts[self._arrival(moment, latest)] += 1
 
     def arrivals(self, moments: IntArray) -> Arrivals:
-        """What :meth:`admit_many` is to count; the same as for the events one by one."""
+        """The counts for :meth:`admit_many`; the same as for the events one by one."""
         latest = np.maximum.accumulate(moments)
         if self.latest is not None:
             np.maximum(latest, self.latest, out=latest)
@@ -187,7 +190,7 @@ class TimeBuckets:
         name: What a bucket is called in a saved state, such as ``"pane"``.
     """
 
-    __slots__ = ("_buckets", "_empty", "_name", "_plan", "_pruned_at", "_thawed", "_timeline")
+    __slots__ = ("_buckets", "_name", "_plan", "_pruned_at", "_thawed", "_timeline")
 
     def __init__(self, plan: StatePlan, timeline: BucketTimeline, name: str) -> None:
         self._plan = plan
@@ -195,8 +198,6 @@ class TimeBuckets:
         self._name = name
         self._buckets: dict[int, StateSet | bytes] = {}
         self._thawed: set[int] = set()
-        # For the next bucket, where an event of it was checked.
-        self._empty: StateSet | None = None
         self._pruned_at: int | None = None
 
     def __len__(self) -> int:
@@ -216,39 +217,24 @@ class TimeBuckets:
             return StateSet(self._plan)
         return thaw(state_set, self._plan) if isinstance(state_set, bytes) else state_set
 
-    def at(self, number: int) -> StateSet:
-        """A bucket's state set, to check an event against; :meth:`keep` it to change it."""
-        state_set = self._buckets.get(number)
-        if state_set is None:
-            if self._empty is None:
-                self._empty = StateSet(self._plan)
-            return self._empty
-        return thaw(state_set, self._plan) if isinstance(state_set, bytes) else state_set
-
-    def keep(self, number: int, state_set: StateSet) -> None:
-        """Keep a bucket's state set live from now on."""
-        if state_set is self._empty:
-            self._empty = None
-        self._buckets[number] = state_set
-        self._thawed.add(number)
-
     def live(self, number: int) -> StateSet:
         """A bucket's state set, to be changed."""
         state_set = self._buckets.get(number)
         if state_set is None or isinstance(state_set, bytes):
-            state_set = self.at(number)
-            self.keep(number, state_set)
+            state_set = self._buckets[number] = self.read(number)
+            self._thawed.add(number)
         return state_set
 
-    def update(self, number: int, event: tuple[Any, ...]) -> None:
+    def update(self, number: int, event: EventFields) -> None:
         """Count an event in its bucket, or raise InputError and change nothing."""
         state_set = self._buckets.get(number)
         if state_set is None or isinstance(state_set, bytes):
-            state_set = self.at(number)
+            state_set = self.live(number)
+        try:
             state_set.update(*event)
-            self.keep(number, state_set)
-        else:
-            state_set.update(*event)
+        except InputError:
+            self.drop_empty(number)
+            raise
 
     def frozen(self, number: int) -> bytes | None:
         """A closed bucket's bytes, the same object while its events are; None of a live one."""

@@ -1,7 +1,7 @@
 """Interfaces of windows: which events count, as a state set that can be read at any time.
 
 A *specification* (:class:`Cumulative`, :class:`Last`, …) is the user's
-argument. It opens one *window* for each slice, and, where windows go by event
+argument. It opens one *window* for each slice, and, where windows use event
 time, one *timeline* that all windows of an evaluator share: the watermark is
 the stream's, not a slice's.
 """
@@ -53,7 +53,7 @@ class Window(Protocol):
 
     @property
     def state_set(self) -> StateSet | None:
-        """What :meth:`current` gives, where that is the same object for good; else None."""
+        """What :meth:`current` gives, where that object is never replaced; else None."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Window(Protocol):
 
     @property
     def compiled_way(self) -> Callable[[dict[Any, bool], float, Lock], CompiledWay | None] | None:
-        """Makes a compiled function that does all there is to do for a plain event.
+        """Makes a compiled function that counts a plain event completely.
 
         From the positive labels, the threshold and the lock to hold; None where it cannot.
         """
@@ -75,19 +75,18 @@ class Window(Protocol):
         ...
 
     def check(self, event: EventFields, event_time: int | None) -> None:
-        """Raise what :meth:`add` of this event would raise; nothing is counted."""
+        """Raise what :meth:`add` raises for an event that the window of all events accepts.
+
+        Called for the window of a slice, which holds part of those events.
+        """
         ...
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one validated event, or raise InputError and change nothing."""
         ...
 
-    def add_many(self, batch: EventBatch, event_times: IntArray | None) -> None:
-        """Count a validated batch, in its order, or raise InputError and change nothing."""
-        ...
-
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
-        """Raise what :meth:`add_many` would raise; the result counts the batch and cannot fail."""
+        """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
         ...
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:

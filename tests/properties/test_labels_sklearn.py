@@ -213,14 +213,14 @@ def in_frozen_panes(rows, options):
     ev = fed_at_once(rows, {**options, "window": window, "time_unit": "s"})
     first = options["labels"][0]
     ev.update(first, first, event_time=3600.0 * 2)
-    return View(_PaneOf(ev), ev._question)
+    return View(_PaneOf(ev), ev._context)
 
 
 class _PaneOf:
     """The oldest pane of an evaluator as a window of its own."""
 
     def __init__(self, ev):
-        self.state_set = ev._places.total.state_set_from(0)
+        self.state_set = ev._windows.total.state_set_from(0)
 
     def current(self):
         return self.state_set

@@ -189,8 +189,8 @@ def expected(model: Model, now: RunSettings, window: WindowSettings) -> Parts:
             with one.restricted((), labels=of_labels, scores=not of_labels):
                 for event in held:
                     one.update(event.label, score=event.score, event_time=event.time)
-            if one._places.timeline is not None and inside:
-                one._places.timeline.reach(inside[-1].time)
+            if one._windows.timeline is not None and inside:
+                one._windows.timeline.reach(inside[-1].time)
             found |= parts_of(key, one.total._window, one.plan)
     return found
 

@@ -61,9 +61,6 @@ class EveryKthWindow:
             self.state_set.update(*event)
         self.seen += 1
 
-    def add_many(self, batch: EventBatch, event_times: Any) -> None:
-        self.prepare(batch, event_times)()
-
     def prepare(self, batch: EventBatch, event_times: Any) -> Callable[[], None]:
         part = batch.take(slice(-self.seen % self.k, None, self.k))
         self.state_set.check_many(part)

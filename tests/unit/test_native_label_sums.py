@@ -531,7 +531,7 @@ def test_a_confusion_goes_without_the_garbage_collector() -> None:
 
 def reference(ev: se.Evaluator, name: str) -> float:
     """The metric of the evaluator's events by portable states alone."""
-    state_set = ev._places.total.current()
+    state_set = ev._windows.total.current()
     metric = find(name, "binary")
     if metric.state == "index":
         assert state_set.index is not None

@@ -101,8 +101,8 @@ def test_random_operations_agree_with_a_deque(
     with monkeypatch.context() as patch:
         patch.setattr(last, "compiled_ring", lambda most, plan: None)
         plain = se.Evaluator(window=se.Last(n), **options)
-    assert ev._places.total._compiled is not None  # type: ignore[attr-defined]
-    assert plain._places.total._compiled is None  # type: ignore[attr-defined]
+    assert ev._windows.total._compiled is not None  # type: ignore[attr-defined]
+    assert plain._windows.total._compiled is None  # type: ignore[attr-defined]
     draw = random.Random(n)
     spam = "positive" in options
     came: list[dict[str, Any]] = []
@@ -242,7 +242,7 @@ def test_nothing_leaks() -> None:
 
     work()
     gc.collect()
-    watched = [score, *labels, ev._places.total.current(), ev._intake, None, True, False]
+    watched = [score, *labels, ev._windows.total.current(), ev._intake, None, True, False]
     before = [sys.getrefcount(item) for item in watched]
     for _ in range(3):
         work()

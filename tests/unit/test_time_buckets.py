@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import StateError
+from streameval.errors import InputError, StateError
 from streameval.states.state_set import StatePlan
 from streameval.windows.time_buckets import BucketTimeline, TimeBuckets
 from tests.support.laws import assert_same
@@ -74,13 +74,16 @@ def test_a_bucket_is_made_by_its_first_event_and_not_by_a_check() -> None:
     buckets = TimeBuckets(PLAN, timeline, "pane")
     timeline.admit(35 * SECOND)
     event = (1, 1, 0.5, 1)
-    buckets.at(3).check(*event)
+    buckets.read(3).check(*event)
     assert len(buckets) == 0
-    empty = buckets.at(3)
+    refused = (1, 1, 0.5, 2**62)
+    with pytest.raises(InputError, match="weight"):
+        buckets.update(3, refused)
+    assert len(buckets) == 0
     buckets.update(3, event)
     assert list(buckets) == [3]
-    assert buckets.at(3) is empty  # the state set that was checked is the one that counts
-    assert buckets.at(2) is not empty
+    with pytest.raises(InputError, match="weight"):
+        buckets.update(3, refused)
     assert buckets.read(3).support("confusion") == 1
     buckets.live(3).revert(*event)
     buckets.drop_empty(3)
