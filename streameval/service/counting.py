@@ -279,31 +279,22 @@ def _as_record(event: Mapping[str, Any], fields: FieldSettings) -> bytes:
 
     For an event that was joined of two records, which are not kept.
     """
-    paths = {
-        "id": fields.id,
-        "y_true": fields.y_true,
-        "y_pred": fields.y_pred,
-        "score": fields.score,
-        "proba": fields.proba,
-        "weight": fields.weight,
-        "time": fields.time,
-    }
     record: dict[str, Any] = {}
     for name, value in event.items():
         if name.startswith(SLICE):
             key = name[len(SLICE) :]
             path: str | None = fields.slices.get(key, key)
         else:
-            path = paths.get(name)
+            path = getattr(fields, name)
         if path is None or value is None:
             continue
         if name == "time":
             value = _time(value, fields.time_unit)
         *branches, leaf = split_path(path)
-        place = record
+        table = record
         for branch in branches:
-            place = place.setdefault(branch, {})
-        place[leaf] = value
+            table = table.setdefault(branch, {})
+        table[leaf] = value
     return msgspec.json.encode(record)
 
 

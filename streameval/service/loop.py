@@ -193,19 +193,16 @@ class Runner:
 
     def _read_some(self) -> bool:
         """Whether there were records to read."""
-        sources = self._sources
-        if len(sources) == 1:
-            return self._read_from(sources[0], self._patience())
-        got = [self._read_from(source, 0.0) for source in sources]
-        if any(got):
-            return True
-        # The wait is divided among several sources.
-        share = self._patience() / len(sources)
-        got = [self._read_from(source, share) for source in sources]
-        return any(got)
+        wait = min(_WAIT_SECONDS, self._due_in()) / len(self._sources)
+        # The wait is divided among several sources, after a look at all of them.
+        for share in (wait,) if len(self._sources) == 1 else (0.0, wait):
+            got = [self._read_from(source, share) for source in self._sources]
+            if any(got):
+                return True
+        return False
 
-    def _read_from(self, source: Source, patience: float) -> bool:
-        batches = source.read(_READ_MOST, patience)
+    def _read_from(self, source: Source, timeout: float) -> bool:
+        batches = source.read(_READ_MOST, timeout)
         for batch in batches:
             newest = self._take(batch)
             records = len(batch.messages) + len(batch.bad)
@@ -215,9 +212,6 @@ class Runner:
                 self._policy.hurry()
             self._positions.advance(batch.partition, batch.next, records, newest)
         return bool(batches)
-
-    def _patience(self) -> float:
-        return min(_WAIT_SECONDS, self._due_in())
 
     def _due_in(self) -> float:
         """Seconds until the next checkpoint is due."""
@@ -311,15 +305,13 @@ class Runner:
             return
         self._published += 1
         coverage = None if self._join is None else self._join.coverage()
-        settled = self._positions.newest if self._join is None else self._join.watermark
-        if settled is not None:
-            settled -= self._wait
+        until = self._positions.newest if self._join is None else self._join.watermark
         with self._store.reading():
             quarantine = self._quarantine.published()
         snapshot = self._snapshots.build(
             sequence=self._published,
             now=self._now(),
-            settled=settled,
+            labelled_until=None if until is None else until - self._wait,
             late=self._counting.late,
             join=coverage,
             partitions=self._table.rows(self._positions, self._sources),

@@ -22,12 +22,12 @@ from streameval.service.config.evaluators import fingerprint, window_spec_of
 from streameval.service.config.secrets import resolved_secrets, secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.evolution import differences, evolution_of, while_running
 from streameval.service.join.label_join import open_join
 from streameval.service.loop import Runner
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.raw import Opening, Position, Source
+from streameval.service.store.evolution import differences, evolution_of, while_running
 from streameval.service.store.store import Store, inbox_of, keep_window_order, open_store
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ LAYERS = [
 
 # What comes with an extra is imported in one module.
 OPTIONAL = {
-    "confluent_kafka": {"stream/sources/kafka_consumer.py"},
+    "confluent_kafka": {"service/sources/kafka_consumer.py"},
     "starlette": {"service/http/app.py"},
     "uvicorn": {"service/http/server.py"},
     "prometheus_client": {"service/http/prometheus.py"},

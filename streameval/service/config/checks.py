@@ -20,7 +20,6 @@ from streameval.service.config.evaluators import (
     given_kinds,
     has_scores,
     kind_of_settings,
-    needs_scores,
     slice_fields,
     window_keys,
     window_spec_of,
@@ -101,7 +100,6 @@ def _values(settings: Any, table: str = "") -> Iterator[tuple[str, Any, tuple[An
 
 
 def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for fields that are missing, conflict or share a path."""
     fields, task = settings.fields, settings.evaluator.task
     if fields.y_pred is None and not has_scores(fields):
         raise errors.error(
@@ -123,10 +121,9 @@ def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
         raise errors.error("fields.y_true", expected="where a record has its label", got="nothing")
     if fields.time_unit is not None and fields.time is None and fields.label.time is None:
         raise errors.requires("fields.time_unit", "fields.time")
-    label = fields.label
     if settings.join is None:
-        for name in ("id", "y_true", "time"):
-            if getattr(label, name) is not None:
+        for name in _LABEL_PATHS:
+            if getattr(fields.label, name) is not None:
                 raise errors.requires(f"fields.label.{name}", "[join]")
     sliced = [name for part in settings.evaluator.slices for name in slice_fields(part)]
     for name in fields.slices:
@@ -159,7 +156,6 @@ def _check_ahead(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_sources(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for sources without the records that the run needs."""
     there: set[str] = set()
     found: dict[str, str] = {}
     for table, source in settings.sources.items():
@@ -187,7 +183,6 @@ def _check_sources(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_join(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for a join without ids."""
     if settings.join is not None and settings.fields.id is None:
         raise errors.error(
             "fields.id",
@@ -198,7 +193,6 @@ def _check_join(settings: RunSettings, errors: ConfigErrors) -> None:
 
 
 def _check_evaluator(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for unknown metrics and for values that the evaluator refuses."""
     chosen = settings.evaluator
     if chosen.task == "binary" and isinstance(chosen.positive, str) and chosen.labels is None:
         raise errors.error(
@@ -228,13 +222,12 @@ def _check_metric(settings: RunSettings, errors: ConfigErrors, key: str, name: s
     if row.ordered:
         remedy = "it is about the order of events, which partitions do not keep"
         raise errors.error(key, expected="a metric of counts", got=shown(name), remedy=remedy)
-    if needs_scores(name, task) and not has_scores(settings.fields):
+    if row.needs_scores and not has_scores(settings.fields):
         wanted = "fields.score or fields.proba" if task == "binary" else "fields.proba"
         raise errors.requires(key, wanted, remedy=f"{shown(name)} is computed from scores")
 
 
 def _check_windows(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for no window, or for one that is invalid."""
     if not settings.window:
         raise errors.error("window", expected="at least one [[window]]", got="none")
     seen: set[str] = set()
@@ -272,7 +265,6 @@ def _check_name(errors: ConfigErrors, key: str, name: str, seen: set[str], kind:
 
 
 def _check_alerts(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for an alert on a metric, window or slice that does not exist."""
     seen: set[str] = set()
     for n, alert in enumerate(settings.alert):
         key = f"alert[{n}]"

@@ -44,8 +44,7 @@ from streameval.service.decode.fields import record_fields
 from streameval.service.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans
 from streameval.service.join.coverage import Coverage
 from streameval.service.join.entry_store.entry_store import EntryStore
-from streameval.service.join.events import Outcome
-from streameval.service.join.pairing import Pairing, PartitionNumbers
+from streameval.service.join.pairing import Outcome, Pairing, PartitionNumbers
 from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded
