@@ -229,7 +229,6 @@ class Runner:
         return _newest(decoded)
 
     def _has_changed(self) -> bool:
-        """Whether there is anything to write to the store."""
         return bool(
             self._policy.records
             or self._quarantine.pending

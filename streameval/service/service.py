@@ -160,7 +160,6 @@ def open_sources(
 
 
 def _ending(settings: RunSettings) -> RunSettings:
-    """The settings with sources that end when all has been read."""
     tables = {name: source.ending() for name, source in settings.sources.items()}
     return msgspec.structs.replace(settings, **tables)
 

@@ -583,7 +583,6 @@ class SnapshotBuilder:
 
 
 def _sources(settings: RunSettings) -> list[SourceInfo]:
-    """What the run reads: its kind, which records it holds, and its name there."""
     return [
         SourceInfo(table, holds, name)
         for table, source in settings.sources.items()

@@ -100,8 +100,6 @@ class Judgement(NamedTuple):
 
 
 class _Memory(msgspec.Struct, forbid_unknown_fields=True):
-    """The stored state of an alert."""
-
     watched: str
     """What it is about: under a changed bound, metric or slice it starts anew."""
     state: State = "undefined"

@@ -62,8 +62,7 @@ def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
 
 def kind_of_settings(window: WindowSettings) -> WindowKind:
     """The kind of window whose first key is given; all events where there is none."""
-    first = next(iter(given_kinds(window)), None)
-    return next(iter(KINDS.values())) if first is None else first
+    return next(iter([*given_kinds(window), *KINDS.values()]))
 
 
 def given_kinds(window: WindowSettings) -> list[WindowKind]:

@@ -41,7 +41,7 @@ from streameval.events.time import duration
 from streameval.service.config.evaluators import kind_of_settings, step_of
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.service.decode.fields import record_fields
-from streameval.service.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans
+from streameval.service.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans, saved_join
 from streameval.service.join.coverage import Coverage
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.join.pairing import Outcome, Pairing, PartitionNumbers
@@ -124,13 +124,12 @@ class LabelJoin:
         """Restore counts and watermark; returns the numbers of the partitions."""
         try:
             names = connection.execute("SELECT number, partition FROM join_partitions").fetchall()
-            row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
+            saved = saved_join(connection)
         except sqlite3.DatabaseError as error:
             raise StoreError(f"the join's counts cannot be read: {error}") from None
         numbers = {partition: number for number, partition in names}
-        if row is None:
+        if saved is None:
             return numbers
-        saved = SavedJoin.of(*row)
         self._coverage.restore(saved.coverage)
         border = self._border(self._watermark.restore(saved.watermark))
         if border is not None:

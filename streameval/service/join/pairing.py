@@ -455,7 +455,6 @@ def _early(labels: tuple[EarlyLabel, ...], newest: int) -> EarlyLabels:
 
 
 def _repeated(ids: list[str]) -> frozenset[str]:
-    """Those that occur more than once."""
     if len(set(ids)) == len(ids):
         return frozenset()
     return frozenset(key for key, count in Counter(ids).items() if count > 1)

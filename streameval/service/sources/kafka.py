@@ -130,7 +130,6 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         return opened if len(opened) == 1 else [PredictionsFirst(*opened)]
 
     def _topics(self) -> list[KafkaSettings]:
-        """One or two, each of one topic."""
         if self.predictions is None or self.labels is None:
             return [self]
         replace = msgspec.structs.replace

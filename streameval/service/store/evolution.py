@@ -19,7 +19,7 @@ from streameval.service.config.settings import RunSettings, WindowSettings
 from streameval.service.join.counts import JOIN_SPANS, read_join, read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
 from streameval.service.store.begins import BEGINS, Begins, Dimensions, read_begins
-from streameval.service.store.positions import read_positions
+from streameval.service.store.positions import Positions
 from streameval.service.store.state_rows import StateRows, merged_windows
 from streameval.service.store.store import Store, changed_settings, decoded, refused_change
 from streameval.states.confusion import ConfusionCounts
@@ -111,8 +111,8 @@ class _Comparison:
         self.evolution = Evolution(settings, begins, changed=was != got)
         self._begin: int | None = now
         if begins.joined:
-            times = [p.newest for p in read_positions(connection).values() if p.newest is not None]
-            self._begin = max(times) + 1 if times else None
+            newest = Positions(connection).newest
+            self._begin = None if newest is None else newest + 1
         self._merged: dict[str, Evaluator] = {}
         self._fresh: set[str] = set()
         self._scores_begin = begins.scores
@@ -170,7 +170,6 @@ class _Comparison:
         return "begins now: it holds what is read from now on"
 
     def _old_evaluator(self) -> Evaluator:
-        """An evaluator of the store's settings."""
         was = self._was
         binary = was["evaluator.task"] == "binary"
         return Evaluator(
@@ -409,7 +408,6 @@ class _Comparison:
         self._report(text)
 
     def _conversion(self, window: WindowSettings) -> Callable[[Evaluator], Evaluator]:
-        """The conversion of a state of a window."""
         blank = evaluator_of(self._settings, window)
         options, plan = blank.options, blank.plan
         dimensions = {frozenset(names): names for names in _dimensions(blank)}
@@ -459,7 +457,6 @@ def _first_pane(spec: object, newest: int | None, cut: int | None) -> int:
 
 
 def _state_sets(window: dict[str, Any]) -> list[dict[str, Any]]:
-    """The state sets in the written form of a window."""
     rows = window.get("panes", window.get("epochs", [{"tally": window}]))
     return [row["tally"] for row in rows]
 
