@@ -108,7 +108,7 @@ def window_spec_text(window: WindowSettings) -> str:
 
 
 def step_of(window: WindowSettings) -> dict[str, str]:
-    """The key that says in what steps of time a window goes, with its value; empty: in none.
+    """The key of the step by which a window advances, with its value; empty without steps.
 
     >>> step_of(WindowSettings(name="hour", length="1h", pane="5m"))
     {'pane': '5m'}

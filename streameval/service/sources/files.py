@@ -15,7 +15,6 @@ from typing import ClassVar
 import msgspec
 
 from streameval.errors import ConfigError
-from streameval.service.config.errors import ConfigErrors
 from streameval.service.sources.file_marks import (
     Inode,
     Judgement,
@@ -74,7 +73,7 @@ class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         """The patterns, by what their files hold."""
         return {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind)}
 
-    def check(self, table: str, errors: ConfigErrors) -> None:
+    def check(self, table: str) -> None:
         """Every value is accepted."""
 
     def secrets(self) -> Mapping[str, str]:
@@ -236,8 +235,7 @@ class FilesSource:
                 if path not in found:
                     found.add(path)
                     self._look_at(path, kind)
-        for path in [path for path in self._refused if path not in found]:
-            del self._refused[path]
+        self._refused = {path: text for path, text in self._refused.items() if path in found}
         for file in list(self._files.values()):
             self._drop_ended(file, found)
         self._due.update(self._files.values())

@@ -24,8 +24,7 @@ from typing import Annotated, BinaryIO, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from streameval.errors import StoreError, shown
-from streameval.service.config.errors import ConfigErrors
+from streameval.errors import InputError, StoreError, shown
 from streameval.service.sources.raw import (
     Kind,
     LagUnit,
@@ -71,13 +70,13 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """The routes, by what is posted to them."""
         return {kind: [f"/v1/{kind}"] for kind in _KINDS}
 
-    def check(self, table: str, errors: ConfigErrors) -> None:
+    def check(self, table: str) -> None:
         """Each bound is at least the one before it: a line, a body, the inbox."""
         bounds = ("max_line_bytes", "max_body_bytes", "max_inbox_bytes")
         for smaller, larger in pairwise(bounds):
             least, value = getattr(self, smaller), getattr(self, larger)
             if value < least:
-                raise errors.error(
+                raise InputError(
                     f"{table}.{larger}",
                     expected=f"a whole number of at least {least}, the {table}.{smaller}",
                     got=str(value),
