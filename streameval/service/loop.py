@@ -107,7 +107,7 @@ class Runner:
         self._stopping = False
         self._rereading = False
         self.reread: Callable[[], None] = lambda: None
-        """Called by :meth:`run` after :meth:`ask_to_reread`."""
+        """Called by :meth:`run` after :meth:`request_reread`."""
         self._sources: Sequence[Source] = ()
 
     @property
@@ -124,7 +124,7 @@ class Runner:
         """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
         self._stopping = True
 
-    def ask_to_reread(self) -> None:
+    def request_reread(self) -> None:
         """Make :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
         self._rereading = True
 
@@ -162,7 +162,8 @@ class Runner:
             StoreError: The store cannot be written; the last checkpoint holds.
         """
         self._sources = sources
-        self._replay()
+        for batch in self._quarantine.to_replay():
+            self._take(batch)
         self._publish(force=True)
         try:
             self._loop(until_end)
@@ -186,10 +187,6 @@ class Runner:
                 self._publish()
             if not got and self._is_finished(until_end):
                 return
-
-    def _replay(self) -> None:
-        for batch in self._quarantine.to_replay():
-            self._take(batch)
 
     def _read_some(self) -> bool:
         """Whether there were records to read."""
@@ -237,10 +234,8 @@ class Runner:
         )
 
     def _is_finished(self, until_end: bool) -> bool:
-        if all(source.finished for source in self._sources):
-            return True
-        return until_end and all(
-            source.finished or all(status.lag == 0 for status in source.status())
+        return all(
+            source.finished or (until_end and all(status.lag == 0 for status in source.status()))
             for source in self._sources
         )
 

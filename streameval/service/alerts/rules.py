@@ -393,7 +393,7 @@ class Alerts:
 
 
 def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Observed]:
-    """The values that the alerts are about, by the alert's name."""
+    """The value that each alert watches, by the alert's name."""
     first = settings.window[0].name
     return {
         alert.name: _observed(alert, alert.window or first, snapshot) for alert in settings.alert

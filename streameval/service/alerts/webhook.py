@@ -72,7 +72,7 @@ class Webhook:
         self._stop = threading.Event()
         self._opener = _opener()
         self.problem = ""
-        """What went wrong with the last post, in words; empty once one has arrived."""
+        """The error of the last post, in words; empty after a success."""
         self.sent = 0
         self.failed = 0
         """Posts that were given up or dropped."""
@@ -90,10 +90,7 @@ class Webhook:
 
     def finished(self) -> list[int]:
         """The numbers of transitions that were posted or given up since the last call."""
-        numbers = []
-        while self._finished:
-            numbers.append(self._finished.popleft())
-        return numbers
+        return [self._finished.popleft() for _ in range(len(self._finished))]
 
     def close(self, timeout: float = 5.0) -> None:
         """Post what waits, without further repetitions, for ``timeout`` seconds at most."""
@@ -146,7 +143,7 @@ class Webhook:
         _LOG.warning("alert %s not posted to %s: %s", transition.name, self._host, problem)
 
     def _try(self, body: bytes) -> tuple[str, bool]:
-        """What went wrong, or nothing; and whether to try again."""
+        """The error in words, empty where there is none; and whether to try again."""
         request = urllib.request.Request(self._url, body, self._headers, method="POST")
         try:
             with self._opener.open(request, timeout=self._timeout):

@@ -286,24 +286,15 @@ _TIME = Field("time", Wanted("time", "time"))
 
 
 def _ids(values: list[Any], short: bool) -> _Checked:
-    """Ids as text: the number 5 and the text ``"5"`` are one.
-
-    Args:
-        values: As decoded.
-        short: No text among them can be too long.
-    """
+    """Ids as text: 5 and ``"5"`` are one; ``short``: no text among them can be too long."""
     if short and set(map(type, values)) == {str} and "" not in values:
         return values, {}
     taken: list[Any] = []
     faults: dict[int, Fault] = {}
     expected = EXPECTED["id"]
     for row, value in enumerate(values):
-        if value is None:
-            faults[row] = Fault("id", expected, "null")
-            taken.append("")
-            continue
         try:
-            text = str(value)
+            text = "" if value is None else str(value)
             size = len(text.encode())
         except ValueError:  # an integer of thousands of digits
             text, size = "", LONGEST_NAME + 1
@@ -334,13 +325,8 @@ def _moments(values: list[Any], unit: str | None) -> _Checked:
     column, wrong = time_column(values, unit)
     faults = {}
     for row in () if wrong is None else np.flatnonzero(wrong).tolist():
-        if values[row] is None:
-            faults[row] = Fault("time", EXPECTED["time"], "null")
-        else:
-            error = time_error(values[row], unit)
-            faults[row] = Fault(
-                "time", EXPECTED["time"], error.got, error.remedy, error.remedy_code
-            )
+        error = time_error(values[row], unit)
+        faults[row] = Fault("time", EXPECTED["time"], error.got, error.remedy, error.remedy_code)
     times = column.view(np.int64)
     if unit is not None and len(values) and int(times.min()) < EARLY_1970:
         for row, value in enumerate(values):

@@ -104,21 +104,15 @@ class LabelJoin:
         self._watermark = Watermark(clock, now, leap_us=wait_us + remember_us, wait_us=wait_us)
         self._partitions = PartitionNumbers(self._load(connection))
         self._pairing = Pairing(
-            self._entries,
-            self._coverage,
-            layout=layout,
-            wait_us=wait_us,
-            remember_us=remember_us,
-            partitions=self._partitions,
+            self._entries, self._coverage, self._partitions, layout, wait_us, remember_us
         )
 
     @staticmethod
     def create(connection: sqlite3.Connection) -> None:
         """Make the tables, inside the caller's transaction."""
         EntryStore.create(connection)
-        for statement in _SCHEMA.split(";\n"):
-            if statement.strip():
-                connection.execute(statement)
+        for statement in _SCHEMA.strip().split(";\n"):
+            connection.execute(statement)
 
     def _load(self, connection: sqlite3.Connection) -> dict[str, int]:
         """Restore counts and watermark; returns the numbers of the partitions."""

@@ -362,13 +362,11 @@ class Listing:
                 continue
 
     def _add(self, entry: os.DirEntry[str]) -> None:
-        try:
+        with suppress(OSError):
             found = entry.stat()
-        except OSError:
-            return
-        inode = found.st_dev, found.st_ino
-        if stat.S_ISREG(found.st_mode) and inode not in self._open:
-            self._paths.setdefault(inode, Path(entry.path))
+            inode = found.st_dev, found.st_ino
+            if stat.S_ISREG(found.st_mode) and inode not in self._open:
+                self._paths.setdefault(inode, Path(entry.path))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Listing) and self._paths == other._paths
@@ -635,12 +633,10 @@ class KnownFiles:
     def open_if_same(self, path: Path, mark: Mark) -> LogFile | None:
         """Open a file if it has the content of a mark."""
         log = None
-        try:
+        with suppress(OSError, UnreadableError):
             log = LogFile(path)
             if log.holds(mark):
                 return log
-        except (OSError, UnreadableError):
-            pass
         if log is not None:
             log.close()
         return None

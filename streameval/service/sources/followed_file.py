@@ -163,9 +163,8 @@ class FollowedFile:
         return False
 
     def _hold(self, log: LogFile, offset: int) -> None:
-        """Continue in an open file."""
         assert self._known is not None
-        self._let_go()
+        self._close_log()
         self._unjudged = self._matched and not self._known.mark.length
         self._log, self._inode = log, log.inode
         self._known.log = log
@@ -174,7 +173,7 @@ class FollowedFile:
         self._idle = None
         self.opened = True
 
-    def _let_go(self) -> None:
+    def _close_log(self) -> None:
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -184,9 +183,9 @@ class FollowedFile:
             self._files.claimed.pop(self._inode, None)
             self._inode = None
 
-    def _leave(self) -> None:
+    def _retire(self) -> None:
         """Close the current file: it was read to its end, or is lost."""
-        self._let_go()
+        self._close_log()
         if self._known is not None:
             self._files.retire(self._known)
             self._known = None
@@ -202,7 +201,7 @@ class FollowedFile:
         if not read_all:
             self._lost(text, as_missed=not (followed and offset))
         if followed:
-            self._leave()
+            self._retire()
             self._open_next()
         else:
             self._end()
@@ -210,7 +209,7 @@ class FollowedFile:
     def _end(self) -> None:
         """Stop reading this name until another file has it."""
         self._last = self._known.mark if self._known is not None else None
-        self._leave()
+        self._retire()
         self.gone = self.opened = True
 
     def _lost(self, what: str, *, as_missed: bool = False) -> None:
@@ -381,9 +380,9 @@ class FollowedFile:
             return
         self._lost(f"the file was cut to {size} bytes when {known.mark.offset} had been read")
         # The counted content is still recognised in a copy that is found later.
-        self._let_go()
+        self._close_log()
         self._files.update(known, known.mark._replace(device=0, inode=0))
-        self._leave()
+        self._retire()
         self._open_next()
 
     # Finding the next file
@@ -443,7 +442,7 @@ class FollowedFile:
             self._refused = log.inode, log.state
             return False
         if known is not self._known:
-            self._leave()
+            self._retire()
             self._known = known
             known.current = True
         self._hold(log, min(known.mark.offset, log.size))
@@ -571,7 +570,7 @@ class FollowedFile:
 
     def close(self) -> None:
         """Close the file."""
-        self._let_go()
+        self._close_log()
 
 
 def log_copy(path: Path, offset: int | None = None) -> None:

@@ -83,9 +83,7 @@ def evolution_of(
         ConfigError: A change that the stored counts rule out; one line with the key.
         StoreError: The store is damaged.
     """
-    found = _Comparison(path, connection, settings, now)
-    found.compare()
-    return found.evolution
+    return _Comparison(path, connection, settings, now).compare()
 
 
 _FIXED = ("evaluator.task", "evaluator.positive", "join", "fields.weight", "fields.y_pred")
@@ -119,17 +117,17 @@ class _Comparison:
         """Of the scores that are in the store, whether they are kept or not."""
         self._derives = False
 
-    def compare(self) -> None:
+    def compare(self) -> Evolution:
         """Find every change; raises ConfigError for the first that is refused."""
         self._compare_alerts()
         self._compare_wait()
         if self._was == self._got:
-            return
+            return self.evolution
         query = "SELECT (SELECT count(*) FROM positions) + (SELECT count(*) FROM states)"
         if not self._connection.execute(query).fetchone()[0]:
             self._report("no record was read before: all settings are taken over")
             self.evolution.begins = Begins(joined=self.evolution.begins.joined)
-            return
+            return self.evolution
         for key in _FIXED:
             if self._was.get(key) != self._got.get(key):
                 raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
@@ -151,6 +149,7 @@ class _Comparison:
         for window in self._settings.window:
             if window.name in self._merged:
                 self.evolution.steps[window.name] = self._conversion(window)
+        return self.evolution
 
     def _report(self, text: str) -> None:
         self.evolution.lines.append(text)
@@ -211,9 +210,9 @@ class _Comparison:
                     "evaluator.metrics: " + ("the usual ones" if got is None else "chosen")
                 )
             return
-        lines = [f"metric {name!r} is added" for name in got if name not in was]
+        lines = self.evolution.lines
+        lines += [f"metric {name!r} is added" for name in got if name not in was]
         lines += [f"metric {name!r} is no longer shown" for name in was if name not in got]
-        self.evolution.lines += lines
 
     def _compare_scores(self) -> None:
         """The states of scores: kept, dropped, or begun anew."""
@@ -225,8 +224,7 @@ class _Comparison:
         new = frozenset(self._new.plan.fed["scores"] if feeds else ())
         self._old_scores = old
         begins = self.evolution.begins
-        has_index = "index" in old
-        rebinned = self._differs("evaluator.bins") and not has_index
+        rebinned = self._differs("evaluator.bins") and "index" not in old
         rebinned = rebinned and bool(new & old & {"probability", "class_probability"})
         derived = {row.name for row in STATES.values() if row.source in old}
         if new and not old:
@@ -464,14 +462,7 @@ def _state_sets(window: dict[str, Any]) -> list[dict[str, Any]]:
 def _state_set(
     before: StateSet, plan: StatePlan, fresh: set[str], threshold: float | None
 ) -> dict[str, Any]:
-    """The written form of a state set under another plan.
-
-    Args:
-        before: The state set.
-        plan: What is kept from now on.
-        fresh: States that begin anew.
-        threshold: If labels are derived from scores, the threshold.
-    """
+    """The written form of a state set under another plan; labels are derived at a threshold."""
     after = StateSet(plan).to_state()
     for name in plan.keeps - fresh:
         row = STATES[name]

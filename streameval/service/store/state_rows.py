@@ -10,7 +10,7 @@ restart reads at most a few times the size of the state.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -100,14 +100,28 @@ def merged_windows(
     Windows are in the order of their names; those without events are missing.
     """
     found: dict[str, Evaluator] = {}
+    merge_rows(found, read_rows(connection, partition))
+    return dict(sorted(found.items()))
+
+
+def merge_rows(evaluators: dict[str, Evaluator], rows: Iterable[StateRow]) -> None:
+    """Merge rows into the evaluators of their windows, then revert their events.
+
+    Args:
+        evaluators: By window; one that is missing is added.
+        rows: Of any partitions.
+
+    Raises:
+        StoreError: A row is of other settings, or an event is damaged.
+    """
     taken: list[tuple[str, Event]] = []
-    for row in read_rows(connection, partition):
+    for row in rows:
         taken += [(row.window, event) for event in row.reverted]
-        if row.window not in found:
-            found[row.window] = row.evaluator
+        if row.window not in evaluators:
+            evaluators[row.window] = row.evaluator
             continue
         try:
-            found[row.window].merge(row.evaluator)
+            evaluators[row.window].merge(row.evaluator)
         except StateError as error:
             raise StoreError(
                 f"the state {row.number} of partition {row.partition!r}, window "
@@ -115,14 +129,13 @@ def merged_windows(
             ) from None
     for window, event in taken:
         try:
-            take_back(found[window], event)
+            take_back(evaluators[window], event)
         except (TypeError, ValueError, KeyError) as error:
             # Only in a store of version 1, whose rows have no checksums.
             raise StoreError(
                 f"an event to revert in window {window!r} is damaged: {error}; "
                 "restore a backup, or begin a new store"
             ) from None
-    return dict(sorted(found.items()))
 
 
 @dataclass(slots=True)

@@ -566,7 +566,7 @@ def decoded(text: str | bytes, kind: Any, what: str) -> Any:
 
 
 def changed_settings(key: str, was: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Every place where two settings differ: its key, and both values; None for a missing one.
+    """Every key in which two settings differ, with both values; None for a missing one.
 
     >>> was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
     >>> got = {"hour": {"kind": "panes", "lateness": 3_600_000_000}, "day": {"length": 3}}

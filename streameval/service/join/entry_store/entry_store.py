@@ -8,8 +8,8 @@ and the index by key is in memory. In return, opening a store reads every segmen
 index: 1.8 s for a million entries.
 
 In memory there are two generations of entries. When both together exceed the limit the older one is
-given up, and only then are the locations of its entries indexed: most of them have met their
-label or prediction by then and are never looked up again.
+dropped, and only then are the locations of its entries indexed: most of them are joined by then
+and are never looked up again.
 
 An entry is forgotten by its own times. Its segment is dropped later, as a whole; whether
 an entry is found never depends on that, nor on a restart.
@@ -265,7 +265,7 @@ def key_table() -> KeyTable:
     if backend() == "native":
         try:
             compiled = importlib.import_module("streameval.states.native.native_key_table")
-        except ImportError:  # each compiled module is left out by itself where it fails
+        except ImportError:  # each compiled module is optional
             return PortableKeyTable()
         table: KeyTable = compiled.NativeKeyTable()
         return table

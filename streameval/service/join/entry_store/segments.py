@@ -274,17 +274,7 @@ def cuts(sizes: IntArray, newest: IntArray, spread_us: int) -> list[tuple[int, i
 
 
 class _Segment:
-    """A segment that was read.
-
-    Args:
-        number: Of the segment, for errors.
-        entries: How many.
-        crc: Of ``data``.
-        data: The written form.
-
-    Raises:
-        StoreError: It is damaged; also later, when entries are read.
-    """
+    """A row of ``join_segments``; raises StoreError where it is damaged, also when read later."""
 
     __slots__ = ("_ends", "_entries", "_number", "_view")
 
