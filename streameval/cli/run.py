@@ -19,7 +19,7 @@ from streameval.service.config.evaluators import kind_of_settings, main_metrics,
 from streameval.service.config.load import load_settings, resolved
 from streameval.service.config.secrets import check_store, resolved_secrets
 from streameval.service.config.settings import RunSettings
-from streameval.service.evolution import evolution_of
+from streameval.service.store.evolution import evolution_of
 from streameval.service.store.store import read_store
 
 # Log records of one line each, whatever texts they quote.

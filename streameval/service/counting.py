@@ -15,7 +15,7 @@ windows drop only events older than all that they keep.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -32,7 +32,14 @@ from streameval.service.config.settings import FieldSettings
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import BadEvent, RawBatch
 from streameval.service.store.begins import Begins
-from streameval.service.store.state_rows import PART, Event, StateRow, StateRows, take_back
+from streameval.service.store.state_rows import (
+    PART,
+    Event,
+    StateRow,
+    StateRows,
+    merge_rows,
+    take_back,
+)
 
 
 class Refused(NamedTuple):
@@ -81,23 +88,15 @@ class Counting:
         """The share of each window's recent events that it dropped."""
 
     def recover(self, rows: Iterable[StateRow]) -> None:
-        """Merge the states of a store; raises StoreError where they are of another set-up."""
-        taken: list[tuple[str, Event]] = []
-        for row in rows:
-            main = self.evaluators.get(row.window)
-            if main is None:
-                continue
-            try:
-                main.merge(row.evaluator)
-            except StateError as error:
-                raise StoreError(
-                    f"the state {row.number} of partition {row.partition!r}, window "
-                    f"{row.window!r} does not belong here: {error}"
-                ) from None
-            self._note_newest(row.partition, row.window, row.evaluator)
-            taken += [(row.window, event) for event in row.reverted]
-        for window, event in taken:
-            take_back(self.evaluators[window], event)
+        """Merge the states of a store; raises StoreError where they are of other settings."""
+
+        def own() -> Iterator[StateRow]:
+            for row in rows:
+                if row.window in self.evaluators:
+                    self._note_newest(row.partition, row.window, row.evaluator)
+                    yield row
+
+        merge_rows(self.evaluators, own())
 
     def _note_newest(self, partition: str, window: str, evaluator: Evaluator) -> None:
         newest = evaluator.newest
@@ -112,7 +111,7 @@ class Counting:
             self.pending += events.rows
 
     def add_columns(self, partition: str, columns: dict[str, Column]) -> None:
-        """Collect joined events, which have no place in a source."""
+        """Collect joined events, which are no records of a source."""
         self.add(partition, EventColumns(columns, np.zeros(len(columns["y_true"]), np.int64)))
 
     def take_back(self, partition: str, event: Event) -> None:
@@ -246,11 +245,11 @@ class Counting:
         reason, detail = error.field, str(error.at(None))
         if batch is None:
             bad = BadEvent(place, reason, detail, _as_record(event, self._fields))
-            return Refused(partition, "records", event.get("time"), bad, True)
+            return Refused(partition, "records", event.get("time"), bad, cut=True)
         at = bisect_left(batch.places, place)
         bad = BadEvent(place, reason, detail, batch.messages[at])
         time = None if batch.times is None else int(batch.times[at])
-        return Refused(partition, batch.kind, time, bad, False)
+        return Refused(partition, batch.kind, time, bad, cut=False)
 
 
 def _times(events: EventColumns) -> IntArray | None:
@@ -279,31 +278,22 @@ def _as_record(event: Mapping[str, Any], fields: FieldSettings) -> bytes:
 
     For an event that was joined of two records, which are not kept.
     """
-    paths = {
-        "id": fields.id,
-        "y_true": fields.y_true,
-        "y_pred": fields.y_pred,
-        "score": fields.score,
-        "proba": fields.proba,
-        "weight": fields.weight,
-        "time": fields.time,
-    }
     record: dict[str, Any] = {}
     for name, value in event.items():
         if name.startswith(SLICE):
             key = name[len(SLICE) :]
             path: str | None = fields.slices.get(key, key)
         else:
-            path = paths.get(name)
+            path = getattr(fields, name)
         if path is None or value is None:
             continue
         if name == "time":
             value = _time(value, fields.time_unit)
         *branches, leaf = split_path(path)
-        place = record
+        table = record
         for branch in branches:
-            place = place.setdefault(branch, {})
-        place[leaf] = value
+            table = table.setdefault(branch, {})
+        table[leaf] = value
     return msgspec.json.encode(record)
 
 

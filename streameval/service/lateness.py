@@ -49,7 +49,7 @@ class LateShare:
 
 
 class LateLog:
-    """Logs each place where most records begin, or cease, to be late, once for each change."""
+    """Logs each stage of which most records begin, or cease, to be late, once for each change."""
 
     __slots__ = ("_is_late",)
 
@@ -57,16 +57,17 @@ class LateLog:
         self._is_late: set[str] = set()
 
     def log(self, shares: Mapping[str, LateShare]) -> None:
-        """Compare the shares by place with those of the last call."""
-        for place, share in shares.items():
-            if share.is_most and place not in self._is_late:
-                self._is_late.add(place)
+        """Compare the shares by stage (a window, or the join) with those of the last call."""
+        for stage, share in shares.items():
+            if share.is_most == (stage in self._is_late):
+                continue
+            self._is_late ^= {stage}
+            if share.is_most:
                 log.warning(
                     "%s: %.0f %% of the recent records are too late to be counted: a clock was "
                     "ahead, or a source is far behind; see streameval store watermark",
-                    place,
+                    stage,
                     100 * share.value,
                 )
-            elif place in self._is_late and not share.is_most:
-                self._is_late.remove(place)
-                log.info("%s: most records are in time again", place)
+            else:
+                log.info("%s: most records are in time again", stage)

@@ -107,7 +107,7 @@ class Runner:
         self._stopping = False
         self._rereading = False
         self.reread: Callable[[], None] = lambda: None
-        """Called by :meth:`run` after :meth:`ask_to_reread`."""
+        """Called by :meth:`run` after :meth:`request_reread`."""
         self._sources: Sequence[Source] = ()
 
     @property
@@ -124,7 +124,7 @@ class Runner:
         """Make :meth:`run` checkpoint and return, soon; may be called by a signal handler."""
         self._stopping = True
 
-    def ask_to_reread(self) -> None:
+    def request_reread(self) -> None:
         """Make :meth:`run` call :attr:`reread` soon; may be called by a signal handler."""
         self._rereading = True
 
@@ -162,7 +162,8 @@ class Runner:
             StoreError: The store cannot be written; the last checkpoint holds.
         """
         self._sources = sources
-        self._replay()
+        for batch in self._quarantine.to_replay():
+            self._take(batch)
         self._publish(force=True)
         try:
             self._loop(until_end)
@@ -187,25 +188,18 @@ class Runner:
             if not got and self._is_finished(until_end):
                 return
 
-    def _replay(self) -> None:
-        for batch in self._quarantine.to_replay():
-            self._take(batch)
-
     def _read_some(self) -> bool:
         """Whether there were records to read."""
-        sources = self._sources
-        if len(sources) == 1:
-            return self._read_from(sources[0], self._patience())
-        got = [self._read_from(source, 0.0) for source in sources]
-        if any(got):
-            return True
-        # The wait is divided among several sources.
-        share = self._patience() / len(sources)
-        got = [self._read_from(source, share) for source in sources]
-        return any(got)
+        wait = min(_WAIT_SECONDS, self._due_in()) / len(self._sources)
+        # The wait is divided among several sources, after a look at all of them.
+        for share in (wait,) if len(self._sources) == 1 else (0.0, wait):
+            got = [self._read_from(source, share) for source in self._sources]
+            if any(got):
+                return True
+        return False
 
-    def _read_from(self, source: Source, patience: float) -> bool:
-        batches = source.read(_READ_MOST, patience)
+    def _read_from(self, source: Source, timeout: float) -> bool:
+        batches = source.read(_READ_MOST, timeout)
         for batch in batches:
             newest = self._take(batch)
             records = len(batch.messages) + len(batch.bad)
@@ -215,9 +209,6 @@ class Runner:
                 self._policy.hurry()
             self._positions.advance(batch.partition, batch.next, records, newest)
         return bool(batches)
-
-    def _patience(self) -> float:
-        return min(_WAIT_SECONDS, self._due_in())
 
     def _due_in(self) -> float:
         """Seconds until the next checkpoint is due."""
@@ -235,7 +226,6 @@ class Runner:
         return _newest(decoded)
 
     def _has_changed(self) -> bool:
-        """Whether there is anything to write to the store."""
         return bool(
             self._policy.records
             or self._quarantine.pending
@@ -244,10 +234,8 @@ class Runner:
         )
 
     def _is_finished(self, until_end: bool) -> bool:
-        if all(source.finished for source in self._sources):
-            return True
-        return until_end and all(
-            source.finished or all(status.lag == 0 for status in source.status())
+        return all(
+            source.finished or (until_end and all(status.lag == 0 for status in source.status()))
             for source in self._sources
         )
 
@@ -311,15 +299,13 @@ class Runner:
             return
         self._published += 1
         coverage = None if self._join is None else self._join.coverage()
-        settled = self._positions.newest if self._join is None else self._join.watermark
-        if settled is not None:
-            settled -= self._wait
+        until = self._positions.newest if self._join is None else self._join.watermark
         with self._store.reading():
             quarantine = self._quarantine.published()
         snapshot = self._snapshots.build(
             sequence=self._published,
             now=self._now(),
-            settled=settled,
+            labelled_until=None if until is None else until - self._wait,
             late=self._counting.late,
             join=coverage,
             partitions=self._table.rows(self._positions, self._sources),

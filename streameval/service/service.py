@@ -22,12 +22,12 @@ from streameval.service.config.evaluators import fingerprint, window_spec_of
 from streameval.service.config.secrets import resolved_secrets, secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.evolution import differences, evolution_of, while_running
 from streameval.service.join.label_join import open_join
 from streameval.service.loop import Runner
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.raw import Opening, Position, Source
+from streameval.service.store.evolution import differences, evolution_of, while_running
 from streameval.service.store.store import Store, inbox_of, keep_window_order, open_store
 
 if TYPE_CHECKING:
@@ -64,12 +64,13 @@ def run_service(
             run, or not any longer; what was checkpointed is safe.
     """
     if until_end:
-        settings = _ending(settings)
+        ending = {name: source.ending() for name, source in settings.sources.items()}
+        settings = msgspec.structs.replace(settings, **ending)
     resolve = resolved_secrets(settings)
     token = settings.serve.token
     if token is not None:
         token = resolve(token, "serve.token")
-    stop, hangup = _Signalled(Runner.stop), _Signalled(Runner.ask_to_reread)
+    stop, hangup = _Signalled(Runner.stop), _Signalled(Runner.request_reread)
     with ExitStack() as stack:
         # From the start: a stop while it opens its store is a stop like any other.
         stack.enter_context(_signals(stop, hangup))
@@ -94,8 +95,8 @@ def run_service(
         runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
         parts = _Parts(settings, runner, webhook)
         stack.callback(parts.close)
-        stop.reaches(runner)
-        hangup.reaches(runner)
+        stop.set_runner(runner)
+        hangup.set_runner(runner)
         log.info(
             "%s: %s events counted so far, in %d partitions",
             settings.store,
@@ -110,7 +111,7 @@ def run_service(
                 inbox = parts.inbox = source.inbox
         url = None
         if settings.serve.enabled and publisher is not None:
-            # Imported only where it is wanted: the server is an extra.
+            # Imported only when it is used: the server is an extra.
             from streameval.service.http.server import start
 
             server = parts.server = start(
@@ -157,12 +158,6 @@ def open_sources(
             one.close()
         raise
     return opened
-
-
-def _ending(settings: RunSettings) -> RunSettings:
-    """The settings with sources that end when all has been read."""
-    tables = {name: source.ending() for name, source in settings.sources.items()}
-    return msgspec.structs.replace(settings, **tables)
 
 
 def _evolve(
@@ -250,7 +245,7 @@ class _Signalled:
         if self._runner is not None:
             self._call(self._runner)
 
-    def reaches(self, runner: Runner) -> None:
+    def set_runner(self, runner: Runner) -> None:
         """Set the runner."""
         self._runner = runner
         if self._signalled:

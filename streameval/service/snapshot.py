@@ -27,7 +27,7 @@ from streameval.evaluator.view import PaneReports, View
 from streameval.events.time import iso_time
 from streameval.metrics.curves import SERVED_CURVES
 from streameval.service.alerts.rules import AlertState
-from streameval.service.config.evaluators import main_metrics, window_kind, window_spec_text
+from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
@@ -306,11 +306,10 @@ class Publisher:
     def wait(self, sequence: int, timeout: float) -> Snapshot | None:
         """The newest, once its number exceeds ``sequence`` or the timeout has passed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_after(sequence), timeout)
+            self._changed.wait_for(
+                lambda: self._current is not None and self._current.sequence > sequence, timeout
+            )
             return self._current
-
-    def _is_after(self, sequence: int) -> bool:
-        return self._current is not None and self._current.sequence > sequence
 
 
 class PartitionRows:
@@ -324,7 +323,7 @@ class PartitionRows:
         statuses = {row.partition: (row, one.lag_unit) for one in sources for row in one.status()}
         for status, _ in statuses.values():
             self._log(status)
-        # A name that ends with a colon holds what a source remembers, and is no partition.
+        # A name that ends with a colon holds other data of a source, and is no partition.
         read = {name: one for name, one in positions.partitions.items() if not name.endswith(":")}
         rows = []
         for name in sorted(read.keys() | statuses.keys()):
@@ -435,7 +434,7 @@ class SnapshotBuilder:
             name, evaluator = window.name, evaluators[window.name]
             self._totals[name] = _Part(partial(self._make_totals, name))
             self._slices[name] = _Part(partial(self._make_slices, evaluator))
-            if window_kind(window) == "panes":
+            if kind_of_settings(window).name == "panes":
                 self._panes[name] = _Part(partial(self._make_panes, name, evaluator))
         # Half of the time is for the totals, which readers wait for; they are made first.
         totals: list[_Part[Any]] = [*self._totals.values()]
@@ -460,7 +459,7 @@ class SnapshotBuilder:
         *,
         sequence: int,
         now: int,
-        settled: int | None,
+        labelled_until: int | None,
         late: Mapping[str, LateShare],
         join: Mapping[str, Any] | None,
         partitions: list[Partition],
@@ -473,7 +472,7 @@ class SnapshotBuilder:
         Args:
             sequence: Its number.
             now: Microseconds since 1970.
-            settled: Up to which event time no more labels are waited for; None: unknown.
+            labelled_until: Up to which event time no more labels are waited for; None: unknown.
             late: By window, the share of the recent events that were too late for it.
             join: The join's counts, as a :class:`Join`; None without a join.
             partitions: The source's partitions.
@@ -495,7 +494,7 @@ class SnapshotBuilder:
             windows=[
                 Window(
                     name=window.name,
-                    kind=window_kind(window),
+                    kind=kind_of_settings(window).name,
                     spec=window_spec_text(window) + self._since(window.name),
                     immature=joined is not None and joined.waiting > 0,
                     as_of=iso_time(self._totals[window.name].as_of),
@@ -510,7 +509,9 @@ class SnapshotBuilder:
             series={
                 window: msgspec.structs.replace(
                     part.value.series,
-                    immature=[settled is None or end > settled for end in part.value.ends],
+                    immature=[
+                        labelled_until is None or end > labelled_until for end in part.value.ends
+                    ],
                 )
                 for window, part in self._panes.items()
             },
@@ -525,14 +526,14 @@ class SnapshotBuilder:
         return note_begins(self._begins, window, self._evaluators[window])
 
     def _make_totals(self, window: str) -> _Totals:
-        self._since(window)  # a window moves on, past the panes that are missing
+        self._since(window)  # a window advances past the panes that are missing
         evaluator = self._evaluators[window]
         return _Totals(
             _report(evaluator.report()), _curves(evaluator.total), _confusion(evaluator.total)
         )
 
     def _names(self, view: View) -> list[str]:
-        """The wanted metrics that can be answered with what was fed."""
+        """The wanted metrics whose states are kept."""
         names = []
         for name in self._wanted:
             try:
@@ -543,12 +544,12 @@ class SnapshotBuilder:
         return names
 
     def _make_panes(self, window: str, evaluator: Evaluator) -> _Panes:
-        # All that has a tile, so that each can be drawn over time; the report is made first.
+        # Every reported metric, so that each has a series; the report is made first.
         reported = self._totals[window].value.report.metrics
         names = list(dict.fromkeys([*reported, *self._names(evaluator.total)]))
         known = self._known_panes.get(window, {})
         if any(len(rows) != len(names) for _, rows in known.values()):
-            known = {}  # what is fed has changed: scores came beside labels
+            known = {}  # other metrics than before: the first scores were read
         found = self._known_panes[window] = evaluator.total.pane_reports(names, known)
         marks = [mark for mark, _ in found.values()]
         rows = [rows for _, rows in found.values()]
@@ -582,7 +583,6 @@ class SnapshotBuilder:
 
 
 def _sources(settings: RunSettings) -> list[SourceInfo]:
-    """What the run reads: its kind, which records it holds, and its name there."""
     return [
         SourceInfo(table, holds, name)
         for table, source in settings.sources.items()
@@ -599,7 +599,7 @@ def _report(given: reports.Report) -> Report:
 def _rows(view: View, names: Sequence[str]) -> Sequence[reports.ReportRow]:
     try:
         return view.report(names).rows
-    except MetricError:  # this slice was fed less than the total
+    except MetricError:  # this slice has fewer states than the total
         return view.report().rows
 
 

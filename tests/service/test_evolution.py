@@ -30,10 +30,10 @@ from streameval.service.config.settings import (
     WindowSettings,
 )
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.evolution import evolution_of
 from streameval.service.join.label_join import open_join
 from streameval.service.loop import Runner
 from streameval.service.snapshot import Publisher
+from streameval.service.store.evolution import evolution_of
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, open_store
 from streameval.states.state_set import StatePlan, StateSet

@@ -12,10 +12,9 @@ import pytest
 
 from streameval.cli.init import template
 from streameval.cli.run import check_text
-from streameval.errors import ConfigError
+from streameval.errors import ConfigError, InputError
 from streameval.service.config import load
 from streameval.service.config import settings as settings_module
-from streameval.service.config.errors import ConfigErrors
 from streameval.service.config.settings import RunSettings
 from streameval.service.loop import Runner
 from streameval.service.service import run_service
@@ -46,9 +45,9 @@ class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     def names(self) -> Mapping[Kind, Sequence[str]]:
         return {"records": ["memory"]}
 
-    def check(self, table: str, errors: ConfigErrors) -> None:
+    def check(self, table: str) -> None:
         if len(self.records) > 3:
-            raise errors.error(f"{table}.records", expected="three records", got="more")
+            raise InputError(f"{table}.records", expected="three records", got="more")
 
     def secrets(self) -> Mapping[str, str]:
         return {"password": self.password} if self.password else {}

@@ -95,7 +95,7 @@ KINDS[EVERY.name] = EVERY  # the settings are made of the rows when they are imp
 from streameval.cli.init import template
 from streameval.cli.run import check_text
 from streameval.errors import ConfigError
-from streameval.service.config.evaluators import evaluator_of, window_kind, window_spec_text
+from streameval.service.config.evaluators import evaluator_of, kind_of_settings, window_spec_text
 from streameval.service.config.load import resolved, settings_from_text
 
 TEXT = '''store = "s.db"
@@ -108,7 +108,7 @@ name = "w"
 '''
 settings = settings_from_text(TEXT + "k = 3")
 window = settings.window[0]
-print(window_kind(window), "is", window_spec_text(window))
+print(kind_of_settings(window).name, "is", window_spec_text(window))
 print(evaluator_of(settings, window).options["window"])
 print(next(line for line in check_text(settings).splitlines() if "# window" in line))
 print(settings_from_text(resolved(settings)) == settings, "tenth" in template())

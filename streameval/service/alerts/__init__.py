@@ -1,1 +1,1 @@
-"""Rules over metrics, what they raised, and the webhook that is told."""
+"""Bounds on metrics, the states of alerts, and the webhook that posts their transitions."""

@@ -100,8 +100,6 @@ class Judgement(NamedTuple):
 
 
 class _Memory(msgspec.Struct, forbid_unknown_fields=True):
-    """The stored state of an alert."""
-
     watched: str
     """What it is about: under a changed bound, metric or slice it starts anew."""
     state: State = "undefined"
@@ -126,7 +124,7 @@ class AlertBook:
     bound is seen: a missing value does not resolve it.
 
     Transitions stay in :attr:`unsent`, and in the saved state, until they are
-    settled; a run that posts them nowhere settles them at once.
+    discarded; a run without a webhook discards them at once.
 
     Args:
         alerts: As configured.
@@ -185,8 +183,8 @@ class AlertBook:
         """Transitions that were neither delivered nor given up, the oldest first."""
         return list(self._unsent.values())
 
-    def settle(self, numbers: Iterable[int]) -> None:
-        """Forget transitions that were delivered or given up."""
+    def discard(self, numbers: Iterable[int]) -> None:
+        """Remove transitions that were delivered or given up."""
         for number in numbers:
             self._unsent.pop(number, None)
 
@@ -250,11 +248,12 @@ class AlertBook:
         )
 
     def _about(self, alert: AlertSettings, seen: Observed) -> dict[str, Any]:
+        finite = seen.value is not None and math.isfinite(seen.value)
         return {
             "name": alert.name,
             "metric": alert.metric,
             "window": self._window(alert),
-            "value": _number(seen.value),
+            "value": seen.value if finite else None,
             "bound": _bound(alert),
             "support": seen.support,
         }
@@ -267,11 +266,6 @@ def _reason(alert: AlertSettings, seen: Observed) -> str:
     if seen.support < alert.min_support:
         return f"support {seen.support:g}, less than {alert.min_support}"
     return ""
-
-
-def _number(value: float | None) -> float | None:
-    """As JSON can have it."""
-    return None if value is None or not math.isfinite(value) else value
 
 
 def _crosses(alert: AlertSettings, value: float) -> bool:
@@ -351,11 +345,11 @@ class Alerts:
 
         Args:
             settings: The new ones.
-            webhook: Where transitions are posted to from now on; those that the one before
-                left undone, which is closed, are posted there.
+            webhook: Where transitions are posted to from now on, with those that the previous
+                webhook, which is closed, has not finished.
         """
         if webhook is not self._webhook and self._webhook is not None:
-            self._book.settle(self._webhook.settled())
+            self._book.discard(self._webhook.finished())
         state = self._book.to_state()
         self._settings = settings
         self._book = AlertBook(settings.alert, settings.window[0].name)
@@ -373,12 +367,12 @@ class Alerts:
             log.log(level, "alert %s", transition.text)
             self._post(transition)
         if self._webhook is not None:
-            self._book.settle(self._webhook.settled())
+            self._book.discard(self._webhook.finished())
         return judgement.states
 
     def _post(self, transition: Transition) -> None:
         if self._webhook is None:
-            self._book.settle([transition.number])
+            self._book.discard([transition.number])
         else:
             self._webhook.post(transition)
 
@@ -387,11 +381,11 @@ class Alerts:
 
     @property
     def changed(self) -> bool:
-        """Whether the store does not have what is remembered now."""
+        """Whether the state differs from the stored one."""
         return self._state() != self._written
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Keep what is remembered, inside a transaction."""
+        """Write the state, inside a transaction."""
         state = self._state()
         if state != self._written:
             connection.execute("INSERT OR REPLACE INTO alerts VALUES ('book', ?)", (state,))
@@ -399,7 +393,7 @@ class Alerts:
 
 
 def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Observed]:
-    """The values that the alerts are about, by the alert's name."""
+    """The value that each alert watches, by the alert's name."""
     first = settings.window[0].name
     return {
         alert.name: _observed(alert, alert.window or first, snapshot) for alert in settings.alert

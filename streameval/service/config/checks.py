@@ -8,19 +8,17 @@ from typing import Any, get_args
 
 import msgspec
 
-from streameval.errors import InputError, MetricError, did_you_mean, shown
+from streameval.errors import InputError, MetricError, OptionError, did_you_mean, shown
 from streameval.events.time import duration, duration_text
 from streameval.metrics.registry import find
 from streameval.records.json_record import split_path
 from streameval.service.config.address import parse_address
-from streameval.service.config.errors import ConfigErrors
 from streameval.service.config.evaluators import (
     ahead_limit,
     evaluator_of,
     given_kinds,
     has_scores,
     kind_of_settings,
-    needs_scores,
     slice_fields,
     window_keys,
     window_spec_of,
@@ -42,8 +40,8 @@ _LABEL_PATHS = ("id", "y_true", "time")
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
-def check_settings(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for the first key that these settings cannot be run with."""
+def check_settings(settings: RunSettings) -> None:
+    """Raise InputError for the first key that these settings cannot be run with."""
     for check in (
         _check_paths,
         _check_store,
@@ -58,10 +56,10 @@ def check_settings(settings: RunSettings, errors: ConfigErrors) -> None:
         _check_serve,
         _check_webhook,
     ):
-        check(settings, errors)
+        check(settings)
 
 
-def _check_paths(settings: RunSettings, errors: ConfigErrors) -> None:
+def _check_paths(settings: RunSettings) -> None:
     fields = settings.fields
     paths = {f"fields.{name}": getattr(fields, name) for name in _PATHS}
     paths |= {f"fields.label.{name}": getattr(fields.label, name) for name in _LABEL_PATHS}
@@ -71,22 +69,22 @@ def _check_paths(settings: RunSettings, errors: ConfigErrors) -> None:
             if path is not None:
                 split_path(path)
         except InputError as error:
-            raise errors.error(key, expected=error.expected, got=shown(path)) from None
+            raise InputError(key, expected=error.expected, got=shown(path)) from None
 
 
-def _check_store(settings: RunSettings, errors: ConfigErrors) -> None:
+def _check_store(settings: RunSettings) -> None:
     if not settings.store:
-        raise errors.error("store", expected="the path of a file", got="an empty text")
+        raise InputError("store", expected="the path of a file", got="an empty text")
 
 
-def _check_durations(settings: RunSettings, errors: ConfigErrors) -> None:
+def _check_durations(settings: RunSettings) -> None:
     for key, text, kinds in _values(settings):
         if text is not None and (Duration in kinds or DurationOrZero in kinds):
             try:
                 duration(text, key, zero=DurationOrZero in kinds)
             except InputError as error:
                 expected = "a duration such as 90s, 5m, 1h or 7d"
-                raise errors.error(key, expected=expected, got=error.got) from None
+                raise InputError(key, expected=expected, got=error.got) from None
 
 
 def _values(settings: Any, table: str = "") -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
@@ -100,38 +98,36 @@ def _values(settings: Any, table: str = "") -> Iterator[tuple[str, Any, tuple[An
         yield key, value, (field.type, *get_args(field.type))
 
 
-def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for fields that are missing, conflict or share a path."""
+def _check_fields(settings: RunSettings) -> None:
     fields, task = settings.fields, settings.evaluator.task
     if fields.y_pred is None and not has_scores(fields):
-        raise errors.error(
+        raise InputError(
             "fields",
             expected="score, y_pred or proba: where a record has its prediction",
             got="none of them",
             remedy='add score = "score" under [fields]',
         )
     if fields.score is not None and fields.proba is not None:
-        raise errors.conflicts("fields.proba", "fields.score", remedy="give one of them")
+        raise OptionError.conflicts("fields.proba", "fields.score", remedy="give one of them")
     if fields.score is not None and task == "multiclass":
-        raise errors.error(
+        raise InputError(
             "fields.score",
             expected="y_pred or proba in a multi-class run",
             got="score",
             remedy='or set evaluator.task = "binary"',
         )
     if fields.y_true is None and (settings.join is None or fields.label.y_true is None):
-        raise errors.error("fields.y_true", expected="where a record has its label", got="nothing")
+        raise InputError("fields.y_true", expected="where a record has its label", got="nothing")
     if fields.time_unit is not None and fields.time is None and fields.label.time is None:
-        raise errors.requires("fields.time_unit", "fields.time")
-    label = fields.label
+        raise OptionError.requires("fields.time_unit", "fields.time")
     if settings.join is None:
-        for name in ("id", "y_true", "time"):
-            if getattr(label, name) is not None:
-                raise errors.requires(f"fields.label.{name}", "[join]")
+        for name in _LABEL_PATHS:
+            if getattr(fields.label, name) is not None:
+                raise OptionError.requires(f"fields.label.{name}", "[join]")
     sliced = [name for part in settings.evaluator.slices for name in slice_fields(part)]
     for name in fields.slices:
         if name not in sliced:
-            raise errors.error(
+            raise InputError(
                 f"fields.slices.{name}",
                 expected="a key that evaluator.slices names",
                 got=f"{shown(name)}, which it does not",
@@ -140,17 +136,17 @@ def _check_fields(settings: RunSettings, errors: ConfigErrors) -> None:
     try:
         record_fields(fields, settings.evaluator, settings.join is not None)
     except InputError as error:
-        raise errors.error(
+        raise InputError(
             "fields", expected=f"{error.expected} at {shown(error.field)}", got=error.got
         ) from None
 
 
-def _check_ahead(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for a ``fields.ahead`` with which one record makes all others late."""
+def _check_ahead(settings: RunSettings) -> None:
+    """Raise InputError for a ``fields.ahead`` with which one record makes all others late."""
     limit, ahead = ahead_limit(settings), settings.fields.ahead
     if limit is not None and ahead is not None and duration(ahead, zero=True) > limit.ahead_us:
         most = duration_text(limit.ahead_us)
-        raise errors.conflicts(
+        raise OptionError.conflicts(
             "fields.ahead",
             f"{limit.key} = {shown(limit.value)}, which allows at most {most}, got {ahead}: a "
             "record further ahead would make all others late",
@@ -158,8 +154,7 @@ def _check_ahead(settings: RunSettings, errors: ConfigErrors) -> None:
         )
 
 
-def _check_sources(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for sources without the records that the run needs."""
+def _check_sources(settings: RunSettings) -> None:
     there: set[str] = set()
     found: dict[str, str] = {}
     for table, source in settings.sources.items():
@@ -167,29 +162,28 @@ def _check_sources(settings: RunSettings, errors: ConfigErrors) -> None:
         there.update(names)
         if hasattr(source, "records"):  # its keys say what its records are
             if not names:
-                raise errors.error(
+                raise InputError(
                     table, expected="records, or predictions and labels", got="none of them"
                 )
             for kind in names:
                 found.setdefault(kind, f"{table}.{kind}")
                 if kind != "records" and "records" in names:
-                    raise errors.conflicts(
+                    raise OptionError.conflicts(
                         f"{table}.{kind}", f"{table}.records", remedy="give one of them"
                     )
-        source.check(table, errors)
+        source.check(table)
     for kind, other in (("predictions", "labels"), ("labels", "predictions")):
         if kind in found and settings.join is None:
-            raise errors.requires(
+            raise OptionError.requires(
                 found[kind], "[join]", remedy='add [join] with wait = "24h", and fields.id'
             )
         if kind in found and other not in there:
-            raise errors.requires(found[kind], f"{other}, from this source or another")
+            raise OptionError.requires(found[kind], f"{other}, from this source or another")
 
 
-def _check_join(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for a join without ids."""
+def _check_join(settings: RunSettings) -> None:
     if settings.join is not None and settings.fields.id is None:
-        raise errors.error(
+        raise InputError(
             "fields.id",
             expected="the field of the id by which records are joined",
             got="nothing",
@@ -197,59 +191,57 @@ def _check_join(settings: RunSettings, errors: ConfigErrors) -> None:
         )
 
 
-def _check_evaluator(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for unknown metrics and for values that the evaluator refuses."""
+def _check_evaluator(settings: RunSettings) -> None:
     chosen = settings.evaluator
     if chosen.task == "binary" and isinstance(chosen.positive, str) and chosen.labels is None:
-        raise errors.error(
+        raise InputError(
             "evaluator.labels",
             expected=f"both labels, as the positive one is the text {shown(chosen.positive)}",
             got="nothing",
             remedy="otherwise the first other label of a record would become the negative one",
         )
     for n, name in enumerate(chosen.metrics or []):
-        _check_metric(settings, errors, f"evaluator.metrics[{n}]", name)
+        _check_metric(settings, f"evaluator.metrics[{n}]", name)
     if chosen.metrics is not None and not chosen.metrics:
-        raise errors.error("evaluator.metrics", expected="names of metrics", got="an empty list")
+        raise InputError("evaluator.metrics", expected="names of metrics", got="an empty list")
     try:
         evaluator_of(settings, WindowSettings(name="all"))
     except InputError as error:
         key = error.field if error.position is None else f"{error.field}[{error.position}]"
-        raise errors.error(f"evaluator.{key}", expected=error.expected, got=error.got) from None
+        raise InputError(f"evaluator.{key}", expected=error.expected, got=error.got) from None
 
 
-def _check_metric(settings: RunSettings, errors: ConfigErrors, key: str, name: str) -> None:
+def _check_metric(settings: RunSettings, key: str, name: str) -> None:
     task = settings.evaluator.task
     expected = f"a metric of a {task} task"
     try:
         row = find(name, task)
     except MetricError as error:
-        raise errors.error(key, expected=expected, got=shown(name), remedy=str(error)) from None
+        raise InputError(key, expected=expected, got=shown(name), remedy=str(error)) from None
     if row.ordered:
         remedy = "it is about the order of events, which partitions do not keep"
-        raise errors.error(key, expected="a metric of counts", got=shown(name), remedy=remedy)
-    if needs_scores(name, task) and not has_scores(settings.fields):
+        raise InputError(key, expected="a metric of counts", got=shown(name), remedy=remedy)
+    if row.needs_scores and not has_scores(settings.fields):
         wanted = "fields.score or fields.proba" if task == "binary" else "fields.proba"
-        raise errors.requires(key, wanted, remedy=f"{shown(name)} is computed from scores")
+        raise OptionError.requires(key, wanted, remedy=f"{shown(name)} is computed from scores")
 
 
-def _check_windows(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for no window, or for one that is invalid."""
+def _check_windows(settings: RunSettings) -> None:
     if not settings.window:
-        raise errors.error("window", expected="at least one [[window]]", got="none")
+        raise InputError("window", expected="at least one [[window]]", got="none")
     seen: set[str] = set()
     for n, window in enumerate(settings.window):
         key = f"window[{n}]"
-        _check_name(errors, f"{key}.name", window.name, seen, "window")
+        _check_name(f"{key}.name", window.name, seen, "window")
         kind, *others = given_kinds(window) or [kind_of_settings(window)]
         first = next((key.name for key in kind.keys), "")
-        for other in others:
-            name = other.keys[0].name
-            raise errors.conflicts(f"{key}.{name}", f"{key}.{first}", remedy="give one of them")
+        if others:
+            other = f"{key}.{others[0].keys[0].name}"
+            raise OptionError.conflicts(other, f"{key}.{first}", remedy="give one of them")
         given = window_keys(window)
         for name in given.keys() - {own.name for own in kind.keys}:
             needed = next(k.keys[0] for k in KINDS.values() if name in {own.name for own in k.keys})
-            raise errors.requires(f"{key}.{name}", f"{key}.{needed.name}")
+            raise OptionError.requires(f"{key}.{name}", f"{key}.{needed.name}")
         try:
             window_spec_of(window, settings.join)
         except InputError as error:
@@ -258,88 +250,80 @@ def _check_windows(settings: RunSettings, errors: ConfigErrors) -> None:
             if name == kind.covers and kind.waits not in given:
                 remedy = f"or set the window's {kind.waits}; unless given, it is "
                 remedy += f"its {first}" if settings.join is None else "join.wait"
-            raise errors.error(
+            raise InputError(
                 f"{key}.{name}", expected=error.expected, got=error.got, remedy=remedy
             ) from None
 
 
-def _check_name(errors: ConfigErrors, key: str, name: str, seen: set[str], kind: str) -> None:
+def _check_name(key: str, name: str, seen: set[str], kind: str) -> None:
     if not 1 <= len(name) <= 64 or not _NAME_LETTERS.issuperset(name):
-        raise errors.error(key, expected="1 to 64 letters, digits, - _ or .", got=shown(name))
+        raise InputError(key, expected="1 to 64 letters, digits, - _ or .", got=shown(name))
     if name in seen:
-        raise errors.error(key, expected=f"a name for each {kind}", got=f"{shown(name)} twice")
+        raise InputError(key, expected=f"a name for each {kind}", got=f"{shown(name)} twice")
     seen.add(name)
 
 
-def _check_alerts(settings: RunSettings, errors: ConfigErrors) -> None:
-    """Raise ConfigError for an alert on a metric, window or slice that does not exist."""
+def _check_alerts(settings: RunSettings) -> None:
     seen: set[str] = set()
     for n, alert in enumerate(settings.alert):
         key = f"alert[{n}]"
-        _check_name(errors, f"{key}.name", alert.name, seen, "alert")
+        _check_name(f"{key}.name", alert.name, seen, "alert")
         if alert.metric == LABEL_COVERAGE:
-            _check_coverage(settings, errors, key, alert)
+            _check_coverage(settings, key, alert)
         else:
-            _check_metric(settings, errors, f"{key}.metric", alert.metric)
+            _check_metric(settings, f"{key}.metric", alert.metric)
         if (alert.below is None) == (alert.above is None):
             got = "neither" if alert.below is None else "both"
-            raise errors.error(key, expected="below or above", got=got)
+            raise InputError(key, expected="below or above", got=got)
         for name in ("below", "above"):
             bound = getattr(alert, name)
             if bound is not None and not math.isfinite(bound):
-                raise errors.error(f"{key}.{name}", expected="a finite number", got=str(bound))
+                raise InputError(f"{key}.{name}", expected="a finite number", got=str(bound))
         windows = [window.name for window in settings.window]
         if alert.window is not None and alert.window not in windows:
-            raise errors.error(
+            raise InputError(
                 f"{key}.window",
                 expected=f"one of {', '.join(windows)}",
                 got=shown(alert.window),
                 remedy=did_you_mean(alert.window, windows),
             )
-        _check_alert_slice(settings, errors, f"{key}.slice", alert)
+        _check_alert_slice(settings, f"{key}.slice", alert)
 
 
-def _check_coverage(
-    settings: RunSettings, errors: ConfigErrors, key: str, alert: AlertSettings
-) -> None:
+def _check_coverage(settings: RunSettings, key: str, alert: AlertSettings) -> None:
     if settings.join is None:
-        raise errors.requires(
+        raise OptionError.requires(
             f"{key}.metric", "[join]", remedy="without it every record holds its label"
         )
     for name in ("window", "slice"):
         if getattr(alert, name):
-            raise errors.conflicts(
+            raise OptionError.conflicts(
                 f"{key}.{name}",
                 f"{key}.metric = {shown(LABEL_COVERAGE)}, which is of all predictions",
                 remedy=f"leave {name} out",
             )
 
 
-def _check_alert_slice(
-    settings: RunSettings, errors: ConfigErrors, key: str, alert: AlertSettings
-) -> None:
+def _check_alert_slice(settings: RunSettings, key: str, alert: AlertSettings) -> None:
     kinds = [slice_fields(part) for part in settings.evaluator.slices]
     if alert.slice and not any(set(kind) == set(alert.slice) for kind in kinds):
         listed = ", ".join("+".join(kind) for kind in kinds)
-        raise errors.error(
+        raise InputError(
             key,
             expected=f"a value for each key of one of evaluator.slices ({listed or 'none'})",
             got=shown(", ".join(alert.slice)),
         )
 
 
-def _check_serve(settings: RunSettings, errors: ConfigErrors) -> None:
+def _check_serve(settings: RunSettings) -> None:
     serve = settings.serve
-    try:
-        address = parse_address(serve.listen)
-    except InputError as error:
-        raise errors.of(error) from None
+    address = parse_address(serve.listen)
     if serve.token is not None and not serve.token:
-        raise errors.error("serve.token", expected="a token", got="an empty text")
+        raise InputError("serve.token", expected="a token", got="an empty text")
     if settings.http is not None and not serve.enabled:
-        raise errors.requires("http", "serve.enabled = true")
+        raise OptionError.requires("http", "serve.enabled = true")
     if serve.enabled and serve.token is None and not address.loopback:
-        raise errors.error(
+        raise InputError(
             "serve.token",
             expected=f"a token, as {address.host} can be reached from other machines",
             got="nothing",
@@ -347,9 +331,9 @@ def _check_serve(settings: RunSettings, errors: ConfigErrors) -> None:
         )
 
 
-def _check_webhook(settings: RunSettings, errors: ConfigErrors) -> None:
+def _check_webhook(settings: RunSettings) -> None:
     webhook = settings.webhook
     if webhook is not None and not (is_reference(webhook.url) or is_web_address(webhook.url)):
-        raise errors.error(
+        raise InputError(
             "webhook.url", expected="an address http://… or https://…", got="another text"
         )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import inspect
 
-from streameval.errors import ConfigError, InputError, OptionError, did_you_mean, shown
+from streameval.errors import ConfigError, InputError, did_you_mean, shown
 from streameval.service.config.secrets import is_secret
 
 _WORDS: Mapping[type, str] = {
@@ -36,49 +35,20 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 _GOT = re.compile(r", got `(\w+)`")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigErrors:
-    """Makes the errors of one configuration.
+def config_error(name: str, error: InputError, overridden: Sequence[str] = ()) -> ConfigError:
+    """The error of a key, with the file or ``--set`` before it.
 
     Args:
         name: The file's.
+        error: Its field is the key.
         overridden: Keys that the command line gave.
+
+    >>> print(config_error("run.toml", InputError("join.hot", expected="a number", got="'5'")))
+    run.toml: join.hot: expected a number, got '5'
     """
-
-    name: str
-    overridden: tuple[str, ...] = ()
-
-    def error(self, key: str, *, expected: str, got: str, remedy: str = "") -> ConfigError:
-        """A value of a key is not accepted.
-
-        >>> print(ConfigErrors("run.toml").error("join.hot", expected="a number", got="'5'"))
-        run.toml: join.hot: expected a number, got '5'
-        """
-        return self.of(InputError(key, expected=expected, got=got, remedy=remedy))
-
-    def requires(self, key: str, other: str, *, remedy: str = "") -> ConfigError:
-        """A key is set without another key, which it requires.
-
-        >>> print(ConfigErrors("run.toml").requires("fields.label.id", "[join]"))
-        run.toml: fields.label.id requires [join]
-        """
-        return self.of(OptionError.requires(key, other, remedy=remedy))
-
-    def conflicts(self, key: str, other: str, *, remedy: str = "") -> ConfigError:
-        """Two keys are set that exclude each other.
-
-        >>> print(ConfigErrors("run.toml").conflicts("window[0].half_life", "window[0].length"))
-        run.toml: window[0].half_life conflicts with window[0].length
-        """
-        return self.of(OptionError.conflicts(key, other, remedy=remedy))
-
-    def of(self, error: InputError) -> ConfigError:
-        """The same error, with the file or ``--set`` before it; its field is the key."""
-        key = error.field
-        given = any(
-            key == name or key.startswith((f"{name}.", f"{name}[")) for name in self.overridden
-        )
-        return ConfigError(f"{'--set' if given else self.name}: {error}")
+    key = error.field
+    given = any(key == one or key.startswith((f"{one}.", f"{one}[")) for one in overridden)
+    return ConfigError(f"{'--set' if given else name}: {error}")
 
 
 def type_words(kind: Any) -> str:
@@ -152,7 +122,6 @@ def _offending(table: Mapping[str, Any], text: str) -> str:
 
 
 def _key_error(kind: Any, table: Mapping[str, Any], key: str, *, unknown: bool) -> InputError:
-    """A key that a table does not have, or lacks."""
     kinds = getattr(kind, "types", (kind,))
     struct = next(one for one in kinds if isinstance(one, inspect.StructType))
     fields = {field.encode_name: field for field in struct.fields}

@@ -62,8 +62,7 @@ def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
 
 def kind_of_settings(window: WindowSettings) -> WindowKind:
     """The kind of window whose first key is given; all events where there is none."""
-    first = next(iter(given_kinds(window)), None)
-    return next(iter(KINDS.values())) if first is None else first
+    return next(iter([*given_kinds(window), *KINDS.values()]))
 
 
 def given_kinds(window: WindowSettings) -> list[WindowKind]:
@@ -99,11 +98,6 @@ def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowS
     return spec
 
 
-def window_kind(window: WindowSettings) -> str:
-    """``cumulative``, ``panes`` or ``fading``."""
-    return kind_of_settings(window).name
-
-
 def window_spec_text(window: WindowSettings) -> str:
     """The window in words.
 
@@ -114,7 +108,7 @@ def window_spec_text(window: WindowSettings) -> str:
 
 
 def step_of(window: WindowSettings) -> dict[str, str]:
-    """The key that says in what steps of time a window goes, with its value; empty: in none.
+    """The key of the step by which a window advances, with its value; empty without steps.
 
     >>> step_of(WindowSettings(name="hour", length="1h", pane="5m"))
     {'pane': '5m'}
@@ -179,7 +173,7 @@ def main_metrics(settings: RunSettings) -> list[str]:
     if names is None:
         scores = has_scores(settings.fields)
         usual = USUAL_METRICS["slices", task]
-        names = [name for name in usual if scores or not needs_scores(name, task)]
+        names = [name for name in usual if scores or not find(name, task).needs_scores]
     watched = [alert.metric for alert in settings.alert if alert.slice]
     return list(dict.fromkeys([*names[:_MOST_MAIN], *watched]))
 
@@ -192,15 +186,6 @@ def slice_fields(part: str | list[str]) -> list[str]:
 def has_scores(fields: FieldSettings) -> bool:
     """Whether predictions have scores or probabilities."""
     return fields.score is not None or fields.proba is not None
-
-
-def needs_scores(metric: str, task: str) -> bool:
-    """Whether a metric is about scores, or probabilities, rather than labels.
-
-    >>> needs_scores("roc_auc", "binary"), needs_scores("f1", "binary")
-    (True, False)
-    """
-    return find(metric, task).needs_scores
 
 
 def fingerprint(settings: RunSettings) -> dict[str, str]:
@@ -222,13 +207,12 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
     if given.task == "binary":
         values["evaluator.positive"] = given.positive
         values["evaluator.threshold"] = given.threshold
-    windows = {
-        window.name: window_spec_of(window, settings.join).to_options()
-        for window in settings.window
-    }
-    values["window"] = windows
     fields = settings.fields
     values |= {
+        "window": {
+            window.name: window_spec_of(window, settings.join).to_options()
+            for window in settings.window
+        },
         "join": settings.join is not None,
         # Where a field is may change; whether there is one decides what is counted.
         "fields.y_pred": fields.y_pred is not None,

@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 import tomli_w
 from msgspec import inspect
 
-from streameval.errors import ConfigError, shown
+from streameval.errors import ConfigError, InputError, shown
 from streameval.events.time import duration, duration_text
 from streameval.service.config.checks import check_settings
-from streameval.service.config.errors import ConfigErrors, inside, type_error
+from streameval.service.config.errors import config_error, inside, type_error
 from streameval.service.config.evaluators import ahead_limit
 from streameval.service.config.secrets import hidden
 from streameval.service.config.settings import LONGEST_AHEAD, RunSettings
@@ -81,16 +82,21 @@ def settings_from_text(
         raise ConfigError(f"{name}: expected TOML, got a fault: {error}") from None
     except RecursionError:
         raise ConfigError(f"{name}: expected TOML nested less deeply") from None
-    errors = ConfigErrors(name, apply_overrides(overrides, data))
-    settings = _converted(data, errors)
-    if not settings.sources:
-        settings = msgspec.structs.replace(settings, http=HttpSettings())
-    check_settings(settings, errors)
+    given = apply_overrides(overrides, data)
+    try:
+        settings = _converted(data)
+        if not settings.sources:
+            settings = msgspec.structs.replace(settings, http=HttpSettings())
+        check_settings(settings)
+    except InputError as error:
+        raise config_error(name, error, given) from None
+    except msgspec.ValidationError as error:  # of a key that looks like a path of msgspec's
+        raise ConfigError(f"{name}: {shown(str(error))}") from None
     return _with_ahead(settings)
 
 
 def _with_ahead(settings: RunSettings) -> RunSettings:
-    """The settings with ``fields.ahead``, where the file leaves it out."""
+    """The settings with a default for ``fields.ahead``."""
     if settings.fields.ahead is not None:
         return settings
     limit, longest = ahead_limit(settings), duration(LONGEST_AHEAD)
@@ -99,15 +105,13 @@ def _with_ahead(settings: RunSettings) -> RunSettings:
     return msgspec.structs.replace(settings, fields=fields)
 
 
-def _converted(data: Mapping[str, Any], errors: ConfigErrors) -> RunSettings:
+def _converted(data: Mapping[str, Any]) -> RunSettings:
     try:
         return msgspec.convert(data, RunSettings)
     except msgspec.ValidationError as error:
-        try:
-            found = type_error(error, data, inspect.type_info(RunSettings))
-        except (LookupError, StopIteration):  # a key that looks like a path of msgspec's
-            raise ConfigError(f"{errors.name}: {shown(str(error))}") from None
-        raise errors.of(found) from None
+        with suppress(LookupError, StopIteration):
+            raise type_error(error, data, inspect.type_info(RunSettings)) from None
+        raise
 
 
 def resolved(settings: RunSettings) -> str:
@@ -174,14 +178,14 @@ def _apply(override: str, data: dict[str, Any]) -> str:
             # A property's name has dots of its own.
             name, names = ".".join([name, *names]), []
         if isinstance(target, list):
-            place = int(name) if name.isascii() and name.isdecimal() and len(name) < 6 else -1
-            if not 0 <= place < len(target):
+            index = int(name) if name.isascii() and name.isdecimal() and len(name) < 6 else -1
+            if not 0 <= index < len(target):
                 raise ConfigError(
                     f"--set: {written}: expected a number below {len(target)}, one for each there "
                     f"is, got {shown(name)}"
                 )
-            written += f"[{place}]"
-            step: Any = place
+            written += f"[{index}]"
+            step: Any = index
         elif isinstance(target, dict):
             written += f".{name}" if written else name
             step = name
@@ -200,7 +204,6 @@ def _apply(override: str, data: dict[str, Any]) -> str:
 
 
 def _no_list(kind: Any, key: str, *, empty: bool) -> ConfigError:
-    """There is no list to set a part of; what to do instead."""
     remedy = f"set all of it: '{key}=[…]'"
     if isinstance(_plain(kind).item_type, inspect.StructType):
         whole = f"{key}=[{{KEY = VALUE, …}}, …]"

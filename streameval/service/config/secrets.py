@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -23,7 +24,7 @@ _LARGEST = 64 * 1024
 
 _LEAST_TOKEN = 16
 
-_TELLING = ("password", "secret", "key", "token", "jaas", "credential", "oauth", "pem")
+_SECRET_WORDS = ("password", "secret", "key", "token", "jaas", "credential", "oauth", "pem")
 
 
 def secret(value: str, key: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -100,7 +101,7 @@ def is_secret(key: str, value: object) -> bool:
     source, _, name = key.partition(".properties.")
     if not name or "." in source:
         return False
-    return is_reference(value) or any(word in name.lower() for word in _TELLING)
+    return is_reference(value) or any(word in name.lower() for word in _SECRET_WORDS)
 
 
 def hidden(key: str, value: Any) -> Any:
@@ -154,13 +155,7 @@ def resolved_secrets(
     Traceback (most recent call last):
     streameval.errors.ConfigError: serve.token: expected the variable TOKEN in the environment, ...
     """
-    known: dict[tuple[str, str], str] = {}
-
-    def resolve(value: str, key: str) -> str:
-        if (value, key) not in known:
-            known[value, key] = secret(value, key, environment)
-        return known[value, key]
-
+    resolve = cache(partial(secret, environment=environment))
     if settings.serve.token is not None:
         token = resolve(settings.serve.token, "serve.token")
         if settings.serve.enabled:
@@ -242,5 +237,5 @@ def check_store(path: str) -> None:
     if not os.path.isdir(directory):
         raise ConfigError(
             f"store: expected a file in a directory that is there, got {path}; "
-            f"make {directory} first, or name another place"
+            f"make {directory} first, or name another path"
         )

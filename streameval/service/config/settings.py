@@ -295,7 +295,7 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         default_factory=lambda: [WindowSettings(name="all")]
     )
     fields: FieldSettings = FieldSettings()
-    # A source is one row here and one module in streameval.stream.sources.
+    # A source is one row here and one module in streameval.service.sources.
     files: FilesSettings | None = None
     http: HttpSettings | None = None
     kafka: KafkaSettings | None = None

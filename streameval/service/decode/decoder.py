@@ -13,6 +13,7 @@ from streameval.errors import InputError, shown
 from streameval.events.time import EARLIEST, EARLY_1970, LATEST, duration, iso_time, unit_remedy
 from streameval.events.values import MAX_WEIGHT, BoolArray, IntArray, Label, check_probabilities
 from streameval.records.chunk import EXPECTED, Wanted
+from streameval.records.chunk import Kind as FieldKind
 from streameval.records.event_columns import Column, EventColumns, probability_columns
 from streameval.records.json_record import Fault, read_object
 from streameval.records.times import time_column, time_error
@@ -217,20 +218,20 @@ class _Reading:
         for field in fields:
             values = list(map(self._reader.getters[field.want.path], group.records))
             columns[field.column], wrong = self._checked(field, values)
-            for place, fault in wrong.items():
-                faults.setdefault(place, (field, None if values[place] is None else fault))
+            for row, fault in wrong.items():
+                faults.setdefault(row, (field, None if values[row] is None else fault))
         if "time" not in columns:
             columns["time"] = self._times(group.rows)
         times = columns["time"]
         assert isinstance(times, np.ndarray)
-        for place, outside in _outside(times, EARLIEST, self._latest).items():
-            faults.setdefault(place, (_TIME, outside))
+        for row, outside in _outside(times, self._latest).items():
+            faults.setdefault(row, (_TIME, outside))
         rows = group.rows
         places = self._places
         events = EventColumns(columns, places if len(rows) == len(places) else places[rows])
         if faults:
-            for place, (field, known) in faults.items():
-                row = int(rows[place])
+            for n, (field, known) in faults.items():
+                row = int(rows[n])
                 fault = known or self._reader.missing(self._batch.messages[row], field)
                 self._refuse(row, field.column, fault_text(fault, field.want.path))
             keep = np.ones(len(rows), dtype=np.bool_)
@@ -252,7 +253,7 @@ class _Reading:
             return _moments(values, field.want.unit)
         if kind == "probabilities":
             return _probabilities(values, self._labels)
-        return _weights(values) if kind == "weight" else _numbers(values)
+        return _numbers(values, kind)
 
     def _times(self, rows: IntArray) -> IntArray:
         """The times of the broker or the inbox, or the time of reading."""
@@ -284,61 +285,37 @@ _TIME = Field("time", Wanted("time", "time"))
 
 
 def _ids(values: list[Any], short: bool) -> _Checked:
-    """Ids as text: the number 5 and the text ``"5"`` are one.
-
-    Args:
-        values: As decoded.
-        short: No text among them can be too long.
-    """
+    """Ids as text: 5 and ``"5"`` are one; ``short``: no text among them can be too long."""
     if short and set(map(type, values)) == {str} and "" not in values:
         return values, {}
     taken: list[Any] = []
     faults: dict[int, Fault] = {}
     expected = EXPECTED["id"]
-    for place, value in enumerate(values):
-        if value is None:
-            faults[place] = Fault("id", expected, "null")
-            taken.append("")
-            continue
+    for row, value in enumerate(values):
         try:
-            text = str(value)
+            text = "" if value is None else str(value)
             size = len(text.encode())
         except ValueError:  # an integer of thousands of digits
             text, size = "", LONGEST_NAME + 1
         if not size:
-            faults[place] = Fault("id", expected, "an empty text")
+            faults[row] = Fault("id", expected, "an empty text")
         elif size > LONGEST_NAME:
-            faults[place] = Fault("id", f"{expected} of at most {LONGEST_NAME:,} bytes", "more")
+            faults[row] = Fault("id", f"{expected} of at most {LONGEST_NAME:,} bytes", "more")
         taken.append(text)
     return taken, faults
 
 
-def _numbers(values: list[Any]) -> _Checked:
-    """Finite numbers as float64."""
-    column = _floats(values)
-    return column, _number_faults(values, np.isfinite(column), "number")
-
-
-def _weights(values: list[Any]) -> _Checked:
-    """Weights above 0 as float64."""
-    column = _floats(values)
-    return column, _number_faults(values, (column > 0) & (column <= MAX_WEIGHT), "weight")
-
-
-def _floats(values: list[Any]) -> Any:
+def _numbers(values: list[Any], kind: FieldKind) -> _Checked:
+    """Finite numbers, or weights above 0, as float64."""
     try:
-        return np.fromiter(values, np.float64, len(values))
+        column = np.fromiter(values, np.float64, len(values))
     except TypeError:  # a None among them
-        return np.asarray([np.nan if value is None else value for value in values], np.float64)
-
-
-def _number_faults(values: list[Any], good: BoolArray, kind: Any) -> dict[int, Fault]:
-    if good.all():
-        return {}
+        column = np.asarray([np.nan if value is None else value for value in values], np.float64)
+    good = (column > 0) & (column <= MAX_WEIGHT) if kind == "weight" else np.isfinite(column)
     remedy = "leave events of weight 0 out"
-    return {
-        place: Fault("", EXPECTED[kind], shown(values[place]), "" if values[place] else remedy)
-        for place in np.flatnonzero(~good).tolist()
+    return column, {
+        row: Fault("", EXPECTED[kind], shown(values[row]), "" if values[row] else remedy)
+        for row in ([] if good.all() else np.flatnonzero(~good).tolist())
     }
 
 
@@ -346,36 +323,31 @@ def _moments(values: list[Any], unit: str | None) -> _Checked:
     """Times as int64 microseconds since 1970."""
     column, wrong = time_column(values, unit)
     faults = {}
-    for place in () if wrong is None else np.flatnonzero(wrong).tolist():
-        if values[place] is None:
-            faults[place] = Fault("time", EXPECTED["time"], "null")
-        else:
-            error = time_error(values[place], unit)
-            faults[place] = Fault(
-                "time", EXPECTED["time"], error.got, error.remedy, error.remedy_code
-            )
+    for row in () if wrong is None else np.flatnonzero(wrong).tolist():
+        error = time_error(values[row], unit)
+        faults[row] = Fault("time", EXPECTED["time"], error.got, error.remedy, error.remedy_code)
     times = column.view(np.int64)
     if unit is not None and len(values) and int(times.min()) < EARLY_1970:
-        for place, value in enumerate(values):
-            if place not in faults and isinstance(value, (int, float)):
+        for row, value in enumerate(values):
+            if row not in faults and isinstance(value, (int, float)):
                 remedy = unit_remedy(value, unit)
                 if remedy:
-                    faults[place] = Fault("time", f"a time in {unit}", shown(value), remedy)
+                    faults[row] = Fault("time", f"a time in {unit}", shown(value), remedy)
     return times, faults
 
 
-def _outside(times: IntArray, earliest: int, latest: int) -> dict[int, Fault]:
-    """The faults of times outside a range; one far ahead would make all others late."""
-    if not len(times) or (int(times.min()) >= earliest and int(times.max()) <= latest):
+def _outside(times: IntArray, latest: int) -> dict[int, Fault]:
+    """The faults of times outside the range; one far ahead would make all others late."""
+    if not len(times) or (int(times.min()) >= EARLIEST and int(times.max()) <= latest):
         return {}
     return {
-        place: Fault(
+        row: Fault(
             "time",
-            f"a time from {iso_time(earliest)} to {iso_time(latest)}",
-            iso_time(int(times[place])),
+            f"a time from {iso_time(EARLIEST)} to {iso_time(latest)}",
+            iso_time(int(times[row])),
             "set the clock of the machine that writes it, or raise fields.ahead",
         )
-        for place in np.flatnonzero((times > latest) | (times < earliest)).tolist()
+        for row in np.flatnonzero((times > latest) | (times < EARLIEST)).tolist()
     }
 
 
@@ -395,10 +367,10 @@ def _probabilities(values: list[Any], labels: RecordLabels) -> _Checked:
                     names = list(found)
                     return [dict(zip(names, v.values(), strict=True)) for v in values], {}
     taken: list[Any] = []
-    for place, value in enumerate(values):
+    for row, value in enumerate(values):
         one = Fault("", EXPECTED["probabilities"], "null") if value is None else _one(value, labels)
         if isinstance(one, Fault):
-            faults[place] = one
+            faults[row] = one
         taken.append(one)
     return taken, faults
 

@@ -18,6 +18,7 @@ from streameval.records.json_record import (
     read_object,
     record_shape,
 )
+from streameval.service.config.evaluators import slice_fields
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings
 from streameval.service.sources.raw import Kind as BatchKind
 
@@ -48,15 +49,10 @@ class RecordFields:
     """With the id where labels are records of their own."""
     marks: tuple[Field, ...]
     """Those of which one makes a record a prediction: ``y_pred``, ``score``, ``proba``."""
-    truth: Field | None
-    """The true label in the record of a prediction."""
+    truths: tuple[Field, ...]
+    """The true label in the record of a prediction, or nothing."""
     label: tuple[Field, ...]
     """Of a label that is a record of its own; empty without a join."""
-
-    @property
-    def truths(self) -> tuple[Field, ...]:
-        """:attr:`truth`, or nothing."""
-        return () if self.truth is None else (self.truth,)
 
     @property
     def label_truths(self) -> tuple[Field, ...]:
@@ -92,8 +88,7 @@ def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: boo
         *field("score", fields.score, "number"),
         *field("proba", fields.proba, "probabilities"),
     )
-    names = [[part] if isinstance(part, str) else part for part in evaluator.slices]
-    keys = dict.fromkeys(name for part in names for name in part)
+    keys = dict.fromkeys(name for part in evaluator.slices for name in slice_fields(part))
     prediction = (
         *(field("id", fields.id, "id") if join else ()),
         *marks,
@@ -101,14 +96,14 @@ def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: boo
         *field("time", fields.time, "time", fields.time_unit),
         *(Field(f"slice:{key}", Wanted(fields.slices.get(key, key), "slice")) for key in keys),
     )
-    truth = field("y_true", fields.y_true, "label")
     apart = fields.label
     label = (
         *field("id", apart.id or fields.id, "id"),
         *field("y_true", apart.y_true or fields.y_true, "label"),
         *field("time", apart.time or fields.time, "time", fields.time_unit),
     )
-    found = RecordFields(prediction, marks, truth[0] if truth else None, label if join else ())
+    truths = tuple(field("y_true", fields.y_true, "label"))
+    found = RecordFields(prediction, marks, truths, label if join else ())
     for kind in ("records", "labels"):
         record_shape([one.want for one in found.of(kind)], optional=True)
     return found
@@ -149,8 +144,9 @@ class RecordReader:
         if isinstance(found, Fault):
             return found
         for field in self.fields:
-            plain = plain_fields(found, [field.want])
-            fault = fault_in_field(found, field.want) if plain or _is_slice(field) else None
+            if not plain_fields(found, [field.want]) and field.want.kind != "slice":
+                continue
+            fault = fault_in_field(found, field.want)
             if fault is not None:
                 return fault._replace(field=field.column, expected=_expected(fault, field))
         try:
@@ -183,7 +179,3 @@ def fault_text(fault: Fault, path: str) -> str:
     tail = f"; {remedy}" if remedy else ""
     text = f"{path}: expected {fault.expected}, got {fault.got}{tail}"
     return text if len(text) <= _LONGEST_DETAIL else text[: _LONGEST_DETAIL - 1] + "…"
-
-
-def _is_slice(field: Field) -> bool:
-    return field.want.kind == "slice"

@@ -82,13 +82,13 @@ def _judged(
     taken: list[Any] = []
     faults: dict[int, Fault] = {}
     verdicts: dict[tuple[type, Any], Label | Fault | None] = {}
-    for place, value in enumerate(values):
+    for row, value in enumerate(values):
         key = (type(value), value)
         verdict = verdicts.get(key)
         if verdict is None:
             verdict = verdicts[key] = judge(value)
         if isinstance(verdict, Fault):
-            faults[place] = verdict
+            faults[row] = verdict
         taken.append(verdict)
     return taken, faults
 
@@ -102,13 +102,12 @@ class RecordLabels:
 
     Args:
         settings: The labels to evaluate.
-        kind: The kind of labels that the store has from earlier.
     """
 
     __slots__ = ("_closed", "_expected", "_keys", "_known", "_remedy", "kind")
 
-    def __init__(self, settings: EvaluatorSettings, kind: LabelKind | None = None) -> None:
-        self.kind: LabelKind | None = kind
+    def __init__(self, settings: EvaluatorSettings) -> None:
+        self.kind: LabelKind | None = None
         """None before the first label."""
         self._closed = True
         self._remedy = ""

@@ -1,1 +1,1 @@
-"""Labels that come late are joined to their predictions."""
+"""Joins delayed labels to their predictions."""

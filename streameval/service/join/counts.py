@@ -68,7 +68,7 @@ def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
         StoreError: They are damaged.
     """
     noted = connection.execute("SELECT value FROM meta WHERE key = ?", (JOIN_SPANS,)).fetchone()
-    saved = _saved_join(connection)
+    saved = saved_join(connection)
     if noted is None or saved is None:
         return None
     spans = read_spans(noted[0])
@@ -77,7 +77,8 @@ def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
     return coverage.to_dict(saved.watermark.value)
 
 
-def _saved_join(connection: sqlite3.Connection) -> SavedJoin | None:
+def saved_join(connection: sqlite3.Connection) -> SavedJoin | None:
+    """The written form; None without a join or before its first checkpoint. Raises StoreError."""
     if not has_table(connection, "join_counts"):
         return None
     row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
@@ -86,7 +87,7 @@ def _saved_join(connection: sqlite3.Connection) -> SavedJoin | None:
 
 def read_watermark(connection: sqlite3.Connection) -> SavedWatermark | None:
     """The watermark as of the last checkpoint; None without a join. Raises StoreError."""
-    saved = _saved_join(connection)
+    saved = saved_join(connection)
     return None if saved is None else saved.watermark
 
 
@@ -99,7 +100,7 @@ def reset_watermark(connection: sqlite3.Connection) -> None:
     Raises:
         StoreError: The join's counts are damaged.
     """
-    saved = _saved_join(connection)
+    saved = saved_join(connection)
     if saved is None:
         return
     saved.watermark = SavedWatermark({}, None)

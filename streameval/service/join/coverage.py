@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 import msgspec
@@ -162,7 +162,7 @@ class Coverage:
         self._cohort = cohort_us
         self._span = -(-min(wait_us, _HOUR_US) // cohort_us)
         """Cohorts that coverage is measured over."""
-        self._counts: dict[str, Counter[str]] = {}
+        self._counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.delays = Delays()
         self.predicted = CohortCounts(cohort_us)
         """New predictions, by their times."""
@@ -174,10 +174,7 @@ class Coverage:
     def count(self, partition: str, name: str, number: int = 1) -> None:
         """Add a number to one of ``COUNTS``."""
         if number:
-            counts = self._counts.get(partition)
-            if counts is None:
-                counts = self._counts[partition] = Counter()
-            counts[name] += number
+            self._counts[partition][name] += number
 
     def sum_up(self, watermark: int | None, keep_us: int) -> None:
         """Sum up the cohorts that are older than what is shown or covered."""
@@ -199,13 +196,9 @@ class Coverage:
         """Whether the waiting time of a whole cohort is over."""
         return watermark is not None and (cohort + 1) * self._cohort + self._wait <= watermark
 
-    def total(self, name: str) -> int:
-        """One of ``COUNTS`` over all partitions."""
-        return sum(counts[name] for counts in self._counts.values())
-
     def to_dict(self, watermark: int | None) -> dict[str, Any]:
         """The published form, as of a watermark."""
-        totals = {name: self.total(name) for name in COUNTS}
+        totals = {n: sum(counts[n] for counts in self._counts.values()) for n in COUNTS}
         labels = self.early
         expired, orphans = self.predicted.earlier - self.labelled.earlier, labels.earlier
         for cohort, predictions in self.predicted.counts.items():
@@ -236,29 +229,22 @@ class Coverage:
 
     def _mature(self, watermark: int | None) -> dict[str, Any]:
         """Label coverage or the reason why it is undefined, and its cohorts."""
-        if watermark is None:
-            found = {"start": None, "end": None, "predictions": 0, "labelled": 0}
-            return {
-                "coverage": None,
-                "coverage_reason": "no prediction is mature yet",
-                "mature": found,
-            }
-        end = (watermark - self._wait) // self._cohort
-        cohorts = range(end - self._span, end)
-        predictions = sum(self.predicted.counts[cohort] for cohort in cohorts)
-        # After a reset of the watermark, cohorts that were summed up are missing here.
-        labelled = min(predictions, sum(self.labelled.counts[cohort] for cohort in cohorts))
-        start_text, end_text = (iso_time(n * self._cohort) for n in (cohorts.start, end))
-        reason = "" if predictions else f"no mature prediction from {start_text} to {end_text}"
+        start = end = None
+        predictions = labelled = 0
+        reason = "no prediction is mature yet"
+        if watermark is not None:
+            border = (watermark - self._wait) // self._cohort
+            cohorts = range(border - self._span, border)
+            predictions = sum(self.predicted.counts[cohort] for cohort in cohorts)
+            # After a reset of the watermark, cohorts that were summed up are missing here.
+            labelled = min(predictions, sum(self.labelled.counts[cohort] for cohort in cohorts))
+            start, end = (iso_time(n * self._cohort) for n in (cohorts.start, border))
+            reason = "" if predictions else f"no mature prediction from {start} to {end}"
+        counts = {"start": start, "end": end, "predictions": predictions, "labelled": labelled}
         return {
             "coverage": labelled / predictions if predictions else None,
             "coverage_reason": reason,
-            "mature": {
-                "start": start_text,
-                "end": end_text,
-                "predictions": predictions,
-                "labelled": labelled,
-            },
+            "mature": counts,
         }
 
     def _shown(self, cohort: int, watermark: int | None) -> dict[str, Any]:
@@ -289,7 +275,8 @@ class Coverage:
 
     def restore(self, saved: SavedCoverage) -> None:
         """Replace all of it by what was saved."""
-        self._counts = {name: Counter(counts) for name, counts in saved.counts.items()}
+        self._counts.clear()
+        self._counts.update((name, Counter(counts)) for name, counts in saved.counts.items())
         self.delays.counts = Counter(dict(saved.delays))
         self.predicted.restore(saved.predicted, saved.expired, saved.border)
         self.labelled.restore(saved.labelled, 0, saved.border)

@@ -41,11 +41,10 @@ from streameval.events.time import duration
 from streameval.service.config.evaluators import kind_of_settings, step_of
 from streameval.service.config.settings import EvaluatorSettings, FieldSettings, RunSettings
 from streameval.service.decode.fields import record_fields
-from streameval.service.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans
+from streameval.service.join.counts import JOIN_SPANS, JoinSpans, SavedJoin, read_spans, saved_join
 from streameval.service.join.coverage import Coverage
 from streameval.service.join.entry_store.entry_store import EntryStore
-from streameval.service.join.events import Outcome
-from streameval.service.join.pairing import Pairing, PartitionNumbers
+from streameval.service.join.pairing import Outcome, Pairing, PartitionNumbers
 from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded
@@ -105,33 +104,26 @@ class LabelJoin:
         self._watermark = Watermark(clock, now, leap_us=wait_us + remember_us, wait_us=wait_us)
         self._partitions = PartitionNumbers(self._load(connection))
         self._pairing = Pairing(
-            self._entries,
-            self._coverage,
-            layout=layout,
-            wait_us=wait_us,
-            remember_us=remember_us,
-            partitions=self._partitions,
+            self._entries, self._coverage, self._partitions, layout, wait_us, remember_us
         )
 
     @staticmethod
     def create(connection: sqlite3.Connection) -> None:
         """Make the tables, inside the caller's transaction."""
         EntryStore.create(connection)
-        for statement in _SCHEMA.split(";\n"):
-            if statement.strip():
-                connection.execute(statement)
+        for statement in _SCHEMA.strip().split(";\n"):
+            connection.execute(statement)
 
     def _load(self, connection: sqlite3.Connection) -> dict[str, int]:
         """Restore counts and watermark; returns the numbers of the partitions."""
         try:
             names = connection.execute("SELECT number, partition FROM join_partitions").fetchall()
-            row = connection.execute("SELECT crc, data FROM join_counts").fetchone()
+            saved = saved_join(connection)
         except sqlite3.DatabaseError as error:
             raise StoreError(f"the join's counts cannot be read: {error}") from None
         numbers = {partition: number for number, partition in names}
-        if row is None:
+        if saved is None:
             return numbers
-        saved = SavedJoin.of(*row)
         self._coverage.restore(saved.coverage)
         border = self._border(self._watermark.restore(saved.watermark))
         if border is not None:

@@ -7,19 +7,19 @@ handled one record at a time, by the same rules; columns only save time.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress, islice, repeat
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import compress, islice, repeat, zip_longest
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
 from streameval.events.values import BoolArray, IntArray
-from streameval.records.event_columns import EventColumns
+from streameval.records.event_columns import Column, EventColumns
 from streameval.service.join.coverage import Coverage
 from streameval.service.join.entry_store.entry_store import EntryStore
-from streameval.service.join.events import JoinedEvents
 from streameval.service.join.rules import (
     Complete,
     EarlyLabel,
@@ -53,45 +53,116 @@ class PartitionNumbers:
 
     def number(self, partition: str) -> int:
         """The number of a partition; a new one if it has none."""
-        found = self._numbers.get(partition)
-        if found is None:
-            found = self._numbers[partition] = len(self._numbers) + 1
-            self.names[found] = partition
+        found = self._numbers.setdefault(partition, len(self._numbers) + 1)
+        self.names[found] = partition
         return found
 
 
+Joined: TypeAlias = tuple[Any, int, Sequence[Any]]
+"""A label, the prediction's time and its payload."""
+
+
+class Outcome(NamedTuple):
+    """Events to count and to revert.
+
+    Events have the columns of records: ``y_true``, ``score``, ``time``,
+    ``slice:KEY`` and so on.
+    """
+
+    counted: dict[str, dict[str, Column]]
+    """Columns, by the prediction's partition."""
+    reverted: list[tuple[str, dict[str, Any]]]
+    """Single events that were counted now or earlier."""
+
+
+class JoinedEvents:
+    """The events since the last :meth:`take`.
+
+    Args:
+        layout: The payload's columns.
+    """
+
+    def __init__(self, layout: Sequence[str]) -> None:
+        self._layout = tuple(layout)
+        self._counted: defaultdict[int, tuple[list[Any], list[int], list[Sequence[Any]]]]
+        self._counted = defaultdict(lambda: ([], [], []))
+        self._reverted: list[tuple[int, Joined]] = []
+
+    def add(
+        self,
+        number: int,
+        labels: Iterable[Any],
+        times: Iterable[int],
+        payloads: Iterable[Sequence[Any]],
+    ) -> None:
+        """Add events of a partition to count."""
+        events = self._counted[number]
+        events[0].extend(labels)
+        events[1].extend(times)
+        events[2].extend(payloads)
+
+    def revert(self, number: int, event: Joined) -> None:
+        """Add an event of a partition to revert."""
+        self._reverted.append((number, event))
+
+    def take(self, names: Mapping[int, str]) -> Outcome:
+        """Return and remove all of them, by the partitions' names."""
+        outcome = Outcome(
+            {names[number]: self._columns(*events) for number, events in self._counted.items()},
+            [(names[number], self._event(*event)) for number, event in self._reverted],
+        )
+        self._counted.clear()
+        self._reverted.clear()
+        return outcome
+
+    def _columns(
+        self, labels: list[Any], times: list[int], payloads: list[Sequence[Any]]
+    ) -> dict[str, Column]:
+        columns: dict[str, Column] = {"y_true": labels, "time": np.array(times, dtype=np.int64)}
+        # Payloads from before a column was added are shorter: columns are added at the end.
+        for name, values in zip(self._layout, zip_longest(*payloads), strict=False):
+            if type(values[0]) is float and None not in values:
+                columns[name] = np.array(values)
+            # An absent column is None in all rows; so may be the value of a slice.
+            elif name.startswith("slice:") or any(value is not None for value in values):
+                columns[name] = list(values)
+        return columns
+
+    def _event(self, label: Any, time: int, payload: Sequence[Any]) -> dict[str, Any]:
+        values = {
+            name: value
+            for name, value in zip(self._layout, payload, strict=False)
+            if value is not None or name.startswith("slice:")
+        }
+        return {"y_true": label, "time": time, **values}
+
+
+@dataclass(slots=True, eq=False)
 class Pairing:
     """Adds records to the entries of their ids; collects joined events and counts.
 
-    Args:
+    Attributes:
         entries: The entry of each id.
         coverage: Counts the records by outcome.
+        partitions: Their numbers.
         layout: The prediction's columns, without ``id`` and ``time``.
         wait_us: Microseconds that a prediction waits for its label, and the other way round.
         remember_us: For how long after that duplicates and corrections are recognised.
-        partitions: Their numbers.
     """
 
-    def __init__(
-        self,
-        entries: EntryStore,
-        coverage: Coverage,
-        *,
-        layout: Sequence[str],
-        wait_us: int,
-        remember_us: int,
-        partitions: PartitionNumbers,
-    ) -> None:
-        self._entries = entries
-        self._coverage = coverage
-        self._layout = tuple(layout)
-        self._wait = wait_us
-        self._remember = remember_us
-        self._partitions = partitions
-        self.events = JoinedEvents(self._layout)
+    entries: EntryStore
+    coverage: Coverage
+    partitions: PartitionNumbers
+    layout: Sequence[str]
+    wait_us: int
+    remember_us: int
+    events: JoinedEvents = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.events = JoinedEvents(self.layout)
 
     def _payloads(self, records: EventColumns) -> list[tuple[Any, ...]]:
-        columns = [_values(records.columns.get(name)) for name in self._layout]
+        columns = [_values(records.columns.get(name)) for name in self.layout]
         if not columns:
             return [()] * records.rows
         return list(islice(zip(*columns), records.rows))  # noqa: B905 - repeat() has no end
@@ -101,24 +172,24 @@ class Pairing:
     def predictions(self, partition: str, records: EventColumns, times: IntArray) -> None:
         """Add predictions without labels."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
-        number = self._partitions.number(partition)
+        number = self.partitions.number(partition)
         moments = times.tolist()
         entries = list(
             map(Unlabelled, moments, repeat(number), self._payloads(records), repeat(None), moments)
         )
-        known = self._entries.add(ids, entries, int(times.min()))
+        known = self.entries.add(ids, entries, int(times.min()))
         if known:
             early, others = self._split_known(ids, entries, known)
-            self._meet_early(ids, entries, early)
+            self._join_early(ids, entries, early)
             for n in others:
                 # A later record of the same id has to see the effect of an earlier one.
-                old = self._entries.latest(ids[n], known[n])
+                old = self.entries.latest(ids[n], known[n])
                 self._predict_one(partition, ids[n], entries[n], old)
             new = np.ones(len(ids), dtype=np.bool_)
             new[others] = False
             times = times[new]
-        self._coverage.count(partition, "predictions", len(times))
-        self._coverage.predicted.add(times)
+        self.coverage.count(partition, "predictions", len(times))
+        self.coverage.predicted.add(times)
 
     def _split_known(
         self, ids: list[str], entries: list[Unlabelled], known: dict[int, Entry]
@@ -126,7 +197,7 @@ class Pairing:
         """Predictions for which one label in time waits, and the indices of all others."""
         early: dict[int, EarlyLabels] = {}
         others: list[int] = []
-        wait = self._wait
+        wait = self.wait_us
         repeated = _repeated([ids[n] for n in known])
         for n in sorted(known):
             old = known[n]
@@ -141,7 +212,7 @@ class Pairing:
                 others.append(n)
         return early, others
 
-    def _meet_early(
+    def _join_early(
         self, ids: list[str], entries: list[Unlabelled], early: dict[int, EarlyLabels]
     ) -> None:
         """Join predictions and the one label that waited for each, by columns."""
@@ -151,9 +222,9 @@ class Pairing:
         for number, rows in by_partition.items():
             labels = [early[n].labels[0] for n in rows]
             times = np.array([label.time for label in labels], dtype=np.int64)
-            self._coverage.early.add(times, -1)
-            self._meet(
-                self._partitions.names[number],
+            self.coverage.early.add(times, -1)
+            self._join_first(
+                self.partitions.names[number],
                 [ids[n] for n in rows],
                 [entries[n] for n in rows],
                 [label.label for label in labels],
@@ -167,15 +238,15 @@ class Pairing:
         """Add label records."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
-        known = self._entries.find(ids)
+        known = self.entries.find(ids)
         repeated = _repeated(ids)
-        meet = [
+        first = [
             type(entry) is Unlabelled and key not in repeated
             for entry, key in zip(known, ids, strict=True)
         ]
-        begun = [entry.time if there else 0 for entry, there in zip(known, meet, strict=True)]  # type: ignore[union-attr]
-        in_time = np.array(meet, dtype=np.bool_)
-        in_time &= np.abs(times - np.array(begun, dtype=np.int64)) <= self._wait
+        begun = [entry.time if there else 0 for entry, there in zip(known, first, strict=True)]  # type: ignore[union-attr]
+        in_time = np.array(first, dtype=np.bool_)
+        in_time &= np.abs(times - np.array(begun, dtype=np.int64)) <= self.wait_us
         if not in_time.all():
             self._other_labels(partition, ids, labels, times, known, repeated, ~in_time)
             chosen = in_time.tolist()
@@ -186,7 +257,7 @@ class Pairing:
         if ids:
             waiting: list[Unlabelled] = known  # type: ignore[assignment]
             newest = [entry.newest for entry in waiting]
-            self._meet(partition, ids, waiting, labels, times, newest)
+            self._join_first(partition, ids, waiting, labels, times, newest)
 
     def _other_labels(
         self,
@@ -199,7 +270,7 @@ class Pairing:
         others: BoolArray,
     ) -> None:
         """Add the labels of a batch that are not the first one of a waiting prediction."""
-        number = self._partitions.number(partition)
+        number = self.partitions.number(partition)
         moments = times.tolist()
         alone: list[int] = []
         single: list[int] = []
@@ -207,17 +278,17 @@ class Pairing:
             (alone if known[n] is None and ids[n] not in repeated else single).append(n)
         if alone:
             early = times[alone]
-            self._entries.put(
+            self.entries.put(
                 [ids[n] for n in alone],
                 [_early((EarlyLabel(labels[n], moments[n], number),), moments[n]) for n in alone],
                 int(early.min()),
             )
-            self._coverage.early.add(early)
+            self.coverage.early.add(early)
         for n in single:
-            old = self._entries.latest(ids[n], known[n])
+            old = self.entries.latest(ids[n], known[n])
             self._label_one(partition, ids[n], labels[n], moments[n], old)
 
-    def _meet(
+    def _join_first(
         self,
         partition: str,
         ids: Sequence[str],
@@ -226,15 +297,9 @@ class Pairing:
         times: IntArray,
         kept_until: Sequence[int],
     ) -> None:
-        """Join labels in time with predictions without one: judged() by columns.
+        """Join labels of a partition with predictions without one: judged() by columns.
 
-        Args:
-            partition: Of the labels.
-            ids: Of both.
-            predictions: As many as ids.
-            labels: As many as ids.
-            times: Of the labels.
-            kept_until: The newest time of what was known of each id.
+        ``kept_until`` is the newest time of what was known of each id.
         """
         moments = [one.time for one in predictions]
         numbers = [one.partition for one in predictions]
@@ -242,7 +307,7 @@ class Pairing:
         begun = np.array(moments, dtype=np.int64)
         newest = np.maximum(np.maximum(times, begun), np.array(kept_until, dtype=np.int64))
         entries = map(Labelled, moments, numbers, payloads, labels, newest.tolist())
-        self._entries.put(ids, entries, int(newest.min()))
+        self.entries.put(ids, entries, int(newest.min()))
         different = set(numbers)
         for number in different:
             columns: Iterable[Iterable[Any]] = (labels, moments, payloads)
@@ -250,10 +315,10 @@ class Pairing:
                 mine = [one == number for one in numbers]
                 columns = (compress(column, mine) for column in columns)
             self.events.add(number, *columns)
-        self._coverage.delays.add(times - begun)
-        self._coverage.labelled.add(begun)
-        self._coverage.count(partition, "joined", len(ids))
-        self._coverage.count(partition, "labels", len(ids))
+        self.coverage.delays.add(times - begun)
+        self.coverage.labelled.add(begun)
+        self.coverage.count(partition, "joined", len(ids))
+        self.coverage.count(partition, "labels", len(ids))
 
     # Both at once
 
@@ -261,13 +326,13 @@ class Pairing:
         """Add predictions that contain their label."""
         ids: list[str] = records.columns["id"]  # type: ignore[assignment]
         labels = list(_values(records.columns["y_true"]))
-        number = self._partitions.number(partition)
+        number = self.partitions.number(partition)
         moments = times.tolist()
         payloads = self._payloads(records)
         entries = list(map(Complete, moments, repeat(number), payloads, labels, moments))
-        known = self._entries.add(ids, entries, int(times.min()))
+        known = self.entries.add(ids, entries, int(times.min()))
         for n in sorted(known):
-            old = self._entries.latest(ids[n], known[n])
+            old = self.entries.latest(ids[n], known[n])
             entry = Unlabelled(moments[n], number, payloads[n], None, moments[n])
             self._predict_one(partition, ids[n], entry, old, label=labels[n])
         if known:
@@ -282,9 +347,9 @@ class Pairing:
             return
         self.events.add(number, labels, moments, payloads)
         for name in ("predictions", "labels", "joined"):
-            self._coverage.count(partition, name, len(times))
-        self._coverage.predicted.add(times)
-        self._coverage.labelled.add(times)
+            self.coverage.count(partition, name, len(times))
+        self.coverage.predicted.add(times)
+        self.coverage.labelled.add(times)
 
     # One record at a time
 
@@ -299,12 +364,12 @@ class Pairing:
     ) -> None:
         """Add one prediction, with the label that it contains, if any, to any known entry."""
         if old is not None and not isinstance(old, EarlyLabels):
-            self._coverage.count(partition, "duplicate_predictions")
+            self.coverage.count(partition, "duplicate_predictions")
             if label is not None:
                 self._label_one(partition, key, label, entry.time, old, inside=True)
             return
-        self._coverage.count(partition, "predictions")
-        self._coverage.predicted.add_one(entry.time)
+        self.coverage.count(partition, "predictions")
+        self.coverage.predicted.add_one(entry.time)
         if old is not None:
             # As long as the labels would have been kept, so that they are superseded for as long.
             entry = msgspec.structs.replace(entry, newest=max(entry.time, old.newest))
@@ -313,8 +378,8 @@ class Pairing:
         if label is not None:
             now = self._label_one(partition, key, label, entry.time, now, inside=True)
         for early in () if old is None else old.labels:
-            self._coverage.early.add_one(early.time, -1)
-            name = self._partitions.names[early.partition]
+            self.coverage.early.add_one(early.time, -1)
+            name = self.partitions.names[early.partition]
             now = self._label_one(name, key, early.label, early.time, now)
 
     def _label_one(
@@ -331,21 +396,21 @@ class Pairing:
         if old is None or isinstance(old, EarlyLabels):
             return self._keep_early(partition, key, label, time, old)
         count, entry = judged(
-            old, label, time, inside=inside, wait=self._wait, remember=self._remember
+            old, label, time, inside=inside, wait=self.wait_us, remember=self.remember_us
         )
         if count == "orphans":
-            self._coverage.early.add_one(time)
+            self.coverage.early.add_one(time)
             return old
-        self._coverage.count(partition, "labels")
-        self._coverage.count(partition, count)
+        self.coverage.count(partition, "labels")
+        self.coverage.count(partition, count)
         if entry is old:
             return old
         self._put(key, entry)
         before, now = current_label(old), current_label(entry)
         if before is None:
-            self._coverage.labelled.add_one(entry.time)
+            self.coverage.labelled.add_one(entry.time)
             if not inside:
-                self._coverage.delays.add_one(time - entry.time)
+                self.coverage.delays.add_one(time - entry.time)
         elif before == now:
             return entry
         else:
@@ -358,18 +423,18 @@ class Pairing:
     ) -> EarlyLabels:
         """Keep a label whose prediction has not been read."""
         if old is not None and len(old.labels) >= _MOST_LABELS:
-            self._coverage.count(partition, "labels")
-            self._coverage.count(partition, "duplicate_labels")
+            self.coverage.count(partition, "labels")
+            self.coverage.count(partition, "duplicate_labels")
             return old
         before = () if old is None else old.labels
-        labels = (*before, EarlyLabel(label, time, self._partitions.number(partition)))
+        labels = (*before, EarlyLabel(label, time, self.partitions.number(partition)))
         entry = _early(labels, time if old is None else max(time, old.newest))
         self._put(key, entry)
-        self._coverage.early.add_one(time)
+        self.coverage.early.add_one(time)
         return entry
 
     def _put(self, key: str, entry: Entry) -> None:
-        self._entries.put((key,), (entry,), entry.newest)
+        self.entries.put((key,), (entry,), entry.newest)
 
 
 def _early(labels: tuple[EarlyLabel, ...], newest: int) -> EarlyLabels:
@@ -377,7 +442,6 @@ def _early(labels: tuple[EarlyLabel, ...], newest: int) -> EarlyLabels:
 
 
 def _repeated(ids: list[str]) -> frozenset[str]:
-    """Those that occur more than once."""
     if len(set(ids)) == len(ids):
         return frozenset()
     return frozenset(key for key, count in Counter(ids).items() if count > 1)

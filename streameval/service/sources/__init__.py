@@ -1,1 +1,1 @@
-"""Where records come from: files, posts and Kafka topics."""
+"""Sources of records: files, posts and Kafka topics."""

@@ -41,7 +41,7 @@ _BLOCK = 1 << 20
 _FIRST_LINE = -1
 """Head length of a mark that an older release stored: the first line's digest."""
 
-_NOWHERE: Inode = (0, 0)
+_NO_ID: Inode = (0, 0)
 
 
 class UnreadableError(Exception):
@@ -54,7 +54,7 @@ class UnreadableError(Exception):
 
 
 class Mark(NamedTuple):
-    """The position in a file, and the file's identity."""
+    """An offset in a file, and the file's identity."""
 
     offset: int
     head: str
@@ -69,8 +69,8 @@ class Mark(NamedTuple):
     """When the file was last written, in nanoseconds, while no content identifies it."""
 
     @property
-    def place(self) -> Inode:
-        """Device and inode."""
+    def file_id(self) -> Inode:
+        """Device and inode; (0, 0) of a compressed file."""
         return self.device, self.inode
 
 
@@ -116,14 +116,14 @@ def marks_of(text: str) -> Iterator[Mark]:
         yield _with_first(msgspec.convert(one.split(":"), Mark, strict=False))
 
 
-def mark_of(file: BinaryIO, offset: int, size: int, place: Inode = _NOWHERE) -> Mark:
+def mark_of(file: BinaryIO, offset: int, size: int, file_id: Inode = _NO_ID) -> Mark:
     """The mark of a file of so many bytes at an offset."""
     head = _part(file, 0, min(HEAD_BYTES, size))
     if not offset and b"\n" not in head and len(head) < HEAD_BYTES:
         # Many files begin with the same few bytes: less than a line identifies no file.
         head = b""
     first = _first_line(head) if head else ""
-    return Mark(offset, _digest(head), _tail(file, offset), len(head), *place, first)
+    return Mark(offset, _digest(head), _tail(file, offset), len(head), *file_id, first)
 
 
 def is_same(file: BinaryIO, size: int, mark: Mark) -> bool:
@@ -229,9 +229,9 @@ class LogFile:
         return self._decompress is not None
 
     @property
-    def place(self) -> Inode:
+    def file_id(self) -> Inode:
         """Device and inode as a mark holds them."""
-        return _NOWHERE if self.compressed else self.inode
+        return _NO_ID if self.compressed else self.inode
 
     @property
     def file(self) -> BinaryIO:
@@ -269,7 +269,7 @@ class LogFile:
 
     def mark(self, offset: int) -> Mark:
         """The mark at an offset of the content."""
-        mark = mark_of(self.file, offset, self.size, self.place)
+        mark = mark_of(self.file, offset, self.size, self.file_id)
         return mark if mark.length else mark._replace(changed=self.state[1])
 
     def raw_mark(self) -> Mark:
@@ -362,13 +362,11 @@ class Listing:
                 continue
 
     def _add(self, entry: os.DirEntry[str]) -> None:
-        try:
+        with suppress(OSError):
             found = entry.stat()
-        except OSError:
-            return
-        inode = found.st_dev, found.st_ino
-        if stat.S_ISREG(found.st_mode) and inode not in self._open:
-            self._paths.setdefault(inode, Path(entry.path))
+            inode = found.st_dev, found.st_ino
+            if stat.S_ISREG(found.st_mode) and inode not in self._open:
+                self._paths.setdefault(inode, Path(entry.path))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Listing) and self._paths == other._paths
@@ -445,13 +443,13 @@ class KnownFiles:
     copy or in its compressed form, under any name.
 
     Cost:
-        Some 300 bytes of memory and 60 of the store a file; a look-up by place is a
+        Some 300 bytes of memory and 60 of the store a file; a look-up by inode is a
         dictionary's, one by content compares the files that have the same first line.
     """
 
     def __init__(self) -> None:
         self._all: dict[int, Known] = {}
-        self._places: dict[Inode, Known] = {}
+        self._by_id: dict[Inode, Known] = {}
         self._heads: dict[str, list[Known]] = {}
         self._number = 0
         self.directories: set[Path] = set()
@@ -472,21 +470,21 @@ class KnownFiles:
 
     def _index(self, known: Known) -> None:
         mark = known.mark
-        if mark.place != _NOWHERE:
-            self._places[mark.place] = known
+        if mark.file_id != _NO_ID:
+            self._by_id[mark.file_id] = known
         if mark.first:
             self._heads.setdefault(mark.first, []).append(known)
 
     def _unindex(self, known: Known) -> None:
         mark = known.mark
-        if self._places.get(mark.place) is known:
-            del self._places[mark.place]
+        if self._by_id.get(mark.file_id) is known:
+            del self._by_id[mark.file_id]
         if mark.first:
             self._heads[mark.first].remove(known)
 
     def update(self, known: Known, mark: Mark) -> None:
         """Replace a file's mark: it was read further, or found elsewhere."""
-        if (mark.place, mark.first) != (known.mark.place, known.mark.first):
+        if (mark.file_id, mark.first) != (known.mark.file_id, known.mark.first):
             self._unindex(known)
             known.mark = mark
             self._index(known)
@@ -507,7 +505,7 @@ class KnownFiles:
         """Add a file with the content of a known one that still exists."""
         size = log.size
         mark = log.mark(min(size, known.mark.offset))
-        copy = None if log.compressed else self._places.get(log.inode)
+        copy = None if log.compressed else self._by_id.get(log.inode)
         if copy is None or not log.holds(copy.mark):
             copy = self.add(mark)
         else:
@@ -542,7 +540,7 @@ class KnownFiles:
 
     def at(self, inode: Inode) -> Known | None:
         """The file that was last known to have this inode."""
-        return self._places.get(inode)
+        return self._by_id.get(inode)
 
     def note(self, path: Path) -> None:
         """Add the file of a name that a reader reads later, to recognise its copies."""
@@ -550,7 +548,7 @@ class KnownFiles:
             log = LogFile(path)
         except (OSError, UnreadableError):
             return
-        known = self._places.get(log.inode)
+        known = self._by_id.get(log.inode)
         if log.inode not in self.claimed and not log.compressed:
             if known is None or not log.holds(known.mark):
                 self.add(log.mark(0))
@@ -575,7 +573,7 @@ class KnownFiles:
             unread: It was empty when a reader opened it, so that any other one has precedence.
         """
         size = log.size
-        best = None if log.compressed else self._places.get(log.inode)
+        best = None if log.compressed else self._by_id.get(log.inode)
         if best is not None and not log.holds(best.mark):
             best = None
         if best is not None and best.mark.offset == size:
@@ -627,20 +625,18 @@ class KnownFiles:
         """The file of a mark, if it still exists and is another one."""
         if known.log is not None:
             return known.log if known.log.holds(known.mark) else None
-        path = listing.at(known.mark.place)
-        if path is None or known.mark.place == log.inode:
+        path = listing.at(known.mark.file_id)
+        if path is None or known.mark.file_id == log.inode:
             return None
         return self.open_if_same(path, known.mark)
 
     def open_if_same(self, path: Path, mark: Mark) -> LogFile | None:
         """Open a file if it has the content of a mark."""
         log = None
-        try:
+        with suppress(OSError, UnreadableError):
             log = LogFile(path)
             if log.holds(mark):
                 return log
-        except (OSError, UnreadableError):
-            pass
         if log is not None:
             log.close()
         return None
@@ -654,11 +650,11 @@ class KnownFiles:
             known: The file.
             listing: The files to search.
             near: Its own name, tried first, then those that begin with it.
-            cut: The file at its place has other content now.
+            cut: The file of its inode has other content now.
         """
         mark = known.mark
-        place = listing.at(mark.place)
-        if place is not None and not cut and (log := self._unclaimed(place, known)):
+        moved = listing.at(mark.file_id)
+        if moved is not None and not cut and (log := self._unclaimed(moved, known)):
             # It was not compressed when it was read: the inode was reused by another file.
             if not log.compressed:
                 return log
@@ -676,7 +672,7 @@ class KnownFiles:
         best: LogFile | None = None
         for path in paths:
             log = self._unclaimed(path, known)
-            if log is None or (cut and log.inode == mark.place):
+            if log is None or (cut and log.inode == mark.file_id):
                 continue
             if best is None or log.size > best.size:
                 best, log = log, best

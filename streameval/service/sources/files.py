@@ -15,7 +15,6 @@ from typing import ClassVar
 import msgspec
 
 from streameval.errors import ConfigError
-from streameval.service.config.errors import ConfigErrors
 from streameval.service.sources.file_marks import (
     Inode,
     Judgement,
@@ -27,7 +26,7 @@ from streameval.service.sources.file_marks import (
     marks_of,
     open_inodes,
 )
-from streameval.service.sources.followed_file import FollowedFile, unsure
+from streameval.service.sources.followed_file import FollowedFile, log_copy, unsure
 from streameval.service.sources.raw import (
     KINDS,
     Kind,
@@ -74,7 +73,7 @@ class FilesSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         """The patterns, by what their files hold."""
         return {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind)}
 
-    def check(self, table: str, errors: ConfigErrors) -> None:
+    def check(self, table: str) -> None:
         """Every value is accepted."""
 
     def secrets(self) -> Mapping[str, str]:
@@ -236,8 +235,7 @@ class FilesSource:
                 if path not in found:
                     found.add(path)
                     self._look_at(path, kind)
-        for path in [path for path in self._refused if path not in found]:
-            del self._refused[path]
+        self._refused = {path: text for path, text in self._refused.items() if path in found}
         for file in list(self._files.values()):
             self._drop_ended(file, found)
         self._due.update(self._files.values())
@@ -300,7 +298,6 @@ class FilesSource:
                 log.close()
 
     def _waits(self, inode: Inode) -> bool:
-        """Whether what was decided about a file still holds."""
         if inode not in self._waiting:
             return True
         original, size = self._waiting[inode]
@@ -348,16 +345,13 @@ class FilesSource:
                 self._waiting[log.inode] = known, log.size
             elif log.compressed:
                 self._known.add_archive(log)
-            _log.info("%a: holds what another file holds; is not counted", str(path))
+            log_copy(path)
             return False
         if judgement is Judgement.LONGER:
             here = None if log.compressed else self._known.at(log.inode)
             known = here or self._known.add(log.mark(offset))
             self._known.update(known, log.mark(offset))
-            _log.info(
-                "%a: its first %d bytes are what another file holds; that part is not counted",
-                *(str(path), offset),
-            )
+            log_copy(path, offset)
         elif known is None:
             known = self._known.add(log.mark(0))
         elif known.current:
@@ -366,11 +360,11 @@ class FilesSource:
         elif known.mark.offset >= log.size:
             if log.compressed:
                 self._known.add_archive(log)
-            elif known.mark.place != log.inode:
+            elif known.mark.file_id != log.inode:
                 self._known.update(known, log.mark(known.mark.offset))
             self._decide(path, log.inode, state)
             return False
-        elif known.mark.place != log.inode:
+        elif known.mark.file_id != log.inode:
             _log.info(
                 "%a: continues a file of which %d bytes are counted",
                 *(str(path), known.mark.offset),

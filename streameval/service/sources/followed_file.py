@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from contextlib import suppress
 from itertools import accumulate
 from operator import add
 from pathlib import Path
@@ -137,13 +137,13 @@ class FollowedFile:
         mark = self._known.mark
         if not mark.changed:
             return False
-        place = self._files.find(self._known, listing, near=self.path)
+        empty = self._files.find(self._known, listing, near=self.path)
         last = None
-        if place is not None:
-            last = place.state[1]
+        if empty is not None:
+            last = empty.state[1]
             # Before the others, because files with the same content are copies of it.
-            self._files.update(self._known, place.mark(0))
-            place.close()
+            self._files.update(self._known, empty.mark(0))
+            empty.close()
         for sibling in reversed(_rotated(self.path)):
             if sibling.changed <= mark.changed or sibling.inode in self._files.claimed:
                 continue
@@ -163,9 +163,8 @@ class FollowedFile:
         return False
 
     def _hold(self, log: LogFile, offset: int) -> None:
-        """Continue in an open file."""
         assert self._known is not None
-        self._let_go()
+        self._close_log()
         self._unjudged = self._matched and not self._known.mark.length
         self._log, self._inode = log, log.inode
         self._known.log = log
@@ -174,7 +173,7 @@ class FollowedFile:
         self._idle = None
         self.opened = True
 
-    def _let_go(self) -> None:
+    def _close_log(self) -> None:
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -184,9 +183,9 @@ class FollowedFile:
             self._files.claimed.pop(self._inode, None)
             self._inode = None
 
-    def _leave(self) -> None:
+    def _retire(self) -> None:
         """Close the current file: it was read to its end, or is lost."""
-        self._let_go()
+        self._close_log()
         if self._known is not None:
             self._files.retire(self._known)
             self._known = None
@@ -202,7 +201,7 @@ class FollowedFile:
         if not read_all:
             self._lost(text, as_missed=not (followed and offset))
         if followed:
-            self._leave()
+            self._retire()
             self._open_next()
         else:
             self._end()
@@ -210,7 +209,7 @@ class FollowedFile:
     def _end(self) -> None:
         """Stop reading this name until another file has it."""
         self._last = self._known.mark if self._known is not None else None
-        self._leave()
+        self._retire()
         self.gone = self.opened = True
 
     def _lost(self, what: str, *, as_missed: bool = False) -> None:
@@ -381,9 +380,9 @@ class FollowedFile:
             return
         self._lost(f"the file was cut to {size} bytes when {known.mark.offset} had been read")
         # The counted content is still recognised in a copy that is found later.
-        self._let_go()
+        self._close_log()
         self._files.update(known, known.mark._replace(device=0, inode=0))
-        self._leave()
+        self._retire()
         self._open_next()
 
     # Finding the next file
@@ -443,7 +442,7 @@ class FollowedFile:
             self._refused = log.inode, log.state
             return False
         if known is not self._known:
-            self._leave()
+            self._retire()
             self._known = known
             known.current = True
         self._hold(log, min(known.mark.offset, log.size))
@@ -461,10 +460,7 @@ class FollowedFile:
         if known is None or (live and alike):
             return self._unread(log, 0)
         if judgement is Judgement.LONGER:
-            _log.info(
-                "%a: its first %d bytes are what another file holds; that part is not counted",
-                *(str(log.path), offset),
-            )
+            log_copy(log.path, offset)
             return self._unread(log, offset)
         if judgement is Judgement.KNOWN:
             if known is self._known:
@@ -476,7 +472,7 @@ class FollowedFile:
             return None
         if not live:
             self._files.add_copy(log, known)
-            _log.info("%a: holds what another file holds; is not counted", str(log.path))
+            log_copy(log.path)
             return None
         # Its own file was replaced by a copy: an editor does so.
         if known is self._known and self._log is not None and not self._log.linked:
@@ -485,7 +481,7 @@ class FollowedFile:
                 return known
         if known.mark.offset < whole_lines(log):
             raise _NotYetError
-        _log.info("%a: holds what another file holds; is not counted", str(log.path))
+        log_copy(log.path)
         return self._unread(log, whole_lines(log))
 
     def _unread(self, log: LogFile, offset: int) -> Known:
@@ -574,7 +570,16 @@ class FollowedFile:
 
     def close(self) -> None:
         """Close the file."""
-        self._let_go()
+        self._close_log()
+
+
+def log_copy(path: Path, offset: int | None = None) -> None:
+    """Log that a file, or its first bytes up to an offset, are what another file holds."""
+    if offset is None:
+        _log.info("%a: holds what another file holds; is not counted", str(path))
+        return
+    text = "%a: its first %d bytes are what another file holds; that part is not counted"
+    _log.info(text, str(path), offset)
 
 
 def unsure(log: LogFile, known: Known) -> str:
@@ -624,29 +629,22 @@ def _rotated(path: Path) -> list[_Rotated]:
 
 
 def _looked_at(path: Path) -> list[_Rotated]:
-    found = []
-    for sibling in _siblings(path):
-        try:
-            stat = sibling.stat()
-        except OSError:
-            continue
-        suffix = sibling.name[len(path.name) + 1 :]
-        for compressed in COMPRESSED:
-            suffix = suffix.removesuffix(compressed)
-        number = int(suffix) if suffix.isdecimal() and len(suffix) <= 5 else 0
-        found.append(_Rotated(stat.st_mtime_ns, -number, sibling, _inode(stat)))
-    return sorted(found, reverse=True)
-
-
-def _siblings(path: Path) -> Iterator[Path]:
+    found: list[_Rotated] = []
     try:
         names = os.listdir(path.parent)
     except OSError:
-        return
+        return found
     for name in names:
-        rest = name.removeprefix(path.name)
-        if rest != name and rest[:1] in (".", "-", "_"):
-            yield path.parent / name
+        suffix = name.removeprefix(path.name)
+        if suffix == name or suffix[:1] not in (".", "-", "_"):
+            continue
+        with suppress(OSError):
+            stat = (path.parent / name).stat()
+            for compressed in COMPRESSED:
+                suffix = suffix.removesuffix(compressed)
+            number = int(suffix[1:]) if suffix[1:].isdecimal() and len(suffix) <= 6 else 0
+            found.append(_Rotated(stat.st_mtime_ns, -number, path.parent / name, _inode(stat)))
+    return sorted(found, reverse=True)
 
 
 class Lines(NamedTuple):
@@ -716,15 +714,15 @@ def _past_long_line(
     file: BinaryIO, start: int, stop: int, head: bytes, *, last: bool, limit: int
 ) -> Lines:
     """Skip a line that is too long, once its end is written."""
-    place = start + len(head)
-    while place < stop:
-        block = file.read(min(_BLOCK, stop - place))
+    offset = start + len(head)
+    while offset < stop:
+        block = file.read(min(_BLOCK, stop - offset))
         if not block:
             break
         found = block.find(b"\n")
         if found >= 0:
-            return Lines([], [], place + found + 1, [too_long(start, head, limit)])
-        place += len(block)
+            return Lines([], [], offset + found + 1, [too_long(start, head, limit)])
+        offset += len(block)
     if last:
-        return Lines([], [], place, [too_long(start, head, limit)])
+        return Lines([], [], offset, [too_long(start, head, limit)])
     return Lines([], [], start, [])

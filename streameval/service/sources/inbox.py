@@ -4,7 +4,7 @@ A post is acknowledged when it is on disk, and the run reads it from there like
 any other source: so a crash at any moment loses no acknowledged post.
 
 On disk the inbox is segment files of frames, each frame one post. A frame is a header line,
-``<microseconds> <bytes> <crc32 of the body> <crc32 of the place and of the header up to here>``,
+``<microseconds> <bytes> <crc32 of the body> <crc32 of the offset and of the header up to here>``,
 and the body: lines of JSON, each with its line break. Frames of an older release lack the last
 number. What a crash leaves of a frame at the end of a segment was never acknowledged and is cut
 off.
@@ -24,8 +24,7 @@ from typing import Annotated, BinaryIO, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from streameval.errors import StoreError, shown
-from streameval.service.config.errors import ConfigErrors
+from streameval.errors import InputError, StoreError, shown
 from streameval.service.sources.raw import (
     Kind,
     LagUnit,
@@ -71,13 +70,13 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """The routes, by what is posted to them."""
         return {kind: [f"/v1/{kind}"] for kind in _KINDS}
 
-    def check(self, table: str, errors: ConfigErrors) -> None:
+    def check(self, table: str) -> None:
         """Each bound is at least the one before it: a line, a body, the inbox."""
         bounds = ("max_line_bytes", "max_body_bytes", "max_inbox_bytes")
         for smaller, larger in pairwise(bounds):
             least, value = getattr(self, smaller), getattr(self, larger)
             if value < least:
-                raise errors.error(
+                raise InputError(
                     f"{table}.{larger}",
                     expected=f"a whole number of at least {least}, the {table}.{smaller}",
                     got=str(value),
@@ -379,12 +378,9 @@ class _Reader:
                 place += len(line) + 1
             times += [frame.time] * len(lines)
             self._offset = frame.end
-        return RawBatch(self.partition, self._as_kind, messages, places, self._position, times)
-
-    @property
-    def _as_kind(self) -> Kind:
         # A prediction that is posted with its label in it needs no join.
-        return "records" if self._kind == "predictions" else "labels"
+        kind: Kind = "records" if self._kind == "predictions" else "labels"
+        return RawBatch(self.partition, kind, messages, places, self._position, times)
 
     @property
     def _position(self) -> Position:
@@ -490,7 +486,7 @@ def segments(directory: Path, kind: str) -> list[int]:
 
 
 def frame_bytes(time: int, body: bytes, start: int) -> bytes:
-    """A frame as it is written at a place in a segment.
+    """A frame as it is written at an offset of a segment.
 
     >>> frame_bytes(5, b"{}\\n", 0)
     b'5 3 dda1b006 1339f1d1\\n{}\\n'
@@ -500,12 +496,12 @@ def frame_bytes(time: int, body: bytes, start: int) -> bytes:
 
 
 def _header_sum(header: bytes, start: int) -> int:
-    # With its place, so that a frame that was lost before it does not go unnoticed.
+    # With its offset, so that the loss of a frame before it is detected.
     return zlib.crc32(b"%d %s" % (start, header))
 
 
 def _header(line: bytes, start: int) -> re.Match[bytes] | None:
-    """The header at the beginning of a line, where it is one of this place."""
+    """The header at the beginning of a line, where it is one of this offset."""
     match = _HEADER.match(line)
     if match is None or match[4] is None:
         return match
@@ -514,21 +510,21 @@ def _header(line: bytes, start: int) -> re.Match[bytes] | None:
 
 
 def read_frames(file: BinaryIO, start: int, stop: int) -> Iterator[Frame]:
-    """The whole frames between two places; ends at the first that is not whole."""
+    """The whole frames between two offsets; ends at the first that is not whole."""
     file.seek(start)
-    place = start
-    while place < stop:
-        match = _header(file.readline(_HEADER_BYTES), place)
+    offset = start
+    while offset < stop:
+        match = _header(file.readline(_HEADER_BYTES), offset)
         if match is None:
             return
-        begin, length = place + match.end(), int(match[2])
+        begin, length = offset + match.end(), int(match[2])
         if begin + length > stop:
             return
         body = file.read(length)
         if len(body) != length or zlib.crc32(body) != int(match[3], 16):
             return
         yield Frame(int(match[1]), begin, body)
-        place = begin + length
+        offset = begin + length
 
 
 def sound_end(path: Path) -> int:

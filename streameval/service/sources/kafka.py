@@ -10,8 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from streameval.errors import shown
-from streameval.service.config.errors import ConfigErrors
+from streameval.errors import InputError, shown
 from streameval.service.config.secrets import HIDDEN, is_reference, is_secret
 from streameval.service.sources.raw import KINDS, Kind, Opening, Source
 from streameval.service.sources.turns import PredictionsFirst
@@ -26,7 +25,7 @@ _DEFAULTS: dict[str, Any] = {
     "client.id": "streameval",
     "log.connection.close": False,
 }
-_OURS: dict[str, Any] = {
+_FIXED: dict[str, Any] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -36,7 +35,7 @@ _OURS: dict[str, Any] = {
 _LONGEST = 300
 """Characters of librdkafka's messages that are shown."""
 
-_TELLING = 8
+_PREFIX = 8
 """A secret is recognised by so many of its characters: librdkafka truncates long texts."""
 
 
@@ -82,17 +81,17 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         topics = {kind: getattr(self, kind) for kind in KINDS}
         return {kind: [topic] for kind, topic in topics.items() if topic}
 
-    def check(self, table: str, errors: ConfigErrors) -> None:
+    def check(self, table: str) -> None:
         """Partitions are numbers, each once, and brokers are named."""
         numbers = self.partitions
         if numbers is not None and (not numbers or len(set(numbers)) < len(numbers)):
-            raise errors.error(
+            raise InputError(
                 f"{table}.partitions",
                 expected="numbers of partitions, each once",
                 got=shown(numbers),
             )
         if "bootstrap.servers" not in self.properties:
-            raise errors.error(
+            raise InputError(
                 f"{table}.properties",
                 expected='"bootstrap.servers", the brokers to connect to',
                 got=shown(sorted(self.properties)),
@@ -112,7 +111,7 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     def open(self, opening: Opening) -> list[Source]:
         """One source; two topics are read by a consumer each."""
-        # Imported only where it is wanted: its client is an extra.
+        # Imported only when it is used: its client is an extra.
         from streameval.service.sources.kafka_consumer import KafkaSource
 
         opened: list[Source] = []
@@ -130,7 +129,6 @@ class KafkaSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         return opened if len(opened) == 1 else [PredictionsFirst(*opened)]
 
     def _topics(self) -> list[KafkaSettings]:
-        """One or two, each of one topic."""
         if self.predictions is None or self.labels is None:
             return [self]
         replace = msgspec.structs.replace
@@ -154,7 +152,7 @@ class KafkaProperties:
     ) -> None:
         self._hidden: set[str] = set()
         own = {key: self._resolved(key, value, secret) for key, value in given.items()}
-        self.values: dict[str, Any] = {**_DEFAULTS, **own, **_OURS}
+        self.values: dict[str, Any] = {**_DEFAULTS, **own, **_FIXED}
 
     def _resolved(self, key: str, value: Any, secret: Callable[[str, str], str]) -> Any:
         if not isinstance(value, str):
@@ -163,14 +161,14 @@ class KafkaProperties:
         found = secret(value, name) if is_reference(value) else value
         if found and is_secret(name, value):
             # A key in PEM has lines, and a parser may quote one of them.
-            self._hidden.update([found, *(x for x in found.splitlines() if len(x) >= _TELLING)])
+            self._hidden.update([found, *(x for x in found.splitlines() if len(x) >= _PREFIX)])
         return found
 
     def scrubbed(self, text: str) -> str:
         """A message of librdkafka or a broker as it may be shown: one line, limited, no secret."""
         for hidden in sorted(self._hidden, key=len, reverse=True):
             text = text.replace(hidden, HIDDEN)
-            begun = text.find(hidden[:_TELLING]) if len(hidden) > _TELLING else -1
+            begun = text.find(hidden[:_PREFIX]) if len(hidden) > _PREFIX else -1
             if begun >= 0:
                 text = text[:begun] + HIDDEN
         return ascii(text[:_LONGEST])[1:-1]

@@ -158,7 +158,11 @@ class KafkaSource:
             self._trouble = ""
             for number in self._wanted(topic, found.partitions):
                 if (topic, number) not in self._partitions:
-                    new.append(self._opened(Partition(topic, number, kind)))
+                    known = self._positions.get(partition_name(topic, number))
+                    start = None if known is None else int(known["offset"])
+                    partition = Partition(topic, number, kind, start)
+                    self._partitions[topic, number] = partition
+                    new.append(_assignment(partition))
         if new:
             self._consumer.incremental_assign(new)
 
@@ -198,15 +202,6 @@ class KafkaSource:
             self._missing[topic] = f"waiting for partitions {absent} to be made"
         return sorted(set(chosen) & set(there))
 
-    def _opened(self, partition: Partition) -> Any:
-        self._partitions[partition.topic, partition.number] = partition
-        partition.restore(self._positions)
-        return self._place(partition)
-
-    def _place(self, partition: Partition) -> Any:
-        start = OFFSET_BEGINNING if partition.next is None else partition.next
-        return TopicPartition(partition.topic, partition.number, start)
-
     # Reading
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
@@ -244,15 +239,15 @@ class KafkaSource:
         numbers = list(map(Message.partition, messages))
         known = {topic for topic, _ in self._partitions}
         topics = list(known) * len(messages) if len(known) == 1 else map(Message.topic, messages)
-        places: list[Any] = list(zip(topics, numbers, strict=True))
+        keys: list[Any] = list(zip(topics, numbers, strict=True))
         # As fetched from a broker, thousands of one partition follow one another.
-        if places.count(places[0]) == len(places):
-            return [self._batch(self._partitions[places[0]], messages)]
+        if keys.count(keys[0]) == len(keys):
+            return [self._batch(self._partitions[keys[0]], messages)]
         batches = []
         start = 0
-        for place, run in groupby(places):
+        for key, run in groupby(keys):
             stop = start + len(list(run))
-            batches.append(self._batch(self._partitions[place], messages[start:stop]))
+            batches.append(self._batch(self._partitions[key], messages[start:stop]))
             start = stop
         return batches
 
@@ -312,14 +307,14 @@ class KafkaSource:
 
     def _known_end(self, partition: Partition) -> int | None:
         """The end of the partition at the last fetch; a query would take a round trip."""
-        place = TopicPartition(partition.topic, partition.number)
-        known = self._consumer.get_watermark_offsets(place, cached=True)
+        target = TopicPartition(partition.topic, partition.number)
+        known = self._consumer.get_watermark_offsets(target, cached=True)
         return None if known is None or known[1] < 0 else int(known[1])
 
     def _range(self, topic: str, number: int) -> tuple[int, int]:
         """The first offset there is, and the one after the last."""
-        place = TopicPartition(topic, number)
-        found = self._consumer.get_watermark_offsets(place, timeout=_RANGE_SECONDS)
+        target = TopicPartition(topic, number)
+        found = self._consumer.get_watermark_offsets(target, timeout=_RANGE_SECONDS)
         if found is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return int(found[0]), int(found[1])
@@ -333,7 +328,10 @@ class KafkaSource:
             self._restart(partition)
             return
         if not partition.may_be_recovering(low, high, self._clock()):
-            problem = partition.range_problem(low, high)
+            problem = (
+                f"{partition.name}: expected to read on at offset {partition.next}, "
+                f"the broker has {low} to {high}"
+            )
             policy = self._settings.out_of_range
             if policy == "stop":
                 raise SourceError(
@@ -342,7 +340,8 @@ class KafkaSource:
                 )
             start = low if policy == "earliest" else high
             _log.warning("%s; goes on at %s, as kafka.out_of_range says", problem, start)
-            partition.continue_at(start, problem)
+            partition.missed = f"went on at offset {start}: {problem}"
+            partition.read_to(start)
             # At once: a crash now, and the next run would begin at another newest offset.
             self._store(partition)
         self._restart(partition)
@@ -355,7 +354,7 @@ class KafkaSource:
     def _restart(self, partition: Partition) -> None:
         """Fetch on from its position, after an error that has ended it."""
         self._consumer.incremental_unassign([TopicPartition(partition.topic, partition.number)])
-        self._consumer.incremental_assign([self._place(partition)])
+        self._consumer.incremental_assign([_assignment(partition)])
 
     # State
 
@@ -398,6 +397,11 @@ class KafkaSource:
     def close(self) -> None:
         """Close the client."""
         self._consumer.close()
+
+
+def _assignment(partition: Partition) -> Any:
+    start = OFFSET_BEGINNING if partition.next is None else partition.next
+    return TopicPartition(partition.topic, partition.number, start)
 
 
 def _quiet() -> logging.Logger:
@@ -451,12 +455,6 @@ class Partition:
         """As in the store."""
         return partition_name(self.topic, self.number)
 
-    def restore(self, positions: Mapping[str, Position]) -> None:
-        """Start at the stored position, if there is one."""
-        position = positions.get(self.name)
-        if position is not None:
-            self.next = int(position["offset"])
-
     def read_to(self, next_offset: int) -> None:
         """Messages were read; this is the offset after the last one."""
         self.next = next_offset
@@ -502,18 +500,6 @@ class Partition:
         self.at_end = False
         self.problem = f"waiting for offset {self.next}, the broker has {low} to {high}"
         return now - self.beyond_since < _RECOVERY_SECONDS
-
-    def range_problem(self, low: int, high: int) -> str:
-        """The position that was expected in the broker's range, and the range."""
-        return (
-            f"{self.name}: expected to read on at offset {self.next}, "
-            f"the broker has {low} to {high}"
-        )
-
-    def continue_at(self, offset: int, problem: str) -> None:
-        """Skip what cannot be read."""
-        self.missed = f"went on at offset {offset}: {problem}"
-        self.read_to(offset)
 
     def status(self, end: int | None, trouble: str) -> PartitionStatus:
         """Position and lag; ``trouble`` is a problem of the client and so of all partitions."""

@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple, Protocol, Self, TypeAlias, runtime_check
 
 from streameval.events.values import IntArray
 from streameval.records.event_columns import EventColumns
-from streameval.service.config.errors import ConfigErrors
 
 Kind: TypeAlias = Literal["predictions", "labels", "records"]
 """What a batch holds; in ``records`` each record may be a prediction, a label or both."""
@@ -124,8 +123,11 @@ class SourceSettings(Protocol):
     def names(self) -> Mapping[Kind, Sequence[str]]:
         """What is read, by what its records are: paths, topics, routes."""
 
-    def check(self, table: str, errors: ConfigErrors) -> None:
-        """Raise ConfigError for values that the types allow and the source does not."""
+    def check(self, table: str) -> None:
+        """Raise InputError for values that the types allow and the source does not.
+
+        Its field is the key, which begins with the name of the ``table``.
+        """
 
     def secrets(self) -> Mapping[str, str]:
         """The values that may be ``env:NAME`` or ``file:PATH``, by their keys in the table."""

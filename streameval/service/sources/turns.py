@@ -33,14 +33,14 @@ class LabelTurns:
         self, found: list[RawBatch], read: Callable[[], list[RawBatch]]
     ) -> list[RawBatch]:
         """The predictions that were found just now, and the labels if it is their turn."""
-        came = _records(found)
-        self._ahead = max(self._ahead, -_MOST_BEHIND) + came
-        if came >= _BACKLOG and self._ahead < self._expected:
+        added = _records(found)
+        self._ahead = max(self._ahead, -_MOST_BEHIND) + added
+        if added >= _BACKLOG and self._ahead < self._expected:
             return found
         labels = read()
         count = _records(labels)
         # Predictions that the labels did not use do not add up.
-        self._ahead = min(self._ahead, came + self._expected) - count
+        self._ahead = min(self._ahead, added + self._expected) - count
         self._expected = min(max(count, 1), _MOST_EXPECTED)
         return found + labels
 
@@ -82,12 +82,12 @@ class PredictionsFirst:
         return self._turns.with_labels(found, lambda: self._labels.read(most, timeout))
 
     def checkpointed(self, positions: Mapping[str, Position]) -> None:
-        """To both."""
+        """Pass the positions to both."""
         self._predictions.checkpointed(positions)
         self._labels.checkpointed(positions)
 
     def status(self) -> list[PartitionStatus]:
-        """Of both."""
+        """The partitions of both."""
         return self._predictions.status() + self._labels.status()
 
     def close(self) -> None:

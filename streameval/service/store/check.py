@@ -104,7 +104,7 @@ def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Chec
         ) or _too_many(windows, counters.get("events", 0))
         if fault:
             raise StoreError(
-                f"{store.path}: the books do not balance: {fault}; restore a backup, or begin a "
+                f"{store.path}: the counts are inconsistent: {fault}; restore a backup, or begin a "
                 "new store"
             )
     return Checked(
@@ -120,7 +120,7 @@ def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Chec
 
 
 def _imbalance(read: int, events: int, refused: int, join: Mapping[str, Any] | None) -> str:
-    """The first sum that is wrong of records read, events and records refused; or empty.
+    """The first of the sums of records that is wrong, in words; empty where all are right.
 
     Without a join each record is an event or was refused. With one, a complete record is a
     prediction and a label; joined events that an evaluator refuses are added to the refused

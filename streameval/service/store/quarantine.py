@@ -96,8 +96,8 @@ class Quarantine:
         # A source does not read a record that it refuses to its end.
         cut = {id(event) for event in batch.bad}
         for event in bad:
-            at_place = at.get(event.place)
-            time = None if at_place is None else int(at_place)
+            written = at.get(event.place)
+            time = None if written is None else int(written)
             self.note(batch.partition, batch.kind, event, time, cut=id(event) in cut)
 
     def to_replay(self, most: int = 1000) -> Iterator[RawBatch]:

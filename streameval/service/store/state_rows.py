@@ -10,10 +10,10 @@ restart reads at most a few times the size of the state.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -100,14 +100,28 @@ def merged_windows(
     Windows are in the order of their names; those without events are missing.
     """
     found: dict[str, Evaluator] = {}
+    merge_rows(found, read_rows(connection, partition))
+    return dict(sorted(found.items()))
+
+
+def merge_rows(evaluators: dict[str, Evaluator], rows: Iterable[StateRow]) -> None:
+    """Merge rows into the evaluators of their windows, then revert their events.
+
+    Args:
+        evaluators: By window; one that is missing is added.
+        rows: Of any partitions.
+
+    Raises:
+        StoreError: A row is of other settings, or an event is damaged.
+    """
     taken: list[tuple[str, Event]] = []
-    for row in read_rows(connection, partition):
+    for row in rows:
         taken += [(row.window, event) for event in row.reverted]
-        if row.window not in found:
-            found[row.window] = row.evaluator
+        if row.window not in evaluators:
+            evaluators[row.window] = row.evaluator
             continue
         try:
-            found[row.window].merge(row.evaluator)
+            evaluators[row.window].merge(row.evaluator)
         except StateError as error:
             raise StoreError(
                 f"the state {row.number} of partition {row.partition!r}, window "
@@ -115,14 +129,13 @@ def merged_windows(
             ) from None
     for window, event in taken:
         try:
-            take_back(found[window], event)
+            take_back(evaluators[window], event)
         except (TypeError, ValueError, KeyError) as error:
             # Only in a store of version 1, whose rows have no checksums.
             raise StoreError(
                 f"an event to revert in window {window!r} is damaged: {error}; "
                 "restore a backup, or begin a new store"
             ) from None
-    return dict(sorted(found.items()))
 
 
 @dataclass(slots=True)
@@ -181,20 +194,15 @@ class StateRows:
         rows.sizes.append(size)
 
     def write(
-        self, partition: str, window: str, number: int, delta: Evaluator, reverted: list[Event]
-    ) -> None:
-        """Write the delta of a checkpoint to a partition's window."""
-        self._insert(partition, window, number, "delta", delta, reverted)
-
-    def _insert(
         self,
         partition: str,
         window: str,
         number: int,
-        kind: str,
         evaluator: Evaluator,
         reverted: list[Event],
+        kind: Literal["delta", "snapshot"] = "delta",
     ) -> None:
+        """Write a row of a partition's window; a snapshot has no rows before it."""
         data = evaluator.to_bytes()
         # Not JSON: the keys of an event's probabilities may be integers.
         events = msgspec.msgpack.encode(reverted) if reverted else b""
@@ -210,8 +218,8 @@ class StateRows:
             "SELECT number, length(data) + length(reverted) FROM states "
             "WHERE partition = ? AND window = ? ORDER BY number"
         )
-        for place, rows in self._rows.items():
-            found = self._connection.execute(query, place).fetchall()
+        for key, rows in self._rows.items():
+            found = self._connection.execute(query, key).fetchall()
             assert found == list(zip(rows.numbers, rows.sizes, strict=True))
 
     def compact(self, enough: Callable[[], bool]) -> int:
@@ -227,12 +235,12 @@ class StateRows:
             Proportional to the rows that are merged, which follow the changes.
         """
         due = [
-            (found[1], place, found[0])
-            for place, rows in self._rows.items()
+            (found[1], key, found[0])
+            for key, rows in self._rows.items()
             if (found := rows.due()) is not None
         ]
-        for done, (_, place, start) in enumerate(sorted(due, reverse=True), 1):
-            self._merge(*place, start)
+        for done, (_, key, start) in enumerate(sorted(due, reverse=True), 1):
+            self._merge(*key, start)
             if enough():
                 return done
         return len(due)
@@ -240,7 +248,7 @@ class StateRows:
     def drop(self, window: str) -> None:
         """Delete the rows of a window."""
         self._connection.execute("DELETE FROM states WHERE window = ?", (window,))
-        self._rows = {place: rows for place, rows in self._rows.items() if place[1] != window}
+        self._rows = {key: rows for key, rows in self._rows.items() if key[1] != window}
 
     def change(self, window: str, step: Callable[[Evaluator], Evaluator]) -> None:
         """Replace the rows of a window, one for each partition, by the result of ``step``."""
@@ -276,6 +284,6 @@ class StateRows:
         )
         del rows.numbers[start:], rows.sizes[start:]
         if start:
-            self._insert(partition, window, last, "delta", merged, left)
+            self.write(partition, window, last, merged, left)
         else:
-            self._insert(partition, window, last, "snapshot", merged, [])
+            self.write(partition, window, last, merged, [], "snapshot")

@@ -474,22 +474,20 @@ def _has_tables(connection: sqlite3.Connection, path: str) -> bool:
 def _begin(
     connection: sqlite3.Connection, path: str, fingerprint: Mapping[str, str] | None
 ) -> None:
-    """Make the tables of a new store."""
     if fingerprint is None:
         raise StoreError(f"{path}: holds nothing yet")
     with worded(path, "cannot be written"):
         meta = {"schema": str(SCHEMA_VERSION)}
         meta.update({f"config.{key}": value for key, value in fingerprint.items()})
-        rows = "".join(f"INSERT INTO meta VALUES ({_q(k)}, {_q(v)});" for k, v in meta.items())
         connection.executescript(
-            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA} {rows}"
+            f"BEGIN IMMEDIATE; PRAGMA application_id = {_APPLICATION_ID}; {_SCHEMA}"
         )
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
         keep_checksums(connection)
         connection.execute("COMMIT")
 
 
 def _compare(connection: sqlite3.Connection, path: str, fingerprint: Mapping[str, str]) -> None:
-    """Raise ConfigError where a store was begun with other settings."""
     with worded(path, "cannot be read"):
         known = dict(connection.execute("SELECT key, value FROM meta"))
     for key, value in fingerprint.items():
@@ -568,7 +566,7 @@ def decoded(text: str | bytes, kind: Any, what: str) -> Any:
 
 
 def changed_settings(key: str, was: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Every place where two settings differ: its key, and both values; None for a missing one.
+    """Every key in which two settings differ, with both values; None for a missing one.
 
     >>> was = {"hour": {"kind": "panes", "lateness": 86_400_000_000}}
     >>> got = {"hour": {"kind": "panes", "lateness": 3_600_000_000}, "day": {"length": 3}}
@@ -596,10 +594,6 @@ def _worded(key: str, value: Any) -> str:
     if key.startswith("window.") and isinstance(value, int):
         return f"{value / 1_000_000:.15g} s"
     return shown(json.dumps(value))
-
-
-def _q(text: str) -> str:
-    return "'" + text.replace("'", "''").replace("\0", "") + "'"
 
 
 _RESTORE = "restore a backup, or begin a new store"

@@ -8,8 +8,8 @@ and the index by key is in memory. In return, opening a store reads every segmen
 index: 1.8 s for a million entries.
 
 In memory there are two generations of entries. When both together exceed the limit the older one is
-given up, and only then are the locations of its entries indexed: most of them have met their
-label or prediction by then and are never looked up again.
+dropped, and only then are the locations of its entries indexed: most of them are joined by then
+and are never looked up again.
 
 An entry is forgotten by its own times. Its segment is dropped later, as a whole; whether
 an entry is found never depends on that, nor on a restart.
@@ -37,8 +37,6 @@ _NEVER = 2**63 - 1
 
 
 class _Generation:
-    """Some entries in memory."""
-
     __slots__ = ("entries", "oldest", "written")
 
     def __init__(self) -> None:
@@ -110,8 +108,8 @@ class EntryStore:
         """The entry of each key; None for an unknown one."""
         found: list[Entry | None] = self._young.entries.find(keys)
         if not all(found):
-            missing = [place for place, entry in enumerate(found) if entry is None]
-            for n, entry in self._older([keys[place] for place in missing]).items():
+            missing = [n for n, entry in enumerate(found) if entry is None]
+            for n, entry in self._older([keys[n] for n in missing]).items():
                 found[missing[n]] = entry
         if self._border is not None and self._border > self._young.oldest:
             return [one if one is None or self._is_known(one) else None for one in found]
@@ -120,16 +118,15 @@ class EntryStore:
     def _older(self, keys: Sequence[str]) -> dict[int, Entry]:
         """The known entries of keys that the young generation does not have, by index."""
         found: dict[int, Entry] = {}
-        places: Sequence[int] = range(len(keys))
+        missing: Sequence[int] = range(len(keys))
         if len(self._old.entries):
             hits = self._old.entries.find(keys)
             if any(hits):
                 found = {n: entry for n, entry in enumerate(hits) if entry is not None}
-                places = [n for n, entry in enumerate(hits) if entry is None]
-                keys = [keys[n] for n in places]
+                missing = [n for n, entry in enumerate(hits) if entry is None]
+                keys = [keys[n] for n in missing]
         if keys:
-            on_disk = self._disk.find(keys)
-            found.update((places[n], entry) for n, entry in on_disk.items())
+            found.update((missing[n], entry) for n, entry in self._disk.find(keys).items())
         if self._border is not None:
             found = {n: entry for n, entry in found.items() if self._is_known(entry)}
         return found
@@ -184,7 +181,7 @@ class EntryStore:
         written = self._old.written
         if written:
             keys = [key for some, _ in written for key in some]
-            self._disk.index(keys, np.concatenate([places for _, places in written]))
+            self._disk.index(keys, np.concatenate([locations for _, locations in written]))
         self._old, self._young = self._young, _Generation()
         # A quarter of the limit: it will grow to half of it, in one step more.
         self._young.entries.reserve(self._hot // 4)
@@ -268,7 +265,7 @@ def key_table() -> KeyTable:
     if backend() == "native":
         try:
             compiled = importlib.import_module("streameval.states.native.native_key_table")
-        except ImportError:  # each compiled module is left out by itself where it fails
+        except ImportError:  # each compiled module is optional
             return PortableKeyTable()
         table: KeyTable = compiled.NativeKeyTable()
         return table

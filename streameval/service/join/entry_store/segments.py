@@ -155,12 +155,12 @@ class SegmentStore:
         order = np.argsort(locations)
         indices, locations = indices[order], locations[order]
         segments = locations >> _INDEX_BITS
-        places = (locations & (MOST_ENTRIES - 1)).tolist()
+        slots = (locations & (MOST_ENTRIES - 1)).tolist()
         meant = indices.tolist()
         starts = np.flatnonzero(np.diff(segments, prepend=-1)).tolist()
-        for start, stop in zip(starts, [*starts[1:], len(places)], strict=True):
+        for start, stop in zip(starts, [*starts[1:], len(slots)], strict=True):
             segment = self._segment(int(segments[start]))
-            yield from zip(meant[start:stop], segment.at(places[start:stop]), strict=True)
+            yield from zip(meant[start:stop], segment.at(slots[start:stop]), strict=True)
 
     def _segment(self, number: int) -> _Segment:
         segment = self._cache.get(number)
@@ -196,12 +196,13 @@ class SegmentStore:
         if (newest[1:] < newest[:-1]).any():
             order = np.argsort(newest, kind="stable")
             newest = newest[order]
-            encoded = [encoded[place] for place in order.tolist()]
+            encoded = [encoded[n] for n in order.tolist()]
         sizes = np.fromiter(map(len, encoded), np.int64, len(encoded))
         rows = []
         written = np.empty(len(encoded), dtype=np.int64)
         for start, stop in cuts(sizes, newest, self._spread):
-            data = _packed(encoded[start:stop], sizes[start:stop])
+            ends = np.cumsum(sizes[start:stop])
+            data = ends.astype("<u4").tobytes() + b"".join(encoded[start:stop])
             last = int(newest[stop - 1])
             rows.append((self._next, last, stop - start, zlib.crc32(data), data))
             self._newest[self._next] = last
@@ -226,8 +227,8 @@ class SegmentStore:
             # In ascending order, as they were added.
             self._numbers = np.fromiter(self._newest, np.int64, len(self._newest))
         segments = locations >> _INDEX_BITS
-        places = np.minimum(np.searchsorted(self._numbers, segments), len(self._numbers) - 1)
-        alive: BoolArray = self._numbers[places] == segments
+        rows = np.minimum(np.searchsorted(self._numbers, segments), len(self._numbers) - 1)
+        alive: BoolArray = self._numbers[rows] == segments
         return alive
 
     def drop(self, connection: sqlite3.Connection, before: int) -> None:
@@ -272,24 +273,8 @@ def cuts(sizes: IntArray, newest: IntArray, spread_us: int) -> list[tuple[int, i
     return found
 
 
-def _packed(entries: Sequence[bytes], sizes: IntArray) -> bytes:
-    """The written form of encoded entries of these sizes."""
-    ends = np.cumsum(sizes)
-    return ends.astype("<u4").tobytes() + b"".join(entries)
-
-
 class _Segment:
-    """A segment that was read.
-
-    Args:
-        number: Of the segment, for errors.
-        entries: How many.
-        crc: Of ``data``.
-        data: The written form.
-
-    Raises:
-        StoreError: It is damaged; also later, when entries are read.
-    """
+    """A row of ``join_segments``; raises StoreError where it is damaged, also when read later."""
 
     __slots__ = ("_ends", "_entries", "_number", "_view")
 
@@ -320,18 +305,18 @@ class _Segment:
         """The keys of all."""
         return [key for key, _ in self._decoded(_keys.decode, self._whole())]
 
-    def at(self, places: Sequence[int]) -> list[tuple[str, Entry]]:
-        """Keys and entries at these places."""
-        if 4 * len(places) > self._entries:
+    def at(self, slots: Sequence[int]) -> list[tuple[str, Entry]]:
+        """Keys and entries by their numbers in the segment."""
+        if 4 * len(slots) > self._entries:
             whole = self._decoded(_all.decode, self._whole())
             if len(whole) != self._entries:
                 raise _damaged(self._number, "it does not hold as many entries as were written")
-            return [whole[place] for place in places]
+            return [whole[n] for n in slots]
         ends, view = self._ends, self._view
         return [
-            self._decoded(_one.decode, view[ends[place] : ends[place + 1]])
-            for place in places
-            if place < self._entries
+            self._decoded(_one.decode, view[ends[n] : ends[n + 1]])
+            for n in slots
+            if n < self._entries
         ]
 
     def _whole(self) -> bytes:
@@ -346,7 +331,6 @@ class _Segment:
 
 
 def _damaged(segment: int, how: str) -> StoreError:
-    """The error about a segment that cannot be read."""
     return StoreError(
         f"join segment {segment} is damaged: {how}; restore the store from a copy of it"
     )
@@ -431,14 +415,14 @@ def _merged(
         if not keep.all():
             old = old[0][keep], old[1][keep]
     # The position of each new one: a merge without a sort.
-    places = np.searchsorted(old[0], new[0], side="right") + np.arange(len(new[0]))
+    target = np.searchsorted(old[0], new[0], side="right") + np.arange(len(new[0]))
     size = len(old[0]) + len(new[0])
     is_old = np.ones(size, dtype=bool)
-    is_old[places] = False
+    is_old[target] = False
     hashes = np.empty(size, dtype=np.int64)
-    hashes[places] = new[0]
+    hashes[target] = new[0]
     hashes[is_old] = old[0]
     locations = np.empty(size, dtype=np.int64)
-    locations[places] = new[1]
+    locations[target] = new[1]
     locations[is_old] = old[1]
     return hashes, locations

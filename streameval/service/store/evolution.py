@@ -19,7 +19,7 @@ from streameval.service.config.settings import RunSettings, WindowSettings
 from streameval.service.join.counts import JOIN_SPANS, read_join, read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
 from streameval.service.store.begins import BEGINS, Begins, Dimensions, read_begins
-from streameval.service.store.positions import read_positions
+from streameval.service.store.positions import Positions
 from streameval.service.store.state_rows import StateRows, merged_windows
 from streameval.service.store.store import Store, changed_settings, decoded, refused_change
 from streameval.states.confusion import ConfusionCounts
@@ -83,9 +83,7 @@ def evolution_of(
         ConfigError: A change that the stored counts rule out; one line with the key.
         StoreError: The store is damaged.
     """
-    found = _Comparison(path, connection, settings, now)
-    found.compare()
-    return found.evolution
+    return _Comparison(path, connection, settings, now).compare()
 
 
 _FIXED = ("evaluator.task", "evaluator.positive", "join", "fields.weight", "fields.y_pred")
@@ -111,25 +109,25 @@ class _Comparison:
         self.evolution = Evolution(settings, begins, changed=was != got)
         self._begin: int | None = now
         if begins.joined:
-            times = [p.newest for p in read_positions(connection).values() if p.newest is not None]
-            self._begin = max(times) + 1 if times else None
+            newest = Positions(connection).newest
+            self._begin = None if newest is None else newest + 1
         self._merged: dict[str, Evaluator] = {}
         self._fresh: set[str] = set()
         self._scores_begin = begins.scores
         """Of the scores that are in the store, whether they are kept or not."""
         self._derives = False
 
-    def compare(self) -> None:
+    def compare(self) -> Evolution:
         """Find every change; raises ConfigError for the first that is refused."""
         self._compare_alerts()
         self._compare_wait()
         if self._was == self._got:
-            return
+            return self.evolution
         query = "SELECT (SELECT count(*) FROM positions) + (SELECT count(*) FROM states)"
         if not self._connection.execute(query).fetchone()[0]:
             self._report("no record was read before: all settings are taken over")
             self.evolution.begins = Begins(joined=self.evolution.begins.joined)
-            return
+            return self.evolution
         for key in _FIXED:
             if self._was.get(key) != self._got.get(key):
                 raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
@@ -151,6 +149,7 @@ class _Comparison:
         for window in self._settings.window:
             if window.name in self._merged:
                 self.evolution.steps[window.name] = self._conversion(window)
+        return self.evolution
 
     def _report(self, text: str) -> None:
         self.evolution.lines.append(text)
@@ -170,7 +169,6 @@ class _Comparison:
         return "begins now: it holds what is read from now on"
 
     def _old_evaluator(self) -> Evaluator:
-        """An evaluator of the store's settings."""
         was = self._was
         binary = was["evaluator.task"] == "binary"
         return Evaluator(
@@ -212,9 +210,9 @@ class _Comparison:
                     "evaluator.metrics: " + ("the usual ones" if got is None else "chosen")
                 )
             return
-        lines = [f"metric {name!r} is added" for name in got if name not in was]
+        lines = self.evolution.lines
+        lines += [f"metric {name!r} is added" for name in got if name not in was]
         lines += [f"metric {name!r} is no longer shown" for name in was if name not in got]
-        self.evolution.lines += lines
 
     def _compare_scores(self) -> None:
         """The states of scores: kept, dropped, or begun anew."""
@@ -226,8 +224,7 @@ class _Comparison:
         new = frozenset(self._new.plan.fed["scores"] if feeds else ())
         self._old_scores = old
         begins = self.evolution.begins
-        has_index = "index" in old
-        rebinned = self._differs("evaluator.bins") and not has_index
+        rebinned = self._differs("evaluator.bins") and "index" not in old
         rebinned = rebinned and bool(new & old & {"probability", "class_probability"})
         derived = {row.name for row in STATES.values() if row.source in old}
         if new and not old:
@@ -409,7 +406,6 @@ class _Comparison:
         self._report(text)
 
     def _conversion(self, window: WindowSettings) -> Callable[[Evaluator], Evaluator]:
-        """The conversion of a state of a window."""
         blank = evaluator_of(self._settings, window)
         options, plan = blank.options, blank.plan
         dimensions = {frozenset(names): names for names in _dimensions(blank)}
@@ -459,7 +455,6 @@ def _first_pane(spec: object, newest: int | None, cut: int | None) -> int:
 
 
 def _state_sets(window: dict[str, Any]) -> list[dict[str, Any]]:
-    """The state sets in the written form of a window."""
     rows = window.get("panes", window.get("epochs", [{"tally": window}]))
     return [row["tally"] for row in rows]
 
@@ -467,14 +462,7 @@ def _state_sets(window: dict[str, Any]) -> list[dict[str, Any]]:
 def _state_set(
     before: StateSet, plan: StatePlan, fresh: set[str], threshold: float | None
 ) -> dict[str, Any]:
-    """The written form of a state set under another plan.
-
-    Args:
-        before: The state set.
-        plan: What is kept from now on.
-        fresh: States that begin anew.
-        threshold: If labels are derived from scores, the threshold.
-    """
+    """The written form of a state set under another plan; labels are derived at a threshold."""
     after = StateSet(plan).to_state()
     for name in plan.keeps - fresh:
         row = STATES[name]
