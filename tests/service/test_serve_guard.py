@@ -11,8 +11,7 @@ import pytest
 from streameval.errors import ConfigError, InputError
 from streameval.service.config.address import Address, parse_address
 from streameval.service.config.settings import ServeSettings
-from streameval.service.http.access import COOKIE, Access
-from streameval.service.http.limits import LIMITS
+from streameval.service.http.guard import COOKIE, LIMITS, Access
 from streameval.service.http.server import start
 from tests.support.published_sample import SamplePublisher, published_data
 from tests.support.serve_runs import TOKEN, Running, raw, received, serving

@@ -16,7 +16,7 @@ import httpx
 
 from streameval.errors import StoreError
 from streameval.service.config.settings import ServeSettings
-from streameval.service.http.limits import LIMITS, Limits
+from streameval.service.http.guard import LIMITS, Limits
 from streameval.service.http.server import Server, start
 from streameval.service.snapshot import Snapshot
 from streameval.service.sources.inbox import HttpSettings

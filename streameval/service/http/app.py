@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from streameval import __version__
 from streameval.errors import MissingExtraError, StoreError, shown
 from streameval.service.config.settings import ServeSettings
 from streameval.service.http.api import ENDPOINTS, Accepted, Alive, Endpoint, Ready, status
@@ -26,8 +25,8 @@ from streameval.service.http.bodies import (
     read_body,
 )
 from streameval.service.http.errors import RefusedError, failure
+from streameval.service.http.guard import Limits
 from streameval.service.http.health import Readiness
-from streameval.service.http.limits import Limits
 from streameval.service.http.live import Live
 from streameval.service.http.prometheus import CONTENT_TYPE, Exposition
 from streameval.service.http.query import QueryParameters
@@ -94,7 +93,6 @@ def application(
         most_slices=settings.max_slices_exposed,
         readiness=readiness,
         clock=clock,
-        version=__version__,
     )
 
     # Coroutines: they are answered while every thread handles other requests.
@@ -187,13 +185,13 @@ def _taking(
     seconds: float,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def take(request: Request) -> Response:
-        with memory.reserve() as reserved:
+        with memory.reserve() as reserve:
             body = await read_body(
                 request.scope,
                 request.receive,
                 most=http.max_body_bytes,
                 seconds=seconds,
-                reserved=reserved,
+                take=reserve,
             )
             body = one_line_each(body, header(request.scope, "content-type"))
             check_lines(body, http.max_line_bytes)

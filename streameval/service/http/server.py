@@ -22,12 +22,10 @@ from typing import Any
 from streameval.errors import ConfigError, MissingExtraError
 from streameval.service.config.address import Address, client_of, parse_address
 from streameval.service.config.settings import ServeSettings
-from streameval.service.http.access import Access
 from streameval.service.http.app import application
 from streameval.service.http.asgi import App, Receive, Scope, Send
 from streameval.service.http.bodies import Postbox
-from streameval.service.http.guard import Guard
-from streameval.service.http.limits import LIMITS, Limits
+from streameval.service.http.guard import LIMITS, Access, Guard, Limits
 from streameval.service.http.live import Live
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import HttpSettings
