@@ -26,7 +26,6 @@ from streameval.evaluator.slices import slice_name
 from streameval.evaluator.view import PaneReports, View
 from streameval.events.time import iso_time
 from streameval.metrics.curves import SERVED_CURVES
-from streameval.service.alerts.rules import AlertState
 from streameval.service.config.evaluators import main_metrics, window_kind, window_spec_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateShare
@@ -256,6 +255,24 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
     at: Time
     events: int
     seconds: float
+
+
+State: TypeAlias = Literal["ok", "pending", "firing", "undefined"]
+
+
+class AlertState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An alert and its state."""
+
+    name: str
+    metric: str
+    window: Annotated[str, note("Empty where the metric is of the join.")]
+    slice: Annotated[str, note("The slice's name; empty: all events.")]
+    state: State
+    value: float | None
+    bound: str
+    support: Weight
+    since: Annotated[Time | None, note("Null before the first value.")]
+    reason: str
 
 
 class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -558,7 +575,7 @@ class SnapshotBuilder:
             immature=[],
             support=[max((row.support for row in pane), default=0) for pane in rows],
             metrics={
-                name: [_finite(pane[column].value) for pane in rows]
+                name: [finite(pane[column].value) for pane in rows]
                 for column, name in enumerate(names)
             },
         )
@@ -574,7 +591,7 @@ class SnapshotBuilder:
                     slice=dict(key),
                     name=slice_name(key),
                     support=max((row.support for row in rows), default=0),
-                    metrics={row.metric: _finite(row.value) for row in rows},
+                    metrics={row.metric: finite(row.value) for row in rows},
                     reasons={row.metric: row.reason for row in rows if row.reason},
                 )
             )
@@ -592,7 +609,7 @@ def _sources(settings: RunSettings) -> list[SourceInfo]:
 
 
 def _report(given: reports.Report) -> Report:
-    values = {row.metric: Value(_finite(row.value), row.support, row.reason) for row in given.rows}
+    values = {row.metric: Value(finite(row.value), row.support, row.reason) for row in given.rows}
     return Report(task=given.task, metrics=values, **given.notes)
 
 
@@ -603,8 +620,9 @@ def _rows(view: View, names: Sequence[str]) -> Sequence[reports.ReportRow]:
         return view.report().rows
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def finite(value: float | None) -> float | None:
+    """The value, or None where JSON cannot express it."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _curves(view: View) -> dict[str, Curve]:

@@ -7,12 +7,15 @@ declare namespace Api {
   interface AlertState {
     name: string;
     metric: string;
+    /** Empty where the metric is of the join. */
     window: string;
+    /** The slice's name; empty: all events. */
     slice: string;
     state: "firing" | "ok" | "pending" | "undefined";
     value: number | null;
     bound: string;
     support: number;
+    /** Null before the first value. */
     since: string | null;
     reason: string;
   }

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from streameval.errors import ConfigError
-from streameval.service.alerts.rules import AlertBook, Observed, Transition
+from streameval.service.alerts.rules import AlertBook, Transition
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import AlertSettings, WebhookSettings
+from streameval.service.snapshot import Value
 
 pytestmark = pytest.mark.backend_independent
 
@@ -86,16 +87,16 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 def transitions(count: int) -> list[Transition]:
     book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
     for n in range(count):
-        book.judge({"low": Observed(0.9 if n % 2 else 0.7, 5)}, n)
+        book.judge({"low": Value(0.9 if n % 2 else 0.7, 5)}, n)
     return book.unsent
 
 
-def settled(hook: Webhook, count: int) -> list[int]:
-    """What was settled, once the thread has gone through all that was posted."""
+def finished(hook: Webhook, count: int) -> list[int]:
+    """What was posted or given up, once the thread has gone through all that was posted."""
     found: list[int] = []
     waited = threading.Event()
     for _ in range(int(LONG / 0.005)):
-        found += hook.settled()
+        found += hook.finished()
         if len(found) >= count:
             break
         waited.wait(0.005)
@@ -131,7 +132,7 @@ def test_it_is_repeated_until_it_arrives(receivers: list[Receiver]) -> None:
         "text": "firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 5",
     }
     assert receiver.next()[2]["event"] == "resolved"
-    assert settled(hook, 2) == [1, 2]
+    assert finished(hook, 2) == [1, 2]
     assert (hook.sent, hook.failed, hook.problem) == (2, 0, "")
 
 
@@ -145,7 +146,7 @@ def test_what_will_not_change_is_given_up_at_once(
     with caplog.at_level(logging.DEBUG):
         hook = Webhook(WebhookSettings(url=url, token="hunter2"), first_delay=LONG)
         hook.post(transitions(1)[0])
-        assert settled(hook, 1) == [1]
+        assert finished(hook, 1) == [1]
     assert (hook.sent, hook.failed) == (0, 1)
     assert hook.problem == f"answered with status {status}"
     assert receiver.came.qsize() == 1
@@ -162,7 +163,7 @@ def test_it_is_given_up_after_so_many_times(
     settings = WebhookSettings(url=f"http://{receiver.address}/hunter2", token="hunter2", retries=2)
     hook = Webhook(settings, first_delay=0.001)
     hook.post(transitions(1)[0])
-    assert settled(hook, 1) == [1]
+    assert finished(hook, 1) == [1]
     assert receiver.came.qsize() == 3
     assert hook.failed == 1
     assert hook.problem
@@ -181,7 +182,7 @@ def test_each_attempt_that_failed_is_logged(
         hook = Webhook(settings, first_delay=0.001)
         for transition in transitions(2):
             hook.post(transition)
-        assert settled(hook, 2) == [1, 2]
+        assert finished(hook, 2) == [1, 2]
     where = f"alert low not posted to http://***@{receiver.address}/***"
     told = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert [level for level, _ in told] == ["WARNING", "INFO", "INFO", "WARNING"]
@@ -198,7 +199,7 @@ def test_nobody_there(caplog: pytest.LogCaptureFixture) -> None:
     url = f"http://{receiver.address}/hunter2"
     hook = Webhook(WebhookSettings(url=url, retries=1), first_delay=0.001)
     hook.post(transitions(1)[0])
-    assert settled(hook, 1) == [1]
+    assert finished(hook, 1) == [1]
     assert hook.problem == "cannot be reached: ConnectionRefusedError (Connection refused)"
     assert "hunter2" not in caplog.text
 
@@ -209,7 +210,7 @@ def test_an_answer_is_waited_for_so_long(receivers: list[Receiver]) -> None:
     settings = WebhookSettings(url=f"http://{receiver.address}/", timeout="50ms", retries=1)
     hook = Webhook(settings, first_delay=0.001)
     hook.post(transitions(1)[0])
-    assert settled(hook, 1) == [1]
+    assert finished(hook, 1) == [1]
     assert (hook.sent, receiver.came.qsize()) == (1, 2)
 
 
@@ -222,14 +223,14 @@ def test_a_full_queue_keeps_nobody_waiting(receivers: list[Receiver]) -> None:
     receiver.next()  # it is being posted now, and the server does not answer
     posted = [hook.post(first) for _ in range(1002)]
     assert posted == [True] * 1000 + [False] * 2
-    assert hook.settled() == [1, 1]
+    assert hook.finished() == [1, 1]
     assert hook.problem == "1,000 posts wait already"
     receiver.hold.set()
     hook.close(LONG)
     assert hook.sent == 1001 - hook.failed + 2
 
 
-def test_a_stop_cuts_repetitions_short_and_settles_nothing(receivers: list[Receiver]) -> None:
+def test_a_stop_cuts_repetitions_short_and_confirms_nothing(receivers: list[Receiver]) -> None:
     receiver = Receiver(500, 500)
     receivers.append(receiver)
     hook = Webhook(WebhookSettings(url=f"http://{receiver.address}/"), first_delay=LONG)
@@ -241,7 +242,7 @@ def test_a_stop_cuts_repetitions_short_and_settles_nothing(receivers: list[Recei
     hook.close(LONG)
     # The first two were refused and not tried again: a restart will. The third arrived.
     assert (hook.sent, hook.failed) == (1, 2)
-    assert hook.settled() == [3]
+    assert hook.finished() == [3]
 
 
 def test_a_login_in_the_address(receivers: list[Receiver]) -> None:
@@ -251,7 +252,7 @@ def test_a_login_in_the_address(receivers: list[Receiver]) -> None:
     hook.post(transitions(1)[0])
     path, headers, _ = receiver.next()
     assert (path, headers["Authorization"]) == ("/x", "Basic bWU6cGFAc3M=")
-    assert settled(hook, 1) == [1]
+    assert finished(hook, 1) == [1]
 
 
 def test_secrets_come_from_elsewhere(receivers: list[Receiver]) -> None:

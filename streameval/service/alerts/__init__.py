@@ -1,1 +1,1 @@
-"""Rules over metrics, what they raised, and the webhook that is told."""
+"""Alerts: rules over metrics, their states, and the webhook that transitions are posted to."""

@@ -1,10 +1,9 @@
 """Alerts: bounds on published metrics, and their states over time.
 
-:class:`AlertBook` reads no clock and sends nothing: values and the moment go in,
-states and transitions are returned, and the memory is plain data that is
-kept with the checkpoint, so that a restart neither loses an alert nor sends
-it twice. :class:`Alerts` evaluates a book with each snapshot of a run, stores it,
-and logs and posts its transitions.
+:class:`AlertBook` reads no clock and sends nothing: it maps values and a time to states and
+transitions, and its own state is plain data that is stored with the checkpoint, so that a
+restart neither loses an alert nor sends it twice. :class:`Alerts` evaluates a book with each
+snapshot of a run, stores it, and logs and posts its transitions.
 """
 
 from __future__ import annotations
@@ -13,63 +12,34 @@ import logging
 import math
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import Meta
 
 from streameval.errors import StateError, StoreError, shown
 from streameval.evaluator.slices import slice_name, slice_value
 from streameval.events.time import duration, iso_time
 from streameval.service.config.settings import LABEL_COVERAGE, AlertSettings, RunSettings
 from streameval.service.lateness import MOST_LATE
+from streameval.service.snapshot import AlertState, Snapshot, State, Value, finite
 
-if TYPE_CHECKING:  # both build on alerts
+if TYPE_CHECKING:
     from streameval.service.alerts.webhook import Webhook
-    from streameval.service.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
-State: TypeAlias = Literal["ok", "pending", "firing", "undefined"]
+Event: TypeAlias = Literal["firing", "resolved"]
 
 _MOST_UNSENT = 1000
-"""Transitions kept for a webhook that does not answer; older ones are given up."""
-
-
-class Observed(NamedTuple):
-    """A metric's value as it was published."""
-
-    value: float | None
-    """None (or nan) where it is undefined."""
-    support: float
-    reason: str = ""
-    """Why there is no value."""
-
-
-class AlertState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An alert as snapshots have it."""
-
-    name: str
-    metric: str
-    window: str
-    """Empty where the metric is of the join and not of a window."""
-    slice: str
-    """Its name; empty where it is all events."""
-    state: State
-    value: float | None
-    bound: str
-    support: int | float
-    since: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] | None
-    """ISO 8601; None before the first value."""
-    reason: str
+"""Transitions kept for a webhook that does not answer; older ones are dropped."""
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert began to fire, or a value within the bound was seen again."""
+    """An alert began to fire, or its value is within the bound again."""
 
     number: int
     """Ascending through the whole run, restarts included."""
-    event: Literal["firing", "resolved"]
+    event: Event
     name: str
     metric: str
     window: str
@@ -126,7 +96,7 @@ class AlertBook:
     bound is seen: a missing value does not resolve it.
 
     Transitions stay in :attr:`unsent`, and in the saved state, until they are
-    settled; a run that posts them nowhere settles them at once.
+    confirmed; a run without a webhook confirms them at once.
 
     Args:
         alerts: As configured.
@@ -136,9 +106,9 @@ class AlertBook:
         O(1) an alert and judgement.
 
     >>> book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
-    >>> book.judge({"low": Observed(0.7, 100)}, now=0).transitions[0].text
+    >>> book.judge({"low": Value(0.7, 100)}, now=0).transitions[0].text
     'firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 100'
-    >>> book.judge({"low": Observed(0.7, 100)}, now=5).transitions
+    >>> book.judge({"low": Value(0.7, 100)}, now=5).transitions
     []
     """
 
@@ -151,7 +121,7 @@ class AlertBook:
         self._next = 1
         self._unsent: dict[int, Transition] = {}
 
-    def judge(self, values: Mapping[str, Observed], now: int) -> Judgement:
+    def judge(self, values: Mapping[str, Value], now: int) -> Judgement:
         """The states under these values.
 
         Args:
@@ -160,7 +130,7 @@ class AlertBook:
         """
         judgement = Judgement([], [])
         for alert, wait in self._alerts:
-            seen = values.get(alert.name, Observed(None, 0, "not computed"))
+            seen = values.get(alert.name, Value(None, 0, "not computed"))
             memory = self._memory[alert.name]
             before = memory.state
             reason = _reason(alert, seen)
@@ -171,11 +141,23 @@ class AlertBook:
                 memory.state, memory.crossed = "undefined", None
             if memory.state != before or memory.since is None:
                 memory.since = now
-            judgement.states.append(self._shown(alert, memory, seen, reason))
+            about = self._about(alert, seen)
+            judgement.states.append(
+                AlertState(
+                    **about,
+                    slice=slice_name(tuple(alert.slice.items())) if alert.slice else "",
+                    state=memory.state,
+                    since=iso_time(memory.since),
+                    reason=reason,
+                )
+            )
             if "firing" in (before, memory.state) and before != memory.state:
-                judgement.transitions.append(self._transition(alert, memory, seen, now))
-        for transition in judgement.transitions:
-            self._unsent[transition.number] = transition
+                event: Event = "firing" if memory.state == "firing" else "resolved"
+                number, self._next = self._next, self._next + 1
+                self._unsent[number] = transition = Transition(
+                    **about, number=number, event=event, slice=alert.slice, at=iso_time(now)
+                )
+                judgement.transitions.append(transition)
         while len(self._unsent) > _MOST_UNSENT:
             del self._unsent[next(iter(self._unsent))]
         return judgement
@@ -185,7 +167,7 @@ class AlertBook:
         """Transitions that were neither delivered nor given up, the oldest first."""
         return list(self._unsent.values())
 
-    def settle(self, numbers: Iterable[int]) -> None:
+    def confirm(self, numbers: Iterable[int]) -> None:
         """Forget transitions that were delivered or given up."""
         for number in numbers:
             self._unsent.pop(number, None)
@@ -202,7 +184,7 @@ class AlertBook:
         Alerts that are new, or whose metric, window, slice or bound changed, start anew.
 
         Raises:
-            StateError: It is no such state.
+            StateError: The state is invalid.
         """
         try:
             book = msgspec.convert(state, _Book)
@@ -226,41 +208,19 @@ class AlertBook:
         about = [alert.metric, self._window(alert), where, alert.below, alert.above]
         return msgspec.json.encode(about).decode()
 
-    def _shown(
-        self, alert: AlertSettings, memory: _Memory, seen: Observed, reason: str
-    ) -> AlertState:
-        return AlertState(
-            **self._about(alert, seen),
-            slice=slice_name(tuple(alert.slice.items())) if alert.slice else "",
-            state=memory.state,
-            since=None if memory.since is None else iso_time(memory.since),
-            reason=reason,
-        )
-
-    def _transition(
-        self, alert: AlertSettings, memory: _Memory, seen: Observed, now: int
-    ) -> Transition:
-        number, self._next = self._next, self._next + 1
-        return Transition(
-            number=number,
-            event="firing" if memory.state == "firing" else "resolved",
-            **self._about(alert, seen),
-            slice=alert.slice,
-            at=iso_time(now),
-        )
-
-    def _about(self, alert: AlertSettings, seen: Observed) -> dict[str, Any]:
+    def _about(self, alert: AlertSettings, seen: Value) -> dict[str, Any]:
+        below = alert.below is not None
         return {
             "name": alert.name,
             "metric": alert.metric,
             "window": self._window(alert),
-            "value": _number(seen.value),
-            "bound": _bound(alert),
+            "value": finite(seen.value),
+            "bound": f"below {alert.below:.12g}" if below else f"above {alert.above:.12g}",
             "support": seen.support,
         }
 
 
-def _reason(alert: AlertSettings, seen: Observed) -> str:
+def _reason(alert: AlertSettings, seen: Value) -> str:
     """Why the value is not judged; empty where it is."""
     if seen.value is None or math.isnan(seen.value):
         return seen.reason or "undefined"
@@ -269,21 +229,11 @@ def _reason(alert: AlertSettings, seen: Observed) -> str:
     return ""
 
 
-def _number(value: float | None) -> float | None:
-    """As JSON can have it."""
-    return None if value is None or not math.isfinite(value) else value
-
-
 def _crosses(alert: AlertSettings, value: float) -> bool:
     if alert.below is not None:
         return value < alert.below
     assert alert.above is not None
     return value > alert.above
-
-
-def _bound(alert: AlertSettings) -> str:
-    side, bound = ("below", alert.below) if alert.below is not None else ("above", alert.above)
-    return f"{side} {bound:.12g}"
 
 
 def _next_state(memory: _Memory, crossed: bool, wait: int, now: int) -> State:
@@ -351,11 +301,11 @@ class Alerts:
 
         Args:
             settings: The new ones.
-            webhook: Where transitions are posted to from now on; those that the one before
-                left undone, which is closed, are posted there.
+            webhook: Where transitions are posted to from now on, including those that the
+                previous webhook, which is closed, has not posted.
         """
         if webhook is not self._webhook and self._webhook is not None:
-            self._book.settle(self._webhook.settled())
+            self._book.confirm(self._webhook.finished())
         state = self._book.to_state()
         self._settings = settings
         self._book = AlertBook(settings.alert, settings.window[0].name)
@@ -373,12 +323,12 @@ class Alerts:
             log.log(level, "alert %s", transition.text)
             self._post(transition)
         if self._webhook is not None:
-            self._book.settle(self._webhook.settled())
+            self._book.confirm(self._webhook.finished())
         return judgement.states
 
     def _post(self, transition: Transition) -> None:
         if self._webhook is None:
-            self._book.settle([transition.number])
+            self._book.confirm([transition.number])
         else:
             self._webhook.post(transition)
 
@@ -387,18 +337,18 @@ class Alerts:
 
     @property
     def changed(self) -> bool:
-        """Whether the store does not have what is remembered now."""
+        """Whether the state differs from that in the store."""
         return self._state() != self._written
 
     def write(self, connection: sqlite3.Connection) -> None:
-        """Keep what is remembered, inside a transaction."""
+        """Write the state, inside a transaction."""
         state = self._state()
         if state != self._written:
             connection.execute("INSERT OR REPLACE INTO alerts VALUES ('book', ?)", (state,))
             self._written = state
 
 
-def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Observed]:
+def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Value]:
     """The values that the alerts are about, by the alert's name."""
     first = settings.window[0].name
     return {
@@ -406,26 +356,26 @@ def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Observed]:
     }
 
 
-def _observed(alert: AlertSettings, window: str, snapshot: Snapshot) -> Observed:
+def _observed(alert: AlertSettings, window: str, snapshot: Snapshot) -> Value:
     join = snapshot.join
     about_join = alert.metric == LABEL_COVERAGE
     shares = [row.late for row in snapshot.windows if row.name == window and not about_join]
     late = max([*shares, *([] if join is None else [join.late])], default=0.0)
     if late > MOST_LATE:
-        return Observed(None, 0, f"{late:.0%} of the recent records are too late to be counted")
+        return Value(None, 0, f"{late:.0%} of the recent records are too late to be counted")
     if about_join:
         if join is None:
-            return Observed(None, 0, "not published")
-        return Observed(join.coverage, join.mature.predictions, join.coverage_reason)
+            return Value(None, 0, "not published")
+        return Value(join.coverage, join.mature.predictions, join.coverage_reason)
     if alert.slice:
         wanted = {key: slice_value(value) for key, value in alert.slice.items()}
         for row in snapshot.slices.get(window, ()):
             if row.slice == wanted:
                 reason = row.reasons.get(alert.metric, "")
-                return Observed(row.metrics.get(alert.metric), row.support, reason)
-        return Observed(None, 0, "no event of this slice yet")
+                return Value(row.metrics.get(alert.metric), row.support, reason)
+        return Value(None, 0, "no event of this slice yet")
     report = snapshot.reports.get(window)
     value = None if report is None else report.metrics.get(alert.metric)
     if value is None:
-        return Observed(None, 0, "not published")
-    return Observed(value.value, value.support, value.reason)
+        return Value(None, 0, "not published")
+    return Value(value.value, value.support, value.reason)

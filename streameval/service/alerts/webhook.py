@@ -35,7 +35,7 @@ class Webhook:
     A post that is not answered with 2xx is tried again after 1, 2, 4 … seconds;
     one that is answered with 4xx (but 408 and 429) or a redirect is given up, as
     trying again would not help. While 1,000 wait, further ones are dropped.
-    :meth:`settled` returns what was posted or given up. Neither the token nor
+    :meth:`finished` returns what was posted or given up. Neither the token nor
     the address but for its host is ever logged.
 
     Args:
@@ -68,7 +68,7 @@ class Webhook:
         self._tries = 1 + settings.retries
         self._first_delay = first_delay
         self._waiting: queue.Queue[Transition | None] = queue.Queue(_MOST_WAITING)
-        self._settled: deque[int] = deque()
+        self._finished: deque[int] = deque()
         self._stop = threading.Event()
         self._opener = _opener()
         self.problem = ""
@@ -88,11 +88,11 @@ class Webhook:
             return False
         return True
 
-    def settled(self) -> list[int]:
+    def finished(self) -> list[int]:
         """The numbers of transitions that were posted or given up since the last call."""
         numbers = []
-        while self._settled:
-            numbers.append(self._settled.popleft())
+        while self._finished:
+            numbers.append(self._finished.popleft())
         return numbers
 
     def close(self, timeout: float = 5.0) -> None:
@@ -124,7 +124,7 @@ class Webhook:
             if not problem:
                 self.sent += 1
                 self.problem = ""
-                self._settled.append(transition.number)
+                self._finished.append(transition.number)
                 return
             self.problem = problem
             if not again or attempt + 1 == self._tries or self._stop.is_set():
@@ -144,8 +144,8 @@ class Webhook:
         self.failed += 1
         self.problem = problem
         if not self._stop.is_set():
-            # What a stop cut short is not settled: a restart posts it again.
-            self._settled.append(transition.number)
+            # Left unconfirmed, so that a restart posts it again.
+            self._finished.append(transition.number)
         _LOG.warning("alert %s not posted to %s: %s", transition.name, self._host, problem)
 
     def _try(self, body: bytes) -> tuple[str, bool]:

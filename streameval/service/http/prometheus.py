@@ -10,9 +10,16 @@ from typing import Any, TypeAlias, cast, get_args
 
 from streameval import __version__
 from streameval.errors import MissingExtraError
-from streameval.service.alerts.rules import AlertState, State
 from streameval.service.http.health import Readiness, seconds_of
-from streameval.service.snapshot import Join, Partition, Publisher, Quarantine, Snapshot
+from streameval.service.snapshot import (
+    AlertState,
+    Join,
+    Partition,
+    Publisher,
+    Quarantine,
+    Snapshot,
+    State,
+)
 
 try:
     from prometheus_client import CollectorRegistry, generate_latest
