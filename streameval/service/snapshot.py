@@ -32,6 +32,7 @@ from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
 from streameval.service.store.begins import Begins, note_begins
 from streameval.service.store.positions import Positions
+from streameval.windows.kinds import KINDS
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A window of the settings."""
 
     name: str
-    kind: Annotated[str, note(enum=["cumulative", "panes", "fading"])]
+    kind: Annotated[str, note(enum=list(KINDS))]
     spec: str
     immature: Annotated[bool, note("Labels for it are still arriving.")]
     as_of: Annotated[Time, note("Its numbers hold all that was counted until then.")]
@@ -311,23 +312,22 @@ class Publisher:
         self._changed = threading.Condition()
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Replace the newest snapshot and wake those that wait."""
+        """Replace the newest snapshot and wake the waiting threads."""
         with self._changed:
             self._current = snapshot
             self._changed.notify_all()
 
     def current(self) -> Snapshot | None:
-        """The newest; None before the first."""
+        """The newest snapshot; None before the first."""
         return self._current
 
     def wait(self, sequence: int, timeout: float) -> Snapshot | None:
-        """The newest, once its number exceeds ``sequence`` or the timeout has passed."""
+        """The newest snapshot, once its number exceeds ``sequence`` or the timeout has passed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_after(sequence), timeout)
+            self._changed.wait_for(
+                lambda: self._current is not None and self._current.sequence > sequence, timeout
+            )
             return self._current
-
-    def _is_after(self, sequence: int) -> bool:
-        return self._current is not None and self._current.sequence > sequence
 
 
 class PartitionRows:
@@ -542,11 +542,9 @@ class SnapshotBuilder:
         return note_begins(self._begins, window, self._evaluators[window])
 
     def _make_totals(self, window: str) -> _Totals:
-        self._since(window)  # a window moves on, past the panes that are missing
-        evaluator = self._evaluators[window]
-        return _Totals(
-            _report(evaluator.report()), _curves(evaluator.total), _confusion(evaluator.total)
-        )
+        self._since(window)  # a window advances past the panes that are missing
+        view = self._evaluators[window].total
+        return _Totals(_report(view.report()), _curves(view), _confusion(view))
 
     def _names(self, view: View) -> list[str]:
         """The wanted metrics that can be answered with what was fed."""
@@ -658,21 +656,10 @@ def _confusion(view: View) -> Confusion:
         counts = view.confusion
     except MetricError:
         return Confusion([], [], 0, [])
-    cells = list(counts.cells())
-    true: dict[Any, Any] = dict.fromkeys(counts.labels, 0)
-    predicted, right = dict(true), dict(true)
-    for label, taken, weight in cells:
-        true[label] += weight
-        predicted[taken] += weight
-        if label == taken:
-            right[label] += weight
-    rows = [ClassRow(label, true[label], predicted[label], right[label]) for label in true]
+    parts = counts.per_class()
+    rows = list(map(ClassRow, parts.labels, parts.true, parts.predicted, parts.correct))
     classes = sorted(rows, key=lambda row: -(row.true + row.predicted))
     largest = {row.label for row in classes[:_CLASSES]}
-    labels = [label for label in counts.labels if label in largest]
-    index = {label: n for n, label in enumerate(labels)}
-    matrix: list[list[Any]] = [[0] * len(labels) for _ in labels]
-    for label, taken, weight in cells:
-        if label in index and taken in index:
-            matrix[index[label]][index[taken]] += weight
+    labels = [label for label in parts.labels if label in largest]
+    matrix = counts.to_array(labels).tolist()
     return Confusion([*labels], matrix, len(rows) - len(labels), classes)

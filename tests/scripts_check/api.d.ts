@@ -385,7 +385,7 @@ declare namespace Api {
   }
   interface Window {
     name: string;
-    kind: "cumulative" | "panes" | "fading";
+    kind: "cumulative" | "last" | "panes" | "fading";
     spec: string;
     /** Labels for it are still arriving. */
     immature: boolean;

@@ -288,7 +288,7 @@ class Guard:
     """Passes a request to the application, or rejects it.
 
     Args:
-        app: The application.
+        app: The application; may be replaced, and a request ends in the one that it began in.
         access: The token. Without one, only names of this machine are accepted
             as Host, so that a page of another site, whose name was
             made to point here (DNS rebinding), reaches nothing.
@@ -296,7 +296,7 @@ class Guard:
     """
 
     def __init__(self, app: App, access: Access, limits: Limits) -> None:
-        self._app = app
+        self.app = app
         self._access = access
         self._wrong = WrongTokens(limits)
         self._memory = BodyMemory(64 * 1024)
@@ -323,7 +323,7 @@ class Guard:
                 # The stream of events has no end; it bounds each wait itself.
                 limit = None if scope["path"] == "/api/events" else _MOST_SECONDS
                 async with asyncio.timeout(limit):
-                    await self._app(scope, receive, with_headers)
+                    await self.app(scope, receive, with_headers)
         except RefusedError as error:
             await respond(with_headers, error.status, error.body(), headers=error.headers)
         except Exception:

@@ -8,10 +8,11 @@ import threading
 import msgspec
 
 from streameval.service.http.api import compact
-from streameval.service.http.asgi import Receive, Send
+from streameval.service.http.asgi import Receive, Scope, Send, respond
 from streameval.service.http.errors import RefusedError
 from streameval.service.snapshot import Publisher
 
+_EVENT_STREAM = "text/event-stream; charset=utf-8"
 _LOOK_SECONDS = 0.2
 """How often the thread checks whether it should end."""
 _SEND_SECONDS = 30
@@ -26,7 +27,7 @@ class Live:
     memory for it is bounded.
 
     Args:
-        publisher: Has the snapshots.
+        publisher: Holds the snapshots.
         most: Listeners at once.
         keep_alive: Seconds of silence after which a comment is sent, so that
             proxies keep the connection and a lost reader is noticed.
@@ -87,12 +88,15 @@ class Live:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def stream(self, receive: Receive, send: Send) -> None:
-        """Serve one listener until it disconnects or the server ends.
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application: serves one listener until it disconnects or the server ends.
 
         Raises:
             RefusedError: 503; the limit of listeners is reached.
         """
+        if scope["method"] == "HEAD":
+            await respond(send, 200, b"", _EVENT_STREAM)
+            return
         if self.listeners >= self._most:
             raise RefusedError(
                 503,
@@ -115,7 +119,7 @@ class Live:
 
     async def _send_all(self, gone: asyncio.Task[None], send: Send) -> None:
         headers = [
-            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"content-type", _EVENT_STREAM.encode()),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),
         ]

@@ -85,26 +85,15 @@ def start(
             started=clock(),
             limits=limits,
         )
-        app = _Replaceable(make(serve, http))
+        guard = Guard(make(serve, http), Access(token, address), limits)
     except BaseException:
         listening.close()
         raise
-    guard = Guard(app, Access(token, address), limits)
 
     def reload(serve: ServeSettings, http: HttpSettings | None) -> None:
-        app.current = make(serve, http)
+        guard.app = make(serve, http)
 
     return Server(guard, listening, address, live, threads, limits, reload)
-
-
-class _Replaceable:
-    """The application of the newest settings; a request ends in the one that it began in."""
-
-    def __init__(self, app: App) -> None:
-        self.current = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.current(scope, receive, send)
 
 
 class Server:
