@@ -60,6 +60,10 @@ Time: TypeAlias = Annotated[str, note(format="date-time")]
 
 Label: TypeAlias = str | int | float | bool
 Weight: TypeAlias = int | float
+Late: TypeAlias = Annotated[
+    float, note("Share of the recent records that were too late; above 0.5: not ready.")
+]
+Kind: TypeAlias = Literal["records", "predictions", "labels"]
 Task: TypeAlias = Annotated[str, note(enum=["binary", "multiclass"])]
 
 
@@ -71,9 +75,7 @@ class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     spec: str
     immature: Annotated[bool, note("Labels for it are still arriving.")]
     as_of: Annotated[Time, note("Its numbers hold all that was counted until then.")]
-    late: Annotated[
-        float, note("Share of the recent events that were too late; above 0.5: not ready.")
-    ]
+    late: Late
 
 
 class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -152,7 +154,7 @@ class SourceInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """What the run reads."""
 
     kind: Annotated[str, note("The source's table of the configuration, as files.")]
-    holds: Literal["records", "predictions", "labels"]
+    holds: Kind
     name: Annotated[str, note("A path or pattern, a topic, or the path of posts.")]
 
 
@@ -207,9 +209,7 @@ class Join(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     delay: Delay
     watermark: Annotated[Time | None, note("How far event time has advanced.")]
     cohorts: list[Cohort]
-    late: Annotated[
-        float, note("Share of the recent records that were too late; above 0.5: not ready.")
-    ]
+    late: Late
 
 
 class Partition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -231,7 +231,7 @@ class BadRecord(Struct, frozen=True, forbid_unknown_fields=True):
     id: int
     at: Time
     partition: str
-    kind: Literal["records", "predictions", "labels"]
+    kind: Kind
     place: int
     reason: str
     detail: str

@@ -222,6 +222,7 @@ declare namespace Api {
     total: number;
     kept: number;
     reasons: Record<string, number>;
+    /** Rows that are left after all filters. */
     matching: number;
     offset: number;
     limit: number;
@@ -322,7 +323,7 @@ declare namespace Api {
     all: number;
     /** Of these, left out by min_support. */
     below_support: number;
-    /** What is left after all filters. */
+    /** Rows that are left after all filters. */
     matching: number;
     offset: number;
     limit: number;
@@ -391,7 +392,7 @@ declare namespace Api {
     immature: boolean;
     /** Its numbers hold all that was counted until then. */
     as_of: string;
-    /** Share of the recent events that were too late; above 0.5: not ready. */
+    /** Share of the recent records that were too late; above 0.5: not ready. */
     late: number;
   }
   interface Answers {

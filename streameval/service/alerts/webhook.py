@@ -90,10 +90,7 @@ class Webhook:
 
     def finished(self) -> list[int]:
         """The numbers of transitions that were posted or given up since the last call."""
-        numbers = []
-        while self._finished:
-            numbers.append(self._finished.popleft())
-        return numbers
+        return [self._finished.popleft() for _ in range(len(self._finished))]
 
     def close(self, timeout: float = 5.0) -> None:
         """Post what waits, without further repetitions, for ``timeout`` seconds at most."""
@@ -103,19 +100,9 @@ class Webhook:
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        while True:
-            transition = self._next()
-            if transition is None:
-                return
-            self._deliver(transition)
-
-    def _next(self) -> Transition | None:
-        if not self._stop.is_set():
-            return self._waiting.get()
-        try:
-            return self._waiting.get_nowait()
-        except queue.Empty:
-            return None
+        with contextlib.suppress(queue.Empty):
+            while transition := self._waiting.get(block=not self._stop.is_set()):
+                self._deliver(transition)
 
     def _deliver(self, transition: Transition) -> None:
         body = msgspec.json.encode({**msgspec.to_builtins(transition), "text": transition.text})

@@ -153,11 +153,6 @@ def _shape(name: str, about: str | None = None, **types: Any) -> type[Struct]:
     return _struct(name, about, **stamp, **types)
 
 
-def _without(kind: type[Struct], name: str, left_out: str) -> type[Struct]:
-    """A struct type with a field fewer."""
-    return _struct(name, kind.__doc__, **_types(kind, left_out))
-
-
 def _part(of: Struct, kind: type[Struct]) -> Struct:
     return kind(*[getattr(of, name) for name in kind.__struct_fields__])
 
@@ -272,7 +267,6 @@ def _slices(data: Snapshot, asking: QueryParameters) -> Answer:
     order = asking.choice("order", _ORDERS, usual)
     least = asking.number("min_support")
     wanted = asking.text("q").casefold()
-    offset, limit = asking.number("offset"), asking.number("limit")
     falls = _falls(sort, order, data.task)
 
     supported = [row for row in rows if row.support >= least]
@@ -284,11 +278,16 @@ def _slices(data: Snapshot, asking: QueryParameters) -> Answer:
         "order": order,
         "all": len(rows),
         "below_support": len(rows) - len(supported),
-        "matching": len(matching),
-        "offset": offset,
-        "limit": limit,
-        "slices": _sorted(matching, sort, falls=falls)[offset : offset + limit],
+        **_page(asking, slices=_sorted(matching, sort, falls=falls)),
     }
+
+
+def _page(asking: QueryParameters, **named: list[Any]) -> Answer:
+    """The requested page of some rows, under their name."""
+    ((name, rows),) = named.items()
+    offset, limit = asking.number("offset"), asking.number("limit")
+    page = rows[offset : offset + limit]
+    return {"matching": len(rows), "offset": offset, "limit": limit, name: page}
 
 
 def _falls(sort: str, order: str, task: str) -> bool:
@@ -321,16 +320,12 @@ def _sorted(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
 
 def _quarantine(data: Snapshot, asking: QueryParameters) -> Answer:
     reason, found = asking.text("reason"), data.quarantine
-    offset, limit = asking.number("offset"), asking.number("limit")
     recent = [row for row in found.recent if not reason or row.reason == reason]
     return {
         "total": found.total,
         "kept": found.kept,
         "reasons": found.reasons,
-        "matching": len(recent),
-        "offset": offset,
-        "limit": limit,
-        "recent": recent[offset : offset + limit],
+        **_page(asking, recent=recent),
     }
 
 
@@ -338,10 +333,15 @@ def _field(name: str) -> Callable[[Snapshot, QueryParameters], Answer]:
     return lambda data, asking: {name: getattr(data, name)}
 
 
-_MATRIX = _without(Confusion, "Matrix", "classes")
-_JOIN_COUNTS = _without(Join, "JoinCounts", "cohorts")
-_QUARANTINE_COUNTS = _without(Quarantine, "QuarantineCounts", "recent")
+_MATRIX = _struct("Matrix", Confusion.__doc__, **_types(Confusion, "classes"))
+_JOIN_COUNTS = _struct("JoinCounts", Join.__doc__, **_types(Join, "cohorts"))
+_QUARANTINE_COUNTS = _struct("QuarantineCounts", Quarantine.__doc__, **_types(Quarantine, "recent"))
 
+_PAGE: dict[str, Any] = {
+    "matching": Annotated[int, note("Rows that are left after all filters.")],
+    "offset": int,
+    "limit": int,
+}
 _SERIES_ANSWER = _shape(
     "SeriesAnswer",
     "Columns of one length, the oldest pane first.",
@@ -403,9 +403,7 @@ ENDPOINTS = {
             order=Annotated[str, note(enum=list(_ORDERS))],
             all=Annotated[int, note("Slices of the window.")],
             below_support=Annotated[int, note("Of these, left out by min_support.")],
-            matching=Annotated[int, note("What is left after all filters.")],
-            offset=int,
-            limit=int,
+            **_PAGE,
             slices=list[Slice],
         ),
         (
@@ -427,12 +425,8 @@ ENDPOINTS = {
         _quarantine,
         _shape(
             "QuarantineAnswer",
-            total=int,
-            kept=int,
-            reasons=dict[str, int],
-            matching=int,
-            offset=int,
-            limit=int,
+            **_types(Quarantine, "recent"),
+            **_PAGE,
             recent=_types(Quarantine)["recent"],
         ),
         (Parameter("reason", "Only records of this reason."), _OFFSET, _limit(1000)),

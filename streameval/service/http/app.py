@@ -237,20 +237,17 @@ def _refuse(request: Request, fault: Exception) -> Response:
 def _refuse_route(request: Request, error: Exception) -> Response:
     """Starlette's own errors: an unknown path, or a method that the path does not have."""
     assert isinstance(error, HTTPException)
-    headers = tuple((error.headers or {}).items())
+    headers = dict(error.headers or {})
+    expected, got, where = "a path of /openapi.json", request.url.path, "the path"
     if error.status_code == 405:
-        allowed = dict(headers).get("Allow", "")
-        fault = RefusedError(
-            405, expected=allowed, got=shown(request.method), where="the method", headers=headers
-        )
-    else:
-        fault = RefusedError(
-            error.status_code,
-            expected="a path of /openapi.json",
-            got=shown(request.url.path),
-            where="the path",
-            headers=headers,
-        )
+        expected, got, where = headers.get("Allow", ""), request.method, "the method"
+    fault = RefusedError(
+        error.status_code,
+        expected=expected,
+        got=shown(got),
+        where=where,
+        headers=tuple(headers.items()),
+    )
     return _refuse(request, fault)
 
 

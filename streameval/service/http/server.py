@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -188,25 +189,21 @@ class Server:
             await asyncio.sleep(0)
 
 
+@dataclass(slots=True, eq=False)
 class _Connection:
-    """An accepted connection.
+    """An accepted connection."""
 
-    Attributes:
-        client: The network of its client.
-        full: It was accepted beyond the limits: only ``/healthz`` is answered.
-        since: When it was accepted, or its last request began or ended.
-        unsent: Bytes of responses that the client had not read at the last look.
-        read: When it was last seen that the client reads, or has nothing to read.
-    """
-
-    __slots__ = ("client", "full", "protocol", "read", "since", "unsent")
-
-    def __init__(self, protocol: Any, client: str, full: bool) -> None:
-        self.protocol = protocol
-        self.client = client
-        self.full = full
-        self.since = self.read = time.monotonic()
-        self.unsent = 0
+    protocol: Any
+    client: str
+    """The network of its client."""
+    full: bool
+    """Accepted beyond the limits: only ``/healthz`` is answered."""
+    since: float = field(default_factory=time.monotonic)
+    """When it was accepted, or its last request began or ended."""
+    read: float = field(default_factory=time.monotonic)
+    """When the client was last known to read, or to have nothing to read."""
+    unsent: int = 0
+    """Bytes of responses that the client had not read at the last check."""
 
     @property
     def idle(self) -> bool:
