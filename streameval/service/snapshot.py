@@ -1,4 +1,4 @@
-"""What a run publishes: an immutable, typed snapshot after each checkpoint.
+"""The snapshot that a run publishes after each checkpoint: immutable and typed.
 
 The structs are the one definition of a snapshot: the HTTP API, the stream of events, the
 dashboard, Prometheus and the alerts read their attributes, and ``openapi.json`` and the
@@ -301,7 +301,7 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Publisher:
-    """Holds the newest snapshot: one thread publishes, any number read, none locks a state.
+    """Holds the newest snapshot; one thread publishes, others read without locking a state.
 
     >>> Publisher().current() is None
     True
@@ -331,17 +331,17 @@ class Publisher:
 
 
 class PartitionRows:
-    """Makes a snapshot's partitions, and logs each problem of one once."""
+    """Builds a snapshot's partitions, and logs each problem of a partition once."""
 
     def __init__(self) -> None:
         self._problems: dict[str, str] = {}
 
     def rows(self, positions: Positions, sources: Sequence[Source]) -> list[Partition]:
-        """Every partition that was ever read or is there to be read, by name."""
+        """Every partition that was ever read or can be read, by name."""
         statuses = {row.partition: (row, one.lag_unit) for one in sources for row in one.status()}
         for status, _ in statuses.values():
             self._log(status)
-        # A name that ends with a colon holds what a source remembers, and is no partition.
+        # A name that ends with a colon is a source's own state, and no partition.
         read = {name: one for name, one in positions.partitions.items() if not name.endswith(":")}
         rows = []
         for name in sorted(read.keys() | statuses.keys()):
@@ -423,12 +423,12 @@ class SnapshotBuilder:
     """Builds snapshots of a run's evaluators.
 
     Every expensive part (totals, slices, series) is recomputed when that fits into its share
-    of a fifth of the time; in between, the last one is published again.
+    of a fifth of the time; otherwise the previous one is published again.
 
     Args:
         settings: The run's.
         evaluators: The run's, by window.
-        begins: From when on parts of the windows hold events.
+        begins: The times from which parts of the windows hold events.
         clock: Seconds, monotonic.
     """
 
@@ -443,7 +443,7 @@ class SnapshotBuilder:
         self._evaluators = evaluators
         self._begins = begins
         self._clock = clock
-        self._wanted = main_metrics(settings)
+        self._metrics = main_metrics(settings)
         self._known_panes: dict[str, PaneReports] = {}
         self._totals: dict[str, _Part[_Totals]] = {}
         self._panes: dict[str, _Part[_Panes]] = {}
@@ -463,13 +463,13 @@ class SnapshotBuilder:
         self._sources = _sources(settings)
 
     def changed(self) -> None:
-        """Mark every part as stale: something was counted."""
+        """Mark every part as stale, because events were counted."""
         for part, _ in self._shares:
             part.stale = True
 
     @property
     def stale(self) -> bool:
-        """Whether some part does not show all that was counted."""
+        """Whether a part lacks counted events."""
         return any(part.stale for part, _ in self._shares)
 
     def build(
@@ -490,7 +490,7 @@ class SnapshotBuilder:
         Args:
             sequence: Its number.
             now: Microseconds since 1970.
-            settled: Up to which event time no more labels are waited for; None: unknown.
+            settled: The event time up to which all labels have arrived or expired; None: unknown.
             late: By window, the share of the recent events that were too late for it.
             join: The join's counts, as a :class:`Join`; None without a join.
             partitions: The source's partitions.
@@ -547,9 +547,9 @@ class SnapshotBuilder:
         return _Totals(_report(view.report()), _curves(view), _confusion(view))
 
     def _names(self, view: View) -> list[str]:
-        """The wanted metrics that can be answered with what was fed."""
+        """The main metrics that the fed columns allow."""
         names = []
-        for name in self._wanted:
+        for name in self._metrics:
             try:
                 view.report([name])
             except MetricError:
@@ -558,12 +558,12 @@ class SnapshotBuilder:
         return names
 
     def _make_panes(self, window: str, evaluator: Evaluator) -> _Panes:
-        # All that has a tile, so that each can be drawn over time; the report is made first.
+        # All metrics with a tile, each of which has a chart over time; the report is made first.
         reported = self._totals[window].value.report.metrics
         names = list(dict.fromkeys([*reported, *self._names(evaluator.total)]))
         known = self._known_panes.get(window, {})
         if any(len(rows) != len(names) for _, rows in known.values()):
-            known = {}  # what is fed has changed: scores came beside labels
+            known = {}  # the fed columns have changed, as by scores beside labels
         found = self._known_panes[window] = evaluator.total.pane_reports(names, known)
         marks = [mark for mark, _ in found.values()]
         rows = [rows for _, rows in found.values()]

@@ -73,7 +73,7 @@ class _Memory(msgspec.Struct, forbid_unknown_fields=True):
     """The stored state of an alert."""
 
     watched: str
-    """What it is about: under a changed bound, metric or slice it starts anew."""
+    """Metric, window, slice and bound; an alert in which one of these changes starts anew."""
     state: State = "undefined"
     since: int | None = None
     crossed: int | None = None
@@ -136,7 +136,7 @@ class AlertBook:
             reason = _reason(alert, seen)
             if not reason:
                 assert seen.value is not None
-                memory.state = _next_state(memory, _crosses(alert, seen.value), wait, now)
+                memory.state = _next_state(memory, alert, seen.value, wait, now)
             elif before != "firing":
                 memory.state, memory.crossed = "undefined", None
             if memory.state != before or memory.since is None:
@@ -200,7 +200,7 @@ class AlertBook:
         self._unsent = {transition.number: transition for transition in book.unsent}
 
     def _window(self, alert: AlertSettings) -> str:
-        """The window that an alert is about; empty where it is about the join."""
+        """The alert's window; empty for a metric of the join."""
         return "" if alert.metric == LABEL_COVERAGE else alert.window or self._first
 
     def _watched(self, alert: AlertSettings) -> str:
@@ -229,15 +229,10 @@ def _reason(alert: AlertSettings, seen: Value) -> str:
     return ""
 
 
-def _crosses(alert: AlertSettings, value: float) -> bool:
-    if alert.below is not None:
-        return value < alert.below
-    assert alert.above is not None
-    return value > alert.above
-
-
-def _next_state(memory: _Memory, crossed: bool, wait: int, now: int) -> State:
-    if not crossed:
+def _next_state(memory: _Memory, alert: AlertSettings, value: float, wait: int, now: int) -> State:
+    too_low = alert.below is not None and value < alert.below
+    too_high = alert.above is not None and value > alert.above
+    if not too_low and not too_high:
         memory.crossed = None
         return "ok"
     # A clock that was set back must not keep an alert pending for a year.

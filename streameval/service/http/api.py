@@ -142,7 +142,7 @@ _SNAPSHOT = _types(Snapshot)
 
 
 def _struct(name: str, about: str | None = None, **types: Any) -> type[Struct]:
-    """The type of an answer; it describes and encodes, and nothing is decoded to it."""
+    """The type of an answer, for its schema and for encoding."""
     namespace = {"__doc__": about}
     return defstruct(name, list(types.items()), namespace=namespace, forbid_unknown_fields=True)
 
@@ -162,12 +162,12 @@ class Endpoint(NamedTuple):
 
     summary: str
     take: Callable[..., Answer]
-    """Of the snapshot, the query and the path's own parameter, all but the stamp."""
+    """From the snapshot, the query and the path's parameter to all fields but the stamp."""
     shape: type[Struct]
     parameters: Sequence[Parameter] = ()
 
     def answer(self, data: Snapshot, query: Sequence[tuple[str, str]], *path: str) -> Answer:
-        """What is sent."""
+        """The fields of the answer."""
         return {**_stamp(data), **self.take(data, QueryParameters(query, self.parameters), *path)}
 
 
@@ -179,16 +179,16 @@ def _limit(most: int) -> Parameter:
     return Parameter("limit", "Rows at most.", 100, most)
 
 
-def _report(data: Snapshot, asking: QueryParameters) -> Answer:
-    window = asking.window(data)
+def _report(data: Snapshot, query: QueryParameters) -> Answer:
+    window = query.window(data)
     return {"window": window, "report": data.reports[window.name]}
 
 
-def _view(data: Snapshot, asking: QueryParameters) -> Answer:
-    window = asking.window(data)
+def _view(data: Snapshot, query: QueryParameters) -> Answer:
+    window = query.window(data)
     report = data.reports[window.name]
     metrics = list(report.metrics)
-    metric = asking.choice("metric", metrics, metrics[0] if metrics else "")
+    metric = query.choice("metric", metrics, metrics[0] if metrics else "")
     # A metric over time is of the first window of panes where this one has none.
     paned = window.name if window.name in data.series else next(iter(data.series), None)
     has_series = paned is not None and metric in data.series[paned].metrics
@@ -201,8 +201,8 @@ def _view(data: Snapshot, asking: QueryParameters) -> Answer:
     }
 
 
-def _curve_of(data: Snapshot, asking: QueryParameters, name: str) -> Answer:
-    window = asking.window(data)
+def _curve_of(data: Snapshot, query: QueryParameters, name: str) -> Answer:
+    window = query.window(data)
     if name not in SERVED_CURVES:
         raise _unknown("the curve's name", name, SERVED_CURVES, status=404)
     return {"window": window, **msgspec.structs.asdict(_curve(data, window, name))}
@@ -213,9 +213,9 @@ def _curve(data: Snapshot, window: Window, name: str) -> Curve:
     return data.curves[window.name].get(name) or Curve(name, missing, {})
 
 
-def _series_of(data: Snapshot, asking: QueryParameters, metric: str) -> Answer:
+def _series_of(data: Snapshot, query: QueryParameters, metric: str) -> Answer:
     names = list(data.series)
-    window = asking.text("window", names[0] if names else "")
+    window = query.text("window", names[0] if names else "")
     if window not in data.series:
         raise RefusedError(
             404,
@@ -240,9 +240,9 @@ def _series(data: Snapshot, window: str, metric: str) -> Answer:
     }
 
 
-def _confusion(data: Snapshot, asking: QueryParameters) -> Answer:
+def _confusion(data: Snapshot, query: QueryParameters) -> Answer:
     """``limit`` keeps the classes of the most support in the matrix."""
-    window, limit = asking.window(data), asking.number("limit")
+    window, limit = query.window(data), query.number("limit")
     found = data.confusion[window.name]
     labels, matrix = found.labels, found.matrix
     if len(labels) > limit:
@@ -257,16 +257,16 @@ def _confusion(data: Snapshot, asking: QueryParameters) -> Answer:
     return {"window": window, **msgspec.structs.asdict(found)}
 
 
-def _slices(data: Snapshot, asking: QueryParameters) -> Answer:
+def _slices(data: Snapshot, query: QueryParameters) -> Answer:
     """Sorting costs O(n log n) in the window's slices."""
-    window = asking.window(data)
+    window = query.window(data)
     rows = data.slices[window.name]
     metrics = list(rows[0].metrics if rows else data.reports[window.name].metrics)
-    sort = asking.choice("sort", ("support", "name", *metrics), "support")
+    sort = query.choice("sort", ("support", "name", *metrics), "support")
     usual = {"support": "desc", "name": "asc"}.get(sort, "worst")
-    order = asking.choice("order", _ORDERS, usual)
-    least = asking.number("min_support")
-    wanted = asking.text("q").casefold()
+    order = query.choice("order", _ORDERS, usual)
+    least = query.number("min_support")
+    wanted = query.text("q").casefold()
     falls = _falls(sort, order, data.task)
 
     supported = [row for row in rows if row.support >= least]
@@ -278,14 +278,14 @@ def _slices(data: Snapshot, asking: QueryParameters) -> Answer:
         "order": order,
         "all": len(rows),
         "below_support": len(rows) - len(supported),
-        **_page(asking, slices=_sorted(matching, sort, falls=falls)),
+        **_page(query, slices=_sorted(matching, sort, falls=falls)),
     }
 
 
-def _page(asking: QueryParameters, **named: list[Any]) -> Answer:
+def _page(query: QueryParameters, **named: list[Any]) -> Answer:
     """The requested page of some rows, under their name."""
     ((name, rows),) = named.items()
-    offset, limit = asking.number("offset"), asking.number("limit")
+    offset, limit = query.number("offset"), query.number("limit")
     page = rows[offset : offset + limit]
     return {"matching": len(rows), "offset": offset, "limit": limit, name: page}
 
@@ -318,19 +318,19 @@ def _sorted(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
     return sorted(defined, key=value, reverse=falls) + undefined
 
 
-def _quarantine(data: Snapshot, asking: QueryParameters) -> Answer:
-    reason, found = asking.text("reason"), data.quarantine
+def _quarantine(data: Snapshot, query: QueryParameters) -> Answer:
+    reason, found = query.text("reason"), data.quarantine
     recent = [row for row in found.recent if not reason or row.reason == reason]
     return {
         "total": found.total,
         "kept": found.kept,
         "reasons": found.reasons,
-        **_page(asking, recent=recent),
+        **_page(query, recent=recent),
     }
 
 
 def _field(name: str) -> Callable[[Snapshot, QueryParameters], Answer]:
-    return lambda data, asking: {name: getattr(data, name)}
+    return lambda data, query: {name: getattr(data, name)}
 
 
 _MATRIX = _struct("Matrix", Confusion.__doc__, **_types(Confusion, "classes"))
@@ -461,15 +461,15 @@ EVENT = _shape(
 
 
 def compact(data: Snapshot) -> Struct:
-    """What the stream of events holds of each snapshot: enough to redraw the header and tiles,
-    and to know that the rest has changed."""
+    """The part of a snapshot in the stream of events: enough to redraw the header and tiles,
+    and to detect that the rest has changed."""
     join = None if data.join is None else _part(data.join, _JOIN_COUNTS)
     quarantine = _part(data.quarantine, _QUARANTINE_COUNTS)
     return _part(replace(data, join=join, quarantine=quarantine), EVENT)
 
 
 class Definition(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a metric's number means."""
+    """The meaning and range of a metric."""
 
     definition: Annotated[str, note("One line: what the number is.")]
     low: Annotated[float | None, note("The smallest value; null: no bound.")]

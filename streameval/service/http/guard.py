@@ -1,6 +1,4 @@
-"""What a request passes before the application: limits, access control, checks, and the
-security headers of every response.
-"""
+"""Limits, access control and checks of every request, and the security headers of responses."""
 
 from __future__ import annotations
 
@@ -73,7 +71,10 @@ _ENCODED = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS]
 
 
 class Limits(NamedTuple):
-    """Seconds, bytes and counts; the sizes of bodies and lines are settings of a run."""
+    """Limits of what clients can consume: seconds, bytes and counts.
+
+    The sizes of bodies and lines are settings of a run.
+    """
 
     body_seconds: float = 30
     """For a posted body to arrive."""

@@ -107,17 +107,17 @@ class Live:
                 retry_seconds=30,
             )
         self.listeners += 1
-        gone = asyncio.create_task(_disconnected(receive))
+        closing = asyncio.create_task(_disconnected(receive))
         try:
-            await self._send_all(gone, send)
+            await self._send_all(closing, send)
         except TimeoutError:
             # The connection is closed by the server, because the answer has no end.
             pass
         finally:
             self.listeners -= 1
-            gone.cancel()
+            closing.cancel()
 
-    async def _send_all(self, gone: asyncio.Task[None], send: Send) -> None:
+    async def _send_all(self, closing: asyncio.Task[None], send: Send) -> None:
         headers = [
             (b"content-type", _EVENT_STREAM.encode()),
             (b"cache-control", b"no-store"),
@@ -126,7 +126,7 @@ class Live:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await _bounded(send, b"retry: 2000\n\n")
         seen: int | None = None
-        while not self._closed and not gone.done():
+        while not self._closed and not closing.done():
             changed = self._changed
             if self._message is not None and self._message[0] != seen:
                 seen, event = self._message
@@ -135,7 +135,7 @@ class Live:
             waiting = asyncio.create_task(changed.wait())
             try:
                 done, _ = await asyncio.wait(
-                    {waiting, gone},
+                    {waiting, closing},
                     timeout=self._keep_alive,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
