@@ -311,15 +311,13 @@ class Runner:
             return
         self._published += 1
         coverage = None if self._join is None else self._join.coverage()
-        settled = self._positions.newest if self._join is None else self._join.watermark
-        if settled is not None:
-            settled -= self._wait
+        until = self._positions.newest if self._join is None else self._join.watermark
         with self._store.reading():
             quarantine = self._quarantine.published()
         snapshot = self._snapshots.build(
             sequence=self._published,
             now=self._now(),
-            settled=settled,
+            labelled_until=None if until is None else until - self._wait,
             late=self._counting.late,
             join=coverage,
             partitions=self._table.rows(self._positions, self._sources),

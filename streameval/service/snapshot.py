@@ -341,7 +341,7 @@ class PartitionRows:
         statuses = {row.partition: (row, one.lag_unit) for one in sources for row in one.status()}
         for status, _ in statuses.values():
             self._log(status)
-        # A name that ends with a colon is a source's own state, and no partition.
+        # A name that ends with a colon holds other data of a source, and is no partition.
         read = {name: one for name, one in positions.partitions.items() if not name.endswith(":")}
         rows = []
         for name in sorted(read.keys() | statuses.keys()):
@@ -477,7 +477,7 @@ class SnapshotBuilder:
         *,
         sequence: int,
         now: int,
-        settled: int | None,
+        labelled_until: int | None,
         late: Mapping[str, LateShare],
         join: Mapping[str, Any] | None,
         partitions: list[Partition],
@@ -490,7 +490,7 @@ class SnapshotBuilder:
         Args:
             sequence: Its number.
             now: Microseconds since 1970.
-            settled: The event time up to which all labels have arrived or expired; None: unknown.
+            labelled_until: Up to which event time no more labels are waited for; None: unknown.
             late: By window, the share of the recent events that were too late for it.
             join: The join's counts, as a :class:`Join`; None without a join.
             partitions: The source's partitions.
@@ -527,7 +527,9 @@ class SnapshotBuilder:
             series={
                 window: msgspec.structs.replace(
                     part.value.series,
-                    immature=[settled is None or end > settled for end in part.value.ends],
+                    immature=[
+                        labelled_until is None or end > labelled_until for end in part.value.ends
+                    ],
                 )
                 for window, part in self._panes.items()
             },
@@ -558,12 +560,12 @@ class SnapshotBuilder:
         return names
 
     def _make_panes(self, window: str, evaluator: Evaluator) -> _Panes:
-        # All metrics with a tile, each of which has a chart over time; the report is made first.
+        # Every reported metric, so that each has a series; the report is made first.
         reported = self._totals[window].value.report.metrics
         names = list(dict.fromkeys([*reported, *self._names(evaluator.total)]))
         known = self._known_panes.get(window, {})
         if any(len(rows) != len(names) for _, rows in known.values()):
-            known = {}  # the fed columns have changed, as by scores beside labels
+            known = {}  # other metrics than before: the first scores were read
         found = self._known_panes[window] = evaluator.total.pane_reports(names, known)
         marks = [mark for mark, _ in found.values()]
         rows = [rows for _, rows in found.values()]
@@ -597,7 +599,6 @@ class SnapshotBuilder:
 
 
 def _sources(settings: RunSettings) -> list[SourceInfo]:
-    """What the run reads: its kind, which records it holds, and its name there."""
     return [
         SourceInfo(table, holds, name)
         for table, source in settings.sources.items()
@@ -614,7 +615,7 @@ def _report(given: reports.Report) -> Report:
 def _rows(view: View, names: Sequence[str]) -> Sequence[reports.ReportRow]:
     try:
         return view.report(names).rows
-    except MetricError:  # this slice was fed less than the total
+    except MetricError:  # this slice has fewer states than the total
         return view.report().rows
 
 

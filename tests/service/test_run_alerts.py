@@ -168,10 +168,10 @@ def test_what_was_not_told_for_certain_is_kept() -> None:
     kept = book()
     steps(kept, 0.7, 0.9)
     assert [transition.event for transition in kept.unsent] == ["firing", "resolved"]
-    kept.confirm([1, 99])
+    kept.discard([1, 99])
     kept = reopened(kept)
     assert [transition.number for transition in kept.unsent] == [2]
-    kept.confirm([2])
+    kept.discard([2])
     assert kept.unsent == []
     steps(kept, *[0.7, 0.9] * 600)
     assert len(kept.unsent) == 1000

@@ -230,7 +230,7 @@ def test_a_full_queue_keeps_nobody_waiting(receivers: list[Receiver]) -> None:
     assert hook.sent == 1001 - hook.failed + 2
 
 
-def test_a_stop_cuts_repetitions_short_and_confirms_nothing(receivers: list[Receiver]) -> None:
+def test_a_stop_cuts_repetitions_short_and_finishes_nothing(receivers: list[Receiver]) -> None:
     receiver = Receiver(500, 500)
     receivers.append(receiver)
     hook = Webhook(WebhookSettings(url=f"http://{receiver.address}/"), first_delay=LONG)

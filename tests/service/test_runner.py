@@ -469,7 +469,7 @@ def build(run: Bench, *, now: int = 0, force: bool = False) -> Snapshot:
     return run.runner._snapshots.build(
         sequence=1,
         now=now,
-        settled=None,
+        labelled_until=None,
         late=run.runner._counting.late,
         join=None,
         partitions=[],

@@ -1,1 +1,1 @@
-"""Alerts: rules over metrics, their states, and the webhook that transitions are posted to."""
+"""Bounds on metrics, the states of alerts, and the webhook that posts their transitions."""

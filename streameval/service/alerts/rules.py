@@ -96,7 +96,7 @@ class AlertBook:
     bound is seen: a missing value does not resolve it.
 
     Transitions stay in :attr:`unsent`, and in the saved state, until they are
-    confirmed; a run without a webhook confirms them at once.
+    discarded; a run without a webhook discards them at once.
 
     Args:
         alerts: As configured.
@@ -167,8 +167,8 @@ class AlertBook:
         """Transitions that were neither delivered nor given up, the oldest first."""
         return list(self._unsent.values())
 
-    def confirm(self, numbers: Iterable[int]) -> None:
-        """Forget transitions that were delivered or given up."""
+    def discard(self, numbers: Iterable[int]) -> None:
+        """Remove transitions that were delivered or given up."""
         for number in numbers:
             self._unsent.pop(number, None)
 
@@ -296,11 +296,11 @@ class Alerts:
 
         Args:
             settings: The new ones.
-            webhook: Where transitions are posted to from now on, including those that the
-                previous webhook, which is closed, has not posted.
+            webhook: Where transitions are posted to from now on, with those that the previous
+                webhook, which is closed, has not finished.
         """
         if webhook is not self._webhook and self._webhook is not None:
-            self._book.confirm(self._webhook.finished())
+            self._book.discard(self._webhook.finished())
         state = self._book.to_state()
         self._settings = settings
         self._book = AlertBook(settings.alert, settings.window[0].name)
@@ -318,12 +318,12 @@ class Alerts:
             log.log(level, "alert %s", transition.text)
             self._post(transition)
         if self._webhook is not None:
-            self._book.confirm(self._webhook.finished())
+            self._book.discard(self._webhook.finished())
         return judgement.states
 
     def _post(self, transition: Transition) -> None:
         if self._webhook is None:
-            self._book.confirm([transition.number])
+            self._book.discard([transition.number])
         else:
             self._webhook.post(transition)
 
@@ -332,7 +332,7 @@ class Alerts:
 
     @property
     def changed(self) -> bool:
-        """Whether the state differs from that in the store."""
+        """Whether the state differs from the stored one."""
         return self._state() != self._written
 
     def write(self, connection: sqlite3.Connection) -> None:
@@ -344,7 +344,7 @@ class Alerts:
 
 
 def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Value]:
-    """The values that the alerts are about, by the alert's name."""
+    """The value that each alert watches, by the alert's name."""
     first = settings.window[0].name
     return {
         alert.name: _observed(alert, alert.window or first, snapshot) for alert in settings.alert

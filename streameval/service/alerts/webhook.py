@@ -72,7 +72,7 @@ class Webhook:
         self._stop = threading.Event()
         self._opener = _opener()
         self.problem = ""
-        """What went wrong with the last post, in words; empty once one has arrived."""
+        """The error of the last post, in words; empty after a success."""
         self.sent = 0
         self.failed = 0
         """Posts that were given up or dropped."""
@@ -131,12 +131,12 @@ class Webhook:
         self.failed += 1
         self.problem = problem
         if not self._stop.is_set():
-            # Left unconfirmed, so that a restart posts it again.
+            # A restart posts again what a stop has interrupted.
             self._finished.append(transition.number)
         _LOG.warning("alert %s not posted to %s: %s", transition.name, self._host, problem)
 
     def _try(self, body: bytes) -> tuple[str, bool]:
-        """What went wrong, or nothing; and whether to try again."""
+        """The error in words, empty where there is none; and whether to try again."""
         request = urllib.request.Request(self._url, body, self._headers, method="POST")
         try:
             with self._opener.open(request, timeout=self._timeout):
