@@ -112,9 +112,9 @@ def run_service(
         url = None
         if settings.serve.enabled and publisher is not None:
             # Imported only when it is used: the server is an extra.
-            from streameval.service.http.server import start
+            from streameval.service.http.server import Server
 
-            server = parts.server = start(
+            server = parts.server = Server(
                 settings.serve, settings.http, publisher, inbox, token=token
             )
             stack.callback(server.stop)

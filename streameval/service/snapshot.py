@@ -1,4 +1,4 @@
-"""What a run publishes: an immutable, typed snapshot after each checkpoint.
+"""The snapshot that a run publishes after each checkpoint: immutable and typed.
 
 The structs are the one definition of a snapshot: the HTTP API, the stream of events, the
 dashboard, Prometheus and the alerts read their attributes, and ``openapi.json`` and the
@@ -26,13 +26,13 @@ from streameval.evaluator.slices import slice_name
 from streameval.evaluator.view import PaneReports, View
 from streameval.events.time import iso_time
 from streameval.metrics.curves import SERVED_CURVES
-from streameval.service.alerts.rules import AlertState
 from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
 from streameval.service.store.begins import Begins, note_begins
 from streameval.service.store.positions import Positions
+from streameval.windows.kinds import KINDS
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +60,10 @@ Time: TypeAlias = Annotated[str, note(format="date-time")]
 
 Label: TypeAlias = str | int | float | bool
 Weight: TypeAlias = int | float
+Late: TypeAlias = Annotated[
+    float, note("Share of the recent records that were too late; above 0.5: not ready.")
+]
+Kind: TypeAlias = Literal["records", "predictions", "labels"]
 Task: TypeAlias = Annotated[str, note(enum=["binary", "multiclass"])]
 
 
@@ -67,13 +71,11 @@ class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A window of the settings."""
 
     name: str
-    kind: Annotated[str, note(enum=["cumulative", "panes", "fading"])]
+    kind: Annotated[str, note(enum=list(KINDS))]
     spec: str
     immature: Annotated[bool, note("Labels for it are still arriving.")]
     as_of: Annotated[Time, note("Its numbers hold all that was counted until then.")]
-    late: Annotated[
-        float, note("Share of the recent events that were too late; above 0.5: not ready.")
-    ]
+    late: Late
 
 
 class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -152,7 +154,7 @@ class SourceInfo(Struct, frozen=True, forbid_unknown_fields=True):
     """What the run reads."""
 
     kind: Annotated[str, note("The source's table of the configuration, as files.")]
-    holds: Literal["records", "predictions", "labels"]
+    holds: Kind
     name: Annotated[str, note("A path or pattern, a topic, or the path of posts.")]
 
 
@@ -207,9 +209,7 @@ class Join(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     delay: Delay
     watermark: Annotated[Time | None, note("How far event time has advanced.")]
     cohorts: list[Cohort]
-    late: Annotated[
-        float, note("Share of the recent records that were too late; above 0.5: not ready.")
-    ]
+    late: Late
 
 
 class Partition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -231,7 +231,7 @@ class BadRecord(Struct, frozen=True, forbid_unknown_fields=True):
     id: int
     at: Time
     partition: str
-    kind: Literal["records", "predictions", "labels"]
+    kind: Kind
     place: int
     reason: str
     detail: str
@@ -256,6 +256,24 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
     at: Time
     events: int
     seconds: float
+
+
+State: TypeAlias = Literal["ok", "pending", "firing", "undefined"]
+
+
+class AlertState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An alert and its state."""
+
+    name: str
+    metric: str
+    window: Annotated[str, note("Empty where the metric is of the join.")]
+    slice: Annotated[str, note("The slice's name; empty: all events.")]
+    state: State
+    value: float | None
+    bound: str
+    support: Weight
+    since: Annotated[Time | None, note("Null before the first value.")]
+    reason: str
 
 
 class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -283,7 +301,7 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Publisher:
-    """Holds the newest snapshot: one thread publishes, any number read, none locks a state.
+    """Holds the newest snapshot; one thread publishes, others read without locking a state.
 
     >>> Publisher().current() is None
     True
@@ -294,17 +312,17 @@ class Publisher:
         self._changed = threading.Condition()
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Replace the newest snapshot and wake those that wait."""
+        """Replace the newest snapshot and wake the waiting threads."""
         with self._changed:
             self._current = snapshot
             self._changed.notify_all()
 
     def current(self) -> Snapshot | None:
-        """The newest; None before the first."""
+        """The newest snapshot; None before the first."""
         return self._current
 
     def wait(self, sequence: int, timeout: float) -> Snapshot | None:
-        """The newest, once its number exceeds ``sequence`` or the timeout has passed."""
+        """The newest snapshot, once its number exceeds ``sequence`` or the timeout has passed."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._current is not None and self._current.sequence > sequence, timeout
@@ -313,13 +331,13 @@ class Publisher:
 
 
 class PartitionRows:
-    """Makes a snapshot's partitions, and logs each problem of one once."""
+    """Builds a snapshot's partitions, and logs each problem of a partition once."""
 
     def __init__(self) -> None:
         self._problems: dict[str, str] = {}
 
     def rows(self, positions: Positions, sources: Sequence[Source]) -> list[Partition]:
-        """Every partition that was ever read or is there to be read, by name."""
+        """Every partition that was ever read or can be read, by name."""
         statuses = {row.partition: (row, one.lag_unit) for one in sources for row in one.status()}
         for status, _ in statuses.values():
             self._log(status)
@@ -405,12 +423,12 @@ class SnapshotBuilder:
     """Builds snapshots of a run's evaluators.
 
     Every expensive part (totals, slices, series) is recomputed when that fits into its share
-    of a fifth of the time; in between, the last one is published again.
+    of a fifth of the time; otherwise the previous one is published again.
 
     Args:
         settings: The run's.
         evaluators: The run's, by window.
-        begins: From when on parts of the windows hold events.
+        begins: The times from which parts of the windows hold events.
         clock: Seconds, monotonic.
     """
 
@@ -425,7 +443,7 @@ class SnapshotBuilder:
         self._evaluators = evaluators
         self._begins = begins
         self._clock = clock
-        self._wanted = main_metrics(settings)
+        self._metrics = main_metrics(settings)
         self._known_panes: dict[str, PaneReports] = {}
         self._totals: dict[str, _Part[_Totals]] = {}
         self._panes: dict[str, _Part[_Panes]] = {}
@@ -445,13 +463,13 @@ class SnapshotBuilder:
         self._sources = _sources(settings)
 
     def changed(self) -> None:
-        """Mark every part as stale: something was counted."""
+        """Mark every part as stale, because events were counted."""
         for part, _ in self._shares:
             part.stale = True
 
     @property
     def stale(self) -> bool:
-        """Whether some part does not show all that was counted."""
+        """Whether a part lacks counted events."""
         return any(part.stale for part, _ in self._shares)
 
     def build(
@@ -527,15 +545,13 @@ class SnapshotBuilder:
 
     def _make_totals(self, window: str) -> _Totals:
         self._since(window)  # a window advances past the panes that are missing
-        evaluator = self._evaluators[window]
-        return _Totals(
-            _report(evaluator.report()), _curves(evaluator.total), _confusion(evaluator.total)
-        )
+        view = self._evaluators[window].total
+        return _Totals(_report(view.report()), _curves(view), _confusion(view))
 
     def _names(self, view: View) -> list[str]:
-        """The wanted metrics whose states are kept."""
+        """The main metrics that the fed columns allow."""
         names = []
-        for name in self._wanted:
+        for name in self._metrics:
             try:
                 view.report([name])
             except MetricError:
@@ -559,7 +575,7 @@ class SnapshotBuilder:
             immature=[],
             support=[max((row.support for row in pane), default=0) for pane in rows],
             metrics={
-                name: [_finite(pane[column].value) for pane in rows]
+                name: [finite(pane[column].value) for pane in rows]
                 for column, name in enumerate(names)
             },
         )
@@ -575,7 +591,7 @@ class SnapshotBuilder:
                     slice=dict(key),
                     name=slice_name(key),
                     support=max((row.support for row in rows), default=0),
-                    metrics={row.metric: _finite(row.value) for row in rows},
+                    metrics={row.metric: finite(row.value) for row in rows},
                     reasons={row.metric: row.reason for row in rows if row.reason},
                 )
             )
@@ -592,7 +608,7 @@ def _sources(settings: RunSettings) -> list[SourceInfo]:
 
 
 def _report(given: reports.Report) -> Report:
-    values = {row.metric: Value(_finite(row.value), row.support, row.reason) for row in given.rows}
+    values = {row.metric: Value(finite(row.value), row.support, row.reason) for row in given.rows}
     return Report(task=given.task, metrics=values, **given.notes)
 
 
@@ -603,8 +619,9 @@ def _rows(view: View, names: Sequence[str]) -> Sequence[reports.ReportRow]:
         return view.report().rows
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def finite(value: float | None) -> float | None:
+    """The value, or None where JSON cannot express it."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _curves(view: View) -> dict[str, Curve]:
@@ -640,21 +657,10 @@ def _confusion(view: View) -> Confusion:
         counts = view.confusion
     except MetricError:
         return Confusion([], [], 0, [])
-    cells = list(counts.cells())
-    true: dict[Any, Any] = dict.fromkeys(counts.labels, 0)
-    predicted, right = dict(true), dict(true)
-    for label, taken, weight in cells:
-        true[label] += weight
-        predicted[taken] += weight
-        if label == taken:
-            right[label] += weight
-    rows = [ClassRow(label, true[label], predicted[label], right[label]) for label in true]
+    parts = counts.per_class()
+    rows = list(map(ClassRow, parts.labels, parts.true, parts.predicted, parts.correct))
     classes = sorted(rows, key=lambda row: -(row.true + row.predicted))
     largest = {row.label for row in classes[:_CLASSES]}
-    labels = [label for label in counts.labels if label in largest]
-    index = {label: n for n, label in enumerate(labels)}
-    matrix: list[list[Any]] = [[0] * len(labels) for _ in labels]
-    for label, taken, weight in cells:
-        if label in index and taken in index:
-            matrix[index[label]][index[taken]] += weight
+    labels = [label for label in parts.labels if label in largest]
+    matrix = counts.to_array(labels).tolist()
     return Confusion([*labels], matrix, len(rows) - len(labels), classes)

@@ -23,7 +23,7 @@ from playwright.sync_api import (
 )
 
 from streameval.service.config.settings import ServeSettings
-from streameval.service.http.server import Server, start
+from streameval.service.http.server import Server
 from streameval.service.sources.inbox import HttpSettings
 from tests.support import published_sample
 from tests.support.chromium import ARGUMENTS, MISSING, find_chromium
@@ -130,7 +130,7 @@ def publish(publisher: SamplePublisher, data: dict[str, Any]) -> None:
 def serve(publisher: SamplePublisher, token: str | None = None, listen: str = "") -> Server:
     """A server of the publisher's snapshots."""
     settings = ServeSettings(listen=listen or "127.0.0.1:0")
-    return start(settings, HttpSettings(), publisher, _Inbox(), token=token)
+    return Server(settings, HttpSettings(), publisher, _Inbox(), token=token)
 
 
 def _draws_nothing(route: Route) -> None:

@@ -7,12 +7,15 @@ declare namespace Api {
   interface AlertState {
     name: string;
     metric: string;
+    /** Empty where the metric is of the join. */
     window: string;
+    /** The slice's name; empty: all events. */
     slice: string;
     state: "firing" | "ok" | "pending" | "undefined";
     value: number | null;
     bound: string;
     support: number;
+    /** Null before the first value. */
     since: string | null;
     reason: string;
   }
@@ -219,6 +222,7 @@ declare namespace Api {
     total: number;
     kept: number;
     reasons: Record<string, number>;
+    /** Rows that are left after all filters. */
     matching: number;
     offset: number;
     limit: number;
@@ -319,7 +323,7 @@ declare namespace Api {
     all: number;
     /** Of these, left out by min_support. */
     below_support: number;
-    /** What is left after all filters. */
+    /** Rows that are left after all filters. */
     matching: number;
     offset: number;
     limit: number;
@@ -382,13 +386,13 @@ declare namespace Api {
   }
   interface Window {
     name: string;
-    kind: "cumulative" | "panes" | "fading";
+    kind: "cumulative" | "last" | "panes" | "fading";
     spec: string;
     /** Labels for it are still arriving. */
     immature: boolean;
     /** Its numbers hold all that was counted until then. */
     as_of: string;
-    /** Share of the recent events that were too late; above 0.5: not ready. */
+    /** Share of the recent records that were too late; above 0.5: not ready. */
     late: number;
   }
   interface Answers {

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from streameval.errors import ConfigError
-from streameval.service.alerts.rules import AlertBook, Observed, Transition
+from streameval.service.alerts.rules import AlertBook, Transition
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import AlertSettings, WebhookSettings
+from streameval.service.snapshot import Value
 
 pytestmark = pytest.mark.backend_independent
 
@@ -86,7 +87,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 def transitions(count: int) -> list[Transition]:
     book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
     for n in range(count):
-        book.judge({"low": Observed(0.9 if n % 2 else 0.7, 5)}, n)
+        book.judge({"low": Value(0.9 if n % 2 else 0.7, 5)}, n)
     return book.unsent
 
 

@@ -11,9 +11,8 @@ import pytest
 from streameval.errors import ConfigError, InputError
 from streameval.service.config.address import Address, parse_address
 from streameval.service.config.settings import ServeSettings
-from streameval.service.http.access import COOKIE, Access
-from streameval.service.http.limits import LIMITS
-from streameval.service.http.server import start
+from streameval.service.http.guard import COOKIE, LIMITS, Access
+from streameval.service.http.server import Server
 from tests.support.published_sample import SamplePublisher, published_data
 from tests.support.serve_runs import TOKEN, Running, raw, received, serving
 
@@ -53,7 +52,7 @@ def url(running: Running, path: str = "/") -> str:
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"])
 def test_other_addresses_need_a_token(listen: str) -> None:
     with pytest.raises(ConfigError, match=r"serve\.token: expected a token"):
-        start(ServeSettings(listen=listen), None, SamplePublisher(), None)
+        Server(ServeSettings(listen=listen), None, SamplePublisher(), None)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +73,7 @@ def test_an_address_in_use_is_reported() -> None:
     with serving() as running:
         listen = str(running.server.address)
         with pytest.raises(ConfigError, match=f"cannot listen at {listen}"):
-            start(ServeSettings(listen=listen), None, SamplePublisher(), None)
+            Server(ServeSettings(listen=listen), None, SamplePublisher(), None)
 
 
 def test_ipv6_loopback() -> None:

@@ -25,9 +25,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.cli.run import RepeatFilter, log_to_stderr
-from streameval.service.http.access import WrongTokens
 from streameval.service.http.errors import RefusedError
-from streameval.service.http.limits import LIMITS
+from streameval.service.http.guard import LIMITS, WrongTokens
 from tests.support.command_runs import COMMAND
 from tests.support.serve_runs import TOKEN, Box, Running, received, serving
 

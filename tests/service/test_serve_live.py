@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from streameval.service.http.limits import LIMITS
+from streameval.service.http.guard import LIMITS
 from tests.service.test_serve_api import OPENAPI
 from tests.support.published_sample import published_data
 from tests.support.serve_runs import Running, serving

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from streameval.service.http.limits import LIMITS
+from streameval.service.http.guard import LIMITS
 from streameval.service.sources.inbox import HttpSettings, Inbox, InboxSource
 from tests.support.published_sample import HOSTILE
 from tests.support.serve_runs import Box, raw, serving

@@ -16,8 +16,8 @@ import msgspec
 
 from streameval.evaluator.slices import slice_name
 from streameval.metrics.registry import shown_metrics
-from streameval.service.alerts.rules import AlertState, State
 from streameval.service.snapshot import (
+    AlertState,
     BadRecord,
     Checkpoint,
     ClassRow,
@@ -35,6 +35,7 @@ from streameval.service.snapshot import (
     Slice,
     Snapshot,
     SourceInfo,
+    State,
     Value,
     Window,
 )

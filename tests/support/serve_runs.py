@@ -16,8 +16,8 @@ import httpx
 
 from streameval.errors import StoreError
 from streameval.service.config.settings import ServeSettings
-from streameval.service.http.limits import LIMITS, Limits
-from streameval.service.http.server import Server, start
+from streameval.service.http.guard import LIMITS, Limits
+from streameval.service.http.server import Server
 from streameval.service.snapshot import Snapshot
 from streameval.service.sources.inbox import HttpSettings
 from tests.support.published_sample import START, SamplePublisher, published_data
@@ -105,7 +105,7 @@ def serving(
     clock = Clock()
     box = Box() if inbox is None else inbox
     serve = ServeSettings(**{"listen": "127.0.0.1:0", **settings})
-    server = start(serve, http, publisher, box, clock=clock, token=token, limits=limits)
+    server = Server(serve, http, publisher, box, clock=clock, token=token, limits=limits)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     # The default allows for keep-alives that the server ends meanwhile.
     transport = httpx.HTTPTransport(retries=1)

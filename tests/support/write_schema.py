@@ -17,9 +17,18 @@ import msgspec
 
 import streameval
 from streameval.metrics.curves import SERVED_CURVES
-from streameval.service.http.api import ENDPOINTS, EVENT, STATUS, Accepted, Alive, Endpoint, Ready
+from streameval.service.http.api import (
+    ENDPOINTS,
+    EVENT,
+    LONGEST_TEXT,
+    STATUS,
+    Accepted,
+    Alive,
+    Endpoint,
+    Parameter,
+    Ready,
+)
 from streameval.service.http.errors import Error
-from streameval.service.http.query import LONGEST_TEXT, Parameter
 
 __all__ = ["OPENAPI", "TYPES", "generated"]
 

@@ -1,10 +1,9 @@
 """Alerts: bounds on published metrics, and their states over time.
 
-:class:`AlertBook` reads no clock and sends nothing: values and the moment go in,
-states and transitions are returned, and the memory is plain data that is
-kept with the checkpoint, so that a restart neither loses an alert nor sends
-it twice. :class:`Alerts` evaluates a book with each snapshot of a run, stores it,
-and logs and posts its transitions.
+:class:`AlertBook` reads no clock and sends nothing: it maps values and a time to states and
+transitions, and its own state is plain data that is stored with the checkpoint, so that a
+restart neither loses an alert nor sends it twice. :class:`Alerts` evaluates a book with each
+snapshot of a run, stores it, and logs and posts its transitions.
 """
 
 from __future__ import annotations
@@ -13,63 +12,34 @@ import logging
 import math
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import Meta
 
 from streameval.errors import StateError, StoreError, shown
 from streameval.evaluator.slices import slice_name, slice_value
 from streameval.events.time import duration, iso_time
 from streameval.service.config.settings import LABEL_COVERAGE, AlertSettings, RunSettings
 from streameval.service.lateness import MOST_LATE
+from streameval.service.snapshot import AlertState, Snapshot, State, Value, finite
 
-if TYPE_CHECKING:  # both build on alerts
+if TYPE_CHECKING:
     from streameval.service.alerts.webhook import Webhook
-    from streameval.service.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
-State: TypeAlias = Literal["ok", "pending", "firing", "undefined"]
+Event: TypeAlias = Literal["firing", "resolved"]
 
 _MOST_UNSENT = 1000
-"""Transitions kept for a webhook that does not answer; older ones are given up."""
-
-
-class Observed(NamedTuple):
-    """A metric's value as it was published."""
-
-    value: float | None
-    """None (or nan) where it is undefined."""
-    support: float
-    reason: str = ""
-    """Why there is no value."""
-
-
-class AlertState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An alert as snapshots have it."""
-
-    name: str
-    metric: str
-    window: str
-    """Empty where the metric is of the join and not of a window."""
-    slice: str
-    """Its name; empty where it is all events."""
-    state: State
-    value: float | None
-    bound: str
-    support: int | float
-    since: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] | None
-    """ISO 8601; None before the first value."""
-    reason: str
+"""Transitions kept for a webhook that does not answer; older ones are dropped."""
 
 
 class Transition(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert began to fire, or a value within the bound was seen again."""
+    """An alert began to fire, or its value is within the bound again."""
 
     number: int
     """Ascending through the whole run, restarts included."""
-    event: Literal["firing", "resolved"]
+    event: Event
     name: str
     metric: str
     window: str
@@ -100,8 +70,10 @@ class Judgement(NamedTuple):
 
 
 class _Memory(msgspec.Struct, forbid_unknown_fields=True):
+    """The stored state of an alert."""
+
     watched: str
-    """What it is about: under a changed bound, metric or slice it starts anew."""
+    """Metric, window, slice and bound; an alert in which one of these changes starts anew."""
     state: State = "undefined"
     since: int | None = None
     crossed: int | None = None
@@ -134,9 +106,9 @@ class AlertBook:
         O(1) an alert and judgement.
 
     >>> book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
-    >>> book.judge({"low": Observed(0.7, 100)}, now=0).transitions[0].text
+    >>> book.judge({"low": Value(0.7, 100)}, now=0).transitions[0].text
     'firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 100'
-    >>> book.judge({"low": Observed(0.7, 100)}, now=5).transitions
+    >>> book.judge({"low": Value(0.7, 100)}, now=5).transitions
     []
     """
 
@@ -149,7 +121,7 @@ class AlertBook:
         self._next = 1
         self._unsent: dict[int, Transition] = {}
 
-    def judge(self, values: Mapping[str, Observed], now: int) -> Judgement:
+    def judge(self, values: Mapping[str, Value], now: int) -> Judgement:
         """The states under these values.
 
         Args:
@@ -158,22 +130,34 @@ class AlertBook:
         """
         judgement = Judgement([], [])
         for alert, wait in self._alerts:
-            seen = values.get(alert.name, Observed(None, 0, "not computed"))
+            seen = values.get(alert.name, Value(None, 0, "not computed"))
             memory = self._memory[alert.name]
             before = memory.state
             reason = _reason(alert, seen)
             if not reason:
                 assert seen.value is not None
-                memory.state = _next_state(memory, _crosses(alert, seen.value), wait, now)
+                memory.state = _next_state(memory, alert, seen.value, wait, now)
             elif before != "firing":
                 memory.state, memory.crossed = "undefined", None
             if memory.state != before or memory.since is None:
                 memory.since = now
-            judgement.states.append(self._shown(alert, memory, seen, reason))
+            about = self._about(alert, seen)
+            judgement.states.append(
+                AlertState(
+                    **about,
+                    slice=slice_name(tuple(alert.slice.items())) if alert.slice else "",
+                    state=memory.state,
+                    since=iso_time(memory.since),
+                    reason=reason,
+                )
+            )
             if "firing" in (before, memory.state) and before != memory.state:
-                judgement.transitions.append(self._transition(alert, memory, seen, now))
-        for transition in judgement.transitions:
-            self._unsent[transition.number] = transition
+                event: Event = "firing" if memory.state == "firing" else "resolved"
+                number, self._next = self._next, self._next + 1
+                self._unsent[number] = transition = Transition(
+                    **about, number=number, event=event, slice=alert.slice, at=iso_time(now)
+                )
+                judgement.transitions.append(transition)
         while len(self._unsent) > _MOST_UNSENT:
             del self._unsent[next(iter(self._unsent))]
         return judgement
@@ -200,7 +184,7 @@ class AlertBook:
         Alerts that are new, or whose metric, window, slice or bound changed, start anew.
 
         Raises:
-            StateError: It is no such state.
+            StateError: The state is invalid.
         """
         try:
             book = msgspec.convert(state, _Book)
@@ -216,7 +200,7 @@ class AlertBook:
         self._unsent = {transition.number: transition for transition in book.unsent}
 
     def _window(self, alert: AlertSettings) -> str:
-        """The window that an alert is about; empty where it is about the join."""
+        """The alert's window; empty for a metric of the join."""
         return "" if alert.metric == LABEL_COVERAGE else alert.window or self._first
 
     def _watched(self, alert: AlertSettings) -> str:
@@ -224,42 +208,19 @@ class AlertBook:
         about = [alert.metric, self._window(alert), where, alert.below, alert.above]
         return msgspec.json.encode(about).decode()
 
-    def _shown(
-        self, alert: AlertSettings, memory: _Memory, seen: Observed, reason: str
-    ) -> AlertState:
-        return AlertState(
-            **self._about(alert, seen),
-            slice=slice_name(tuple(alert.slice.items())) if alert.slice else "",
-            state=memory.state,
-            since=None if memory.since is None else iso_time(memory.since),
-            reason=reason,
-        )
-
-    def _transition(
-        self, alert: AlertSettings, memory: _Memory, seen: Observed, now: int
-    ) -> Transition:
-        number, self._next = self._next, self._next + 1
-        return Transition(
-            number=number,
-            event="firing" if memory.state == "firing" else "resolved",
-            **self._about(alert, seen),
-            slice=alert.slice,
-            at=iso_time(now),
-        )
-
-    def _about(self, alert: AlertSettings, seen: Observed) -> dict[str, Any]:
-        finite = seen.value is not None and math.isfinite(seen.value)
+    def _about(self, alert: AlertSettings, seen: Value) -> dict[str, Any]:
+        below = alert.below is not None
         return {
             "name": alert.name,
             "metric": alert.metric,
             "window": self._window(alert),
-            "value": seen.value if finite else None,
-            "bound": _bound(alert),
+            "value": finite(seen.value),
+            "bound": f"below {alert.below:.12g}" if below else f"above {alert.above:.12g}",
             "support": seen.support,
         }
 
 
-def _reason(alert: AlertSettings, seen: Observed) -> str:
+def _reason(alert: AlertSettings, seen: Value) -> str:
     """Why the value is not judged; empty where it is."""
     if seen.value is None or math.isnan(seen.value):
         return seen.reason or "undefined"
@@ -268,20 +229,10 @@ def _reason(alert: AlertSettings, seen: Observed) -> str:
     return ""
 
 
-def _crosses(alert: AlertSettings, value: float) -> bool:
-    if alert.below is not None:
-        return value < alert.below
-    assert alert.above is not None
-    return value > alert.above
-
-
-def _bound(alert: AlertSettings) -> str:
-    side, bound = ("below", alert.below) if alert.below is not None else ("above", alert.above)
-    return f"{side} {bound:.12g}"
-
-
-def _next_state(memory: _Memory, crossed: bool, wait: int, now: int) -> State:
-    if not crossed:
+def _next_state(memory: _Memory, alert: AlertSettings, value: float, wait: int, now: int) -> State:
+    too_low = alert.below is not None and value < alert.below
+    too_high = alert.above is not None and value > alert.above
+    if not too_low and not too_high:
         memory.crossed = None
         return "ok"
     # A clock that was set back must not keep an alert pending for a year.
@@ -392,7 +343,7 @@ class Alerts:
             self._written = state
 
 
-def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Observed]:
+def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Value]:
     """The value that each alert watches, by the alert's name."""
     first = settings.window[0].name
     return {
@@ -400,26 +351,26 @@ def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Observed]:
     }
 
 
-def _observed(alert: AlertSettings, window: str, snapshot: Snapshot) -> Observed:
+def _observed(alert: AlertSettings, window: str, snapshot: Snapshot) -> Value:
     join = snapshot.join
     about_join = alert.metric == LABEL_COVERAGE
     shares = [row.late for row in snapshot.windows if row.name == window and not about_join]
     late = max([*shares, *([] if join is None else [join.late])], default=0.0)
     if late > MOST_LATE:
-        return Observed(None, 0, f"{late:.0%} of the recent records are too late to be counted")
+        return Value(None, 0, f"{late:.0%} of the recent records are too late to be counted")
     if about_join:
         if join is None:
-            return Observed(None, 0, "not published")
-        return Observed(join.coverage, join.mature.predictions, join.coverage_reason)
+            return Value(None, 0, "not published")
+        return Value(join.coverage, join.mature.predictions, join.coverage_reason)
     if alert.slice:
         wanted = {key: slice_value(value) for key, value in alert.slice.items()}
         for row in snapshot.slices.get(window, ()):
             if row.slice == wanted:
                 reason = row.reasons.get(alert.metric, "")
-                return Observed(row.metrics.get(alert.metric), row.support, reason)
-        return Observed(None, 0, "no event of this slice yet")
+                return Value(row.metrics.get(alert.metric), row.support, reason)
+        return Value(None, 0, "no event of this slice yet")
     report = snapshot.reports.get(window)
     value = None if report is None else report.metrics.get(alert.metric)
     if value is None:
-        return Observed(None, 0, "not published")
-    return Observed(value.value, value.support, value.reason)
+        return Value(None, 0, "not published")
+    return Value(value.value, value.support, value.reason)

@@ -100,16 +100,9 @@ class Webhook:
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        while (transition := self._next()) is not None:
-            self._deliver(transition)
-
-    def _next(self) -> Transition | None:
-        if not self._stop.is_set():
-            return self._waiting.get()
-        try:
-            return self._waiting.get_nowait()
-        except queue.Empty:
-            return None
+        with contextlib.suppress(queue.Empty):
+            while transition := self._waiting.get(block=not self._stop.is_set()):
+                self._deliver(transition)
 
     def _deliver(self, transition: Transition) -> None:
         body = msgspec.json.encode({**msgspec.to_builtins(transition), "text": transition.text})

@@ -1,5 +1,5 @@
-"""What a run shows: pages, a JSON API and Prometheus metrics, out of snapshots.
+"""The HTTP server of a run: pages, a JSON API and Prometheus metrics.
 
-Nothing here touches a state. The run publishes an immutable snapshot after each
-checkpoint; everything is answered from the newest one. Needs the extra ``serve``.
+Reads no state: the run publishes an immutable snapshot after each checkpoint, and every
+answer is made from the newest one. Requires the extra ``serve``.
 """

@@ -8,7 +8,7 @@ and ``openapi.json`` is generated from it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -22,7 +22,6 @@ from streameval.metrics.curves import SERVED_CURVES
 from streameval.metrics.registry import find
 from streameval.service.http.errors import RefusedError
 from streameval.service.http.health import Code, Reason
-from streameval.service.http.query import Parameter, QueryParameters, unknown
 from streameval.service.snapshot import (
     Checkpoint,
     Confusion,
@@ -42,10 +41,93 @@ from streameval.service.snapshot import (
 
 Answer: TypeAlias = dict[str, Any]
 
+LONGEST_TEXT = 200
+_LARGEST_NUMBER = 1_000_000_000
 _MOST_LABELS = 100
 _MOST_CLASSES = 100
 _MOST_ROWS = 10_000
 _ORDERS = ("worst", "best", "asc", "desc")
+
+
+class Parameter(NamedTuple):
+    """A query parameter of an endpoint, as it is parsed and as ``openapi.json`` describes it."""
+
+    name: str
+    about: str
+    default: str | int = ""
+    """Of a number an int."""
+    most: int = _LARGEST_NUMBER
+    """The largest number."""
+    choices: tuple[str, ...] = ()
+    """The texts that are accepted, where they do not depend on the snapshot."""
+
+
+def _unknown(
+    where: str, given: str, names: Iterable[str], *, none: str = "nothing here", status: int = 400
+) -> RefusedError:
+    """The error of a name that is none of some."""
+    expected = ", ".join(names)
+    expected = f"one of {expected}" if expected else none
+    return RefusedError(status, expected=expected, got=shown(given), where=where)
+
+
+class QueryParameters:
+    """The parameters of one request.
+
+    Args:
+        pairs: As given.
+        parameters: Those of the endpoint.
+
+    Raises:
+        RefusedError: 400; a parameter that the endpoint does not have.
+
+    >>> limit = Parameter("limit", "Rows at most.", 100, most=1000)
+    >>> QueryParameters([("limit", "5")], [limit]).number("limit")
+    5
+    >>> QueryParameters([("colour", "red")], [limit])
+    Traceback (most recent call last):
+    streameval.service.http.errors.RefusedError: colour: expected one of limit, got 'colour'
+    """
+
+    def __init__(
+        self, pairs: Iterable[tuple[str, str]], parameters: Sequence[Parameter] = ()
+    ) -> None:
+        self._given = dict(pairs)
+        self._known = {parameter.name: parameter for parameter in parameters}
+        for name in self._given.keys() - self._known.keys():
+            where = name if name.isidentifier() and len(name) < 40 else "the query"
+            raise _unknown(where, name, self._known, none="no parameter")
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text of at most 200 characters."""
+        usual = str(self._known[name].default) if default is None else default
+        value = self._given.get(name, usual)
+        if len(value) > LONGEST_TEXT:
+            expected = f"at most {LONGEST_TEXT} characters"
+            raise RefusedError(400, expected=expected, got=f"{len(value):,}", where=name)
+        return value
+
+    def number(self, name: str) -> int:
+        """A whole number from 0 to the parameter's largest."""
+        text, most = self.text(name), self._known[name].most
+        if not (text.isascii() and text.isdigit() and int(text) <= most):
+            raise RefusedError(
+                400, expected=f"a whole number from 0 to {most}", got=shown(text), where=name
+            )
+        return int(text)
+
+    def choice(self, name: str, options: Sequence[str], default: str) -> str:
+        """One of some words."""
+        text = self.text(name, default)
+        if text not in options:
+            raise _unknown(name, text, options)
+        return text
+
+    def window(self, snapshot: Snapshot) -> Window:
+        """A window; the first by default."""
+        windows = {window.name: window for window in snapshot.windows}
+        names = list(windows)
+        return windows[self.choice("window", names, names[0] if names else "")]
 
 
 def _stamp(data: Snapshot) -> Answer:
@@ -60,7 +142,7 @@ _SNAPSHOT = _types(Snapshot)
 
 
 def _struct(name: str, about: str | None = None, **types: Any) -> type[Struct]:
-    """The type of an answer; it describes and encodes, and nothing is decoded to it."""
+    """The type of an answer, for its schema and for encoding."""
     namespace = {"__doc__": about}
     return defstruct(name, list(types.items()), namespace=namespace, forbid_unknown_fields=True)
 
@@ -69,11 +151,6 @@ def _shape(name: str, about: str | None = None, **types: Any) -> type[Struct]:
     """The type of an answer from a snapshot."""
     stamp = {key: _SNAPSHOT[key] for key in ("sequence", "at")}
     return _struct(name, about, **stamp, **types)
-
-
-def _without(kind: type[Struct], name: str, left_out: str) -> type[Struct]:
-    """A struct type with a field fewer."""
-    return _struct(name, kind.__doc__, **_types(kind, left_out))
 
 
 def _part(of: Struct, kind: type[Struct]) -> Struct:
@@ -85,12 +162,12 @@ class Endpoint(NamedTuple):
 
     summary: str
     take: Callable[..., Answer]
-    """Of the snapshot, the query and the path's own parameter, all but the stamp."""
+    """From the snapshot, the query and the path's parameter to all fields but the stamp."""
     shape: type[Struct]
     parameters: Sequence[Parameter] = ()
 
     def answer(self, data: Snapshot, query: Sequence[tuple[str, str]], *path: str) -> Answer:
-        """What is sent."""
+        """The fields of the answer."""
         return {**_stamp(data), **self.take(data, QueryParameters(query, self.parameters), *path)}
 
 
@@ -102,16 +179,16 @@ def _limit(most: int) -> Parameter:
     return Parameter("limit", "Rows at most.", 100, most)
 
 
-def _report(data: Snapshot, asking: QueryParameters) -> Answer:
-    window = asking.window(data)
+def _report(data: Snapshot, query: QueryParameters) -> Answer:
+    window = query.window(data)
     return {"window": window, "report": data.reports[window.name]}
 
 
-def _view(data: Snapshot, asking: QueryParameters) -> Answer:
-    window = asking.window(data)
+def _view(data: Snapshot, query: QueryParameters) -> Answer:
+    window = query.window(data)
     report = data.reports[window.name]
     metrics = list(report.metrics)
-    metric = asking.choice("metric", metrics, metrics[0] if metrics else "")
+    metric = query.choice("metric", metrics, metrics[0] if metrics else "")
     # A metric over time is of the first window of panes where this one has none.
     paned = window.name if window.name in data.series else next(iter(data.series), None)
     has_series = paned is not None and metric in data.series[paned].metrics
@@ -124,10 +201,10 @@ def _view(data: Snapshot, asking: QueryParameters) -> Answer:
     }
 
 
-def _curve_of(data: Snapshot, asking: QueryParameters, name: str) -> Answer:
-    window = asking.window(data)
+def _curve_of(data: Snapshot, query: QueryParameters, name: str) -> Answer:
+    window = query.window(data)
     if name not in SERVED_CURVES:
-        raise unknown("the curve's name", name, SERVED_CURVES, status=404)
+        raise _unknown("the curve's name", name, SERVED_CURVES, status=404)
     return {"window": window, **msgspec.structs.asdict(_curve(data, window, name))}
 
 
@@ -136,9 +213,9 @@ def _curve(data: Snapshot, window: Window, name: str) -> Curve:
     return data.curves[window.name].get(name) or Curve(name, missing, {})
 
 
-def _series_of(data: Snapshot, asking: QueryParameters, metric: str) -> Answer:
+def _series_of(data: Snapshot, query: QueryParameters, metric: str) -> Answer:
     names = list(data.series)
-    window = asking.text("window", names[0] if names else "")
+    window = query.text("window", names[0] if names else "")
     if window not in data.series:
         raise RefusedError(
             404,
@@ -149,7 +226,7 @@ def _series_of(data: Snapshot, asking: QueryParameters, metric: str) -> Answer:
         )
     metrics = data.series[window].metrics
     if metric not in metrics:
-        raise unknown("the metric's name", metric, metrics, status=404)
+        raise _unknown("the metric's name", metric, metrics, status=404)
     return _series(data, window, metric)
 
 
@@ -163,9 +240,9 @@ def _series(data: Snapshot, window: str, metric: str) -> Answer:
     }
 
 
-def _confusion(data: Snapshot, asking: QueryParameters) -> Answer:
+def _confusion(data: Snapshot, query: QueryParameters) -> Answer:
     """``limit`` keeps the classes of the most support in the matrix."""
-    window, limit = asking.window(data), asking.number("limit")
+    window, limit = query.window(data), query.number("limit")
     found = data.confusion[window.name]
     labels, matrix = found.labels, found.matrix
     if len(labels) > limit:
@@ -180,17 +257,16 @@ def _confusion(data: Snapshot, asking: QueryParameters) -> Answer:
     return {"window": window, **msgspec.structs.asdict(found)}
 
 
-def _slices(data: Snapshot, asking: QueryParameters) -> Answer:
+def _slices(data: Snapshot, query: QueryParameters) -> Answer:
     """Sorting costs O(n log n) in the window's slices."""
-    window = asking.window(data)
+    window = query.window(data)
     rows = data.slices[window.name]
     metrics = list(rows[0].metrics if rows else data.reports[window.name].metrics)
-    sort = asking.choice("sort", ("support", "name", *metrics), "support")
+    sort = query.choice("sort", ("support", "name", *metrics), "support")
     usual = {"support": "desc", "name": "asc"}.get(sort, "worst")
-    order = asking.choice("order", _ORDERS, usual)
-    least = asking.number("min_support")
-    wanted = asking.text("q").casefold()
-    offset, limit = asking.number("offset"), asking.number("limit")
+    order = query.choice("order", _ORDERS, usual)
+    least = query.number("min_support")
+    wanted = query.text("q").casefold()
     falls = _falls(sort, order, data.task)
 
     supported = [row for row in rows if row.support >= least]
@@ -202,11 +278,16 @@ def _slices(data: Snapshot, asking: QueryParameters) -> Answer:
         "order": order,
         "all": len(rows),
         "below_support": len(rows) - len(supported),
-        "matching": len(matching),
-        "offset": offset,
-        "limit": limit,
-        "slices": _sorted(matching, sort, falls=falls)[offset : offset + limit],
+        **_page(query, slices=_sorted(matching, sort, falls=falls)),
     }
+
+
+def _page(query: QueryParameters, **named: list[Any]) -> Answer:
+    """The requested page of some rows, under their name."""
+    ((name, rows),) = named.items()
+    offset, limit = query.number("offset"), query.number("limit")
+    page = rows[offset : offset + limit]
+    return {"matching": len(rows), "offset": offset, "limit": limit, name: page}
 
 
 def _falls(sort: str, order: str, task: str) -> bool:
@@ -237,29 +318,30 @@ def _sorted(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
     return sorted(defined, key=value, reverse=falls) + undefined
 
 
-def _quarantine(data: Snapshot, asking: QueryParameters) -> Answer:
-    reason, found = asking.text("reason"), data.quarantine
-    offset, limit = asking.number("offset"), asking.number("limit")
+def _quarantine(data: Snapshot, query: QueryParameters) -> Answer:
+    reason, found = query.text("reason"), data.quarantine
     recent = [row for row in found.recent if not reason or row.reason == reason]
     return {
         "total": found.total,
         "kept": found.kept,
         "reasons": found.reasons,
-        "matching": len(recent),
-        "offset": offset,
-        "limit": limit,
-        "recent": recent[offset : offset + limit],
+        **_page(query, recent=recent),
     }
 
 
 def _field(name: str) -> Callable[[Snapshot, QueryParameters], Answer]:
-    return lambda data, asking: {name: getattr(data, name)}
+    return lambda data, query: {name: getattr(data, name)}
 
 
-_MATRIX = _without(Confusion, "Matrix", "classes")
-_JOIN_COUNTS = _without(Join, "JoinCounts", "cohorts")
-_QUARANTINE_COUNTS = _without(Quarantine, "QuarantineCounts", "recent")
+_MATRIX = _struct("Matrix", Confusion.__doc__, **_types(Confusion, "classes"))
+_JOIN_COUNTS = _struct("JoinCounts", Join.__doc__, **_types(Join, "cohorts"))
+_QUARANTINE_COUNTS = _struct("QuarantineCounts", Quarantine.__doc__, **_types(Quarantine, "recent"))
 
+_PAGE: dict[str, Any] = {
+    "matching": Annotated[int, note("Rows that are left after all filters.")],
+    "offset": int,
+    "limit": int,
+}
 _SERIES_ANSWER = _shape(
     "SeriesAnswer",
     "Columns of one length, the oldest pane first.",
@@ -321,9 +403,7 @@ ENDPOINTS = {
             order=Annotated[str, note(enum=list(_ORDERS))],
             all=Annotated[int, note("Slices of the window.")],
             below_support=Annotated[int, note("Of these, left out by min_support.")],
-            matching=Annotated[int, note("What is left after all filters.")],
-            offset=int,
-            limit=int,
+            **_PAGE,
             slices=list[Slice],
         ),
         (
@@ -345,12 +425,8 @@ ENDPOINTS = {
         _quarantine,
         _shape(
             "QuarantineAnswer",
-            total=int,
-            kept=int,
-            reasons=dict[str, int],
-            matching=int,
-            offset=int,
-            limit=int,
+            **_types(Quarantine, "recent"),
+            **_PAGE,
             recent=_types(Quarantine)["recent"],
         ),
         (Parameter("reason", "Only records of this reason."), _OFFSET, _limit(1000)),
@@ -385,15 +461,15 @@ EVENT = _shape(
 
 
 def compact(data: Snapshot) -> Struct:
-    """What the stream of events holds of each snapshot: enough to redraw the header and tiles,
-    and to know that the rest has changed."""
+    """The part of a snapshot in the stream of events: enough to redraw the header and tiles,
+    and to detect that the rest has changed."""
     join = None if data.join is None else _part(data.join, _JOIN_COUNTS)
     quarantine = _part(data.quarantine, _QUARANTINE_COUNTS)
     return _part(replace(data, join=join, quarantine=quarantine), EVENT)
 
 
 class Definition(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a metric's number means."""
+    """The meaning and range of a metric."""
 
     definition: Annotated[str, note("One line: what the number is.")]
     low: Annotated[float | None, note("The smallest value; null: no bound.")]

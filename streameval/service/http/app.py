@@ -8,15 +8,22 @@ import importlib.util
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 
-from streameval import __version__
 from streameval.errors import MissingExtraError, StoreError, shown
 from streameval.service.config.settings import ServeSettings
-from streameval.service.http.api import ENDPOINTS, Accepted, Alive, Endpoint, Ready, status
-from streameval.service.http.asgi import JSON, App, Receive, Scope, Send, header, respond
+from streameval.service.http.api import (
+    ENDPOINTS,
+    Accepted,
+    Alive,
+    Endpoint,
+    QueryParameters,
+    Ready,
+    status,
+)
+from streameval.service.http.asgi import JSON, App, header
 from streameval.service.http.bodies import (
     BodyMemory,
     Postbox,
@@ -26,11 +33,10 @@ from streameval.service.http.bodies import (
     read_body,
 )
 from streameval.service.http.errors import RefusedError, failure
+from streameval.service.http.guard import Limits
 from streameval.service.http.health import Readiness
-from streameval.service.http.limits import Limits
 from streameval.service.http.live import Live
 from streameval.service.http.prometheus import CONTENT_TYPE, Exposition
-from streameval.service.http.query import QueryParameters
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import HttpSettings
 
@@ -75,11 +81,11 @@ def application(
     Args:
         settings: The table ``serve`` of the settings.
         http: The table ``http``; None: events cannot be posted.
-        publisher: Has the snapshots.
-        inbox: Where posts go; None with `http` None.
+        publisher: Holds the snapshots.
+        inbox: Stores posts; None with `http` None.
         live: The stream of events.
-        threads: Where posts are stored, separate from those that answer queries, so
-            that a slow disk does not delay the pages.
+        threads: For storing posts, separate from those that answer queries, so that a slow
+            disk does not delay the pages.
         clock: Seconds since 1970.
         started: When the server began, by this clock.
         limits: What clients may cost.
@@ -88,16 +94,15 @@ def application(
         ConfigError: A setting is invalid.
     """
     readiness = Readiness(settings)
-    files = StaticFiles()
+    files = _StaticFiles()
     exposition = Exposition(
         publisher,
         most_slices=settings.max_slices_exposed,
         readiness=readiness,
         clock=clock,
-        version=__version__,
     )
 
-    # Coroutines: they are answered while every thread handles other requests.
+    # Coroutines: they respond while every thread handles other requests.
     async def healthz(request: Request) -> Response:
         return _json(Alive(True))
 
@@ -118,19 +123,18 @@ def application(
     def metrics(request: Request) -> Response:
         return Response(exposition.text(), headers={"content-type": CONTENT_TYPE})
 
-    def file(request: Request) -> Response:
-        return _file(files, request.path_params["name"], request)
-
     routes = [Route(path, _answering(publisher, one)) for path, one in ENDPOINTS.items()]
     routes += [
-        Route("/", lambda request: _file(files, "index.html", request)),
-        Route("/static/{name}", file),
-        Route("/openapi.json", lambda request: _file(files, "openapi.json", request)),
+        Route("/", lambda request: files.respond("index.html", request)),
+        Route(
+            "/static/{name}", lambda request: files.respond(request.path_params["name"], request)
+        ),
+        Route("/openapi.json", lambda request: files.respond("openapi.json", request)),
         Route("/healthz", healthz),
         Route("/readyz", readyz),
         Route("/metrics", metrics),
         Route("/api/status", about),
-        Route("/api/events", _Events(live), methods=["GET"]),
+        Route("/api/events", live, methods=["GET"]),
     ]
     if inbox is not None and http is not None:
         memory = BodyMemory(max(limits.body_bytes, http.max_body_bytes))
@@ -187,13 +191,13 @@ def _taking(
     seconds: float,
 ) -> Callable[[Request], Awaitable[Response]]:
     async def take(request: Request) -> Response:
-        with memory.reserve() as reserved:
+        with memory.reserve() as reserve:
             body = await read_body(
                 request.scope,
                 request.receive,
                 most=http.max_body_bytes,
                 seconds=seconds,
-                reserved=reserved,
+                take=reserve,
             )
             body = one_line_each(body, header(request.scope, "content-type"))
             check_lines(body, http.max_line_bytes)
@@ -224,27 +228,6 @@ async def _no_posts(request: Request) -> Response:
     )
 
 
-class _Events:
-    """The stream of events as an ASGI application: Starlette does not bound its waits."""
-
-    def __init__(self, live: Live) -> None:
-        self._live = live
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] == "HEAD":
-            await respond(send, 200, b"", "text/event-stream; charset=utf-8")
-        else:
-            await self._live.stream(receive, send)
-
-
-def _file(files: StaticFiles, name: str, request: Request) -> Response:
-    file = files.get(name)
-    headers = {"etag": file.etag, "cache-control": file.cache_control}
-    if file.etag in (header(request.scope, "if-none-match") or ""):
-        return Response(status_code=304, headers=headers)
-    return Response(file.body, headers={**headers, "content-type": file.content_type})
-
-
 def _refuse(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, RefusedError)
     headers = {"cache-control": "no-store", **dict(fault.headers)}
@@ -252,22 +235,19 @@ def _refuse(request: Request, fault: Exception) -> Response:
 
 
 def _refuse_route(request: Request, error: Exception) -> Response:
-    """Starlette's own refusals: no such path, or no such method there."""
+    """Starlette's own errors: an unknown path, or a method that the path does not have."""
     assert isinstance(error, HTTPException)
-    headers = tuple((error.headers or {}).items())
+    headers = dict(error.headers or {})
+    expected, got, where = "a path of /openapi.json", request.url.path, "the path"
     if error.status_code == 405:
-        allowed = dict(headers).get("Allow", "")
-        fault = RefusedError(
-            405, expected=allowed, got=shown(request.method), where="the method", headers=headers
-        )
-    else:
-        fault = RefusedError(
-            error.status_code,
-            expected="a path of /openapi.json",
-            got=shown(request.url.path),
-            where="the path",
-            headers=headers,
-        )
+        expected, got, where = headers.get("Allow", ""), request.method, "the method"
+    fault = RefusedError(
+        error.status_code,
+        expected=expected,
+        got=shown(got),
+        where=where,
+        headers=tuple(headers.items()),
+    )
     return _refuse(request, fault)
 
 
@@ -275,16 +255,7 @@ def _failed(request: Request, error: Exception) -> Response:
     return _refuse(request, failure())
 
 
-class StaticFile(NamedTuple):
-    """A file to send."""
-
-    body: bytes
-    content_type: str
-    etag: str
-    cache_control: str
-
-
-class StaticFiles:
+class _StaticFiles:
     """Files by name: those of ``static/``, plotly's script, the shipped rules and dashboard.
 
     Names are looked up in a table made at the start, so nothing outside it
@@ -298,19 +269,10 @@ class StaticFiles:
         self._paths = {path.name: path for path in sorted((_HERE / "static").iterdir())}
         self._paths.update({name: _HERE / name for name in _BESIDE})
         self._paths[_PLOTLY] = _plotly_script()
-        self._read: dict[str, tuple[tuple[int, int], StaticFile]] = {}
+        self._read: dict[str, tuple[tuple[int, int], bytes, str]] = {}
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the files."""
-        return list(self._paths)
-
-    def get(self, name: str) -> StaticFile:
-        """A file by its name.
-
-        Raises:
-            RefusedError: 404.
-        """
+    def respond(self, name: str, request: Request) -> Response:
+        """A file by its name; raises RefusedError 404."""
         path = self._paths.get(name)
         if path is None or path.suffix not in _TYPES:
             raise RefusedError(
@@ -319,20 +281,22 @@ class StaticFiles:
         stat = path.stat()
         version = stat.st_mtime_ns, stat.st_size
         known = self._read.get(name)
-        if known is not None and known[0] == version:
-            return known[1]
-        body = path.read_bytes()
+        if known is None or known[0] != version:
+            body = path.read_bytes()
+            etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+            known = self._read[name] = version, body, etag
+        _, body, etag = known
         # The script changes with plotly's version only, and is large. The pages' own
         # files are requested again each time, at no cost where they did not change.
         cache = "private, max-age=2592000" if name == _PLOTLY else "no-cache"
-        etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-        file = StaticFile(body, _TYPES[path.suffix], etag, cache)
-        self._read[name] = version, file
-        return file
+        headers = {"etag": etag, "cache-control": cache}
+        if etag in (header(request.scope, "if-none-match") or ""):
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers={**headers, "content-type": _TYPES[path.suffix]})
 
 
 def _plotly_script() -> Path:
-    # Found, not imported: importing plotly takes a second and brings nothing here.
+    # Not imported, because that takes a second.
     found = importlib.util.find_spec("plotly")
     if found is None or found.origin is None:
         raise MissingExtraError("the dashboard", package="plotly", extra="serve")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -25,8 +27,8 @@ class BodyMemory:
     """Bytes of bodies that may be in memory at once, all requests together.
 
     >>> memory = BodyMemory(10)
-    >>> with memory.reserve() as reserved:
-    ...     reserved.take(8); memory.free
+    >>> with memory.reserve() as take:
+    ...     take(8); memory.free
     2
     >>> memory.free
     10
@@ -35,53 +37,43 @@ class BodyMemory:
     def __init__(self, most: int) -> None:
         self.free = most
 
-    def reserve(self) -> Reservation:
-        """One request's part of it; released at the end of a ``with``."""
-        return Reservation(self)
+    @contextmanager
+    def reserve(self) -> Iterator[Callable[[int], None]]:
+        """A function that reserves further bytes for a request, until the end of the ``with``.
 
-
-class Reservation:
-    """One request's part of a :class:`BodyMemory`."""
-
-    def __init__(self, memory: BodyMemory) -> None:
-        self._memory = memory
-        self.taken = 0
-
-    def take(self, size: int) -> None:
-        """Reserve some more.
-
-        Raises:
-            RefusedError: 503; not enough is left.
+        It raises RefusedError 503 where too few are free.
         """
-        if size > self._memory.free:
-            raise RefusedError(
-                503,
-                expected="fewer posts at a time",
-                got="more bodies than memory is set aside for",
-                where="the server",
-                remedy="send it again a little later",
-                retry_seconds=1,
-            )
-        self._memory.free -= size
-        self.taken += size
+        taken = 0
 
-    def __enter__(self) -> Reservation:
-        return self
+        def take(size: int) -> None:
+            nonlocal taken
+            if size > self.free:
+                raise RefusedError(
+                    503,
+                    expected="fewer posts at a time",
+                    got="more bodies than memory is set aside for",
+                    where="the server",
+                    remedy="send it again a little later",
+                    retry_seconds=1,
+                )
+            self.free -= size
+            taken += size
 
-    def __exit__(self, *raised: object) -> None:
-        self._memory.free += self.taken
-        self.taken = 0
+        try:
+            yield take
+        finally:
+            self.free += taken
 
 
 async def read_body(
-    scope: Scope, receive: Receive, *, most: int, seconds: float, reserved: Reservation
+    scope: Scope, receive: Receive, *, most: int, seconds: float, take: Callable[[int], None]
 ) -> bytes:
     """The whole body.
 
     Args:
         most: Bytes that it may have.
         seconds: For how long it may take to arrive.
-        reserved: Memory for what arrives, held for as long as the caller keeps it.
+        take: Reserves memory for what arrives.
 
     Raises:
         RefusedError: 413 too large, 408 too slow, 415 compressed, 400 broken
@@ -113,7 +105,7 @@ async def read_body(
                 chunk: bytes = message.get("body", b"")
                 if size + len(chunk) > most:
                     raise _too_large(most, "more")
-                reserved.take(len(chunk))
+                take(len(chunk))
                 size += len(chunk)
                 chunks.append(chunk)
                 if not message.get("more_body", False):
@@ -140,7 +132,7 @@ def _too_large(most: int, got: str) -> RefusedError:
 
 
 def check_lines(body: bytes, most: int) -> None:
-    """See that the body is UTF-8 text in lines of at most so many bytes, at least one not blank.
+    """Check that the body is UTF-8 text, not blank, in lines of at most so many bytes.
 
     Raises:
         RefusedError: 400 or 413; it names the line.
@@ -179,8 +171,7 @@ def check_lines(body: bytes, most: int) -> None:
 def one_line_each(body: bytes, content_type: str | None) -> bytes:
     """The body as JSON lines, also where it is one object over several lines.
 
-    Only what calls itself ``application/json`` is looked at: lines of JSON
-    pass as they are.
+    Only a body of type ``application/json`` is parsed: lines of JSON are returned unchanged.
 
     Raises:
         RefusedError: 400; an array, or an object that does not end.

@@ -1,20 +1,31 @@
-"""Checks of every request, and the security headers of every response."""
+"""Limits, access control and checks of every request, and the security headers of responses."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
+import hmac
+import html
 import logging
-from urllib.parse import urlsplit
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
-from streameval.errors import shown
-from streameval.service.config.address import client_of, is_loopback
-from streameval.service.http.access import LOGIN_STYLE_HASH, Access, WrongTokens, login_page
+from streameval.errors import ConfigError, shown
+from streameval.service.config.address import Address, client_of, is_loopback
+from streameval.service.config.secrets import check_token
 from streameval.service.http.asgi import App, Message, Receive, Scope, Send, header, respond
 from streameval.service.http.bodies import BodyMemory, read_body
 from streameval.service.http.errors import RefusedError, failure
-from streameval.service.http.limits import Limits
 
 _LOG = logging.getLogger("streameval.service.http")
+COOKIE = "streameval_session"
+_MOST_CLIENTS = 4096
+_MOST_WAITING = 8
 _MOST_HEADER_BYTES = 16 * 1024
 _MOST_HEADERS = 100
 _MOST_TARGET_BYTES = 8 * 1024
@@ -25,12 +36,20 @@ _OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login"})
 """Answered without the token, to probes and the login page: no more than yes or no."""
 _HTML = "text/html; charset=utf-8"
 
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:26rem;margin:15vh auto;padding:0 1rem;"
+    "color-scheme:light dark}input,button{font:inherit;padding:.4rem .6rem;width:100%;"
+    "box-sizing:border-box;margin:.3rem 0}"
+)
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+"""For the Content-Security-Policy: the only inline style that it allows."""
+
 # Plotly also uses inline styles; static/charts.js prevents that.
 _POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
-        f"style-src 'self' 'sha256-{LOGIN_STYLE_HASH}'",
+        f"style-src 'self' 'sha256-{_STYLE_HASH}'",
         # Plotly draws heat maps as generated images.
         "img-src 'self' data:",
         "connect-src 'self'",
@@ -51,11 +70,226 @@ SECURITY_HEADERS = (
 _ENCODED = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS]
 
 
+class Limits(NamedTuple):
+    """Limits of what clients can consume: seconds, bytes and counts.
+
+    The sizes of bodies and lines are settings of a run.
+    """
+
+    body_seconds: float = 30
+    """For a posted body to arrive."""
+    header_seconds: float = 20
+    """For a request's headers to arrive, and for the rest of a body that was refused."""
+    keep_alive_seconds: int = 15
+    """Between two requests of a connection."""
+    connections: int = 512
+    """Of all clients; beyond, the one that waits the longest for its client is closed."""
+    client_connections: int = 256
+    """Of one client: an IPv4 address, or an IPv6 network of 64 bits."""
+    reserve: int = 16
+    """Further connections, answered at ``/healthz`` alone, while no other can be closed."""
+    spare_handles: int = 4
+    """File handles kept for connections when the process has no other left."""
+    wrong_tokens: int = 10
+    """Of one client at once, before it has to wait for each comparison."""
+    wrong_token_seconds: float = 1
+    """The wait; after ten times that without a wrong token one more is free."""
+    body_bytes: int = 64 * 1024 * 1024
+    """Of all bodies that are in memory at a time; at least one of the largest size fits."""
+    listeners: int = 64
+    """Of the stream of events."""
+    event_seconds: float = 15
+    """Silence on the stream of events, at most."""
+
+
+LIMITS = Limits()
+"""The limits of a run."""
+
+
+class Access:
+    """Compares the token or cookie of a request with the run's token.
+
+    The cookie holds a keyed hash of the token, not the token, so that reading
+    a browser's cookies does not give it away; a new token ends every session.
+
+    Args:
+        token: None: requests need none, which only a loopback address allows.
+        address: Where the server listens.
+
+    Raises:
+        ConfigError: No token for an address that other machines can reach, or one too
+            short to withstand guessing.
+    """
+
+    def __init__(self, token: str | None, address: Address) -> None:
+        if token is None and not address.loopback:
+            raise ConfigError(
+                f"serve.token: expected a token, because {address.host} can be reached from other "
+                "machines; got none. Set token to env:NAME or file:PATH, or listen at 127.0.0.1"
+            )
+        if token is not None:
+            check_token(token)
+        self.open = token is None
+        """Whether there is no token."""
+        self._token = (token or "").encode()
+        self._cookie = hmac.digest(self._token, b"streameval session", "sha256").hex().encode()
+
+    def allows(self, scope: Scope) -> bool:
+        """Whether the request has the token or the cookie."""
+        if self.open:
+            return True
+        kind, _, given = (header(scope, "authorization") or "").partition(" ")
+        if kind.lower() == "bearer" and self.is_token(given.strip()):
+            return True
+        return any(
+            hmac.compare_digest(cookie.encode("utf-8", "replace"), self._cookie)
+            for cookie in _cookies(scope)
+        )
+
+    def claim(self, scope: Scope) -> bytes:
+        """What the request has as token and cookie; empty without both."""
+        claims = [header(scope, "authorization") or "", *_cookies(scope)]
+        return "\n".join(claims).encode("utf-8", "replace") if any(claims) else b""
+
+    def is_token(self, given: str) -> bool:
+        """Whether it is the token, in a time that does not depend on how much of it is right."""
+        same = hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+        return same and not self.open
+
+    def session(self) -> tuple[tuple[str, str], ...]:
+        """The headers that send a browser to the page with its cookie."""
+        cookie = f"{COOKIE}={self._cookie.decode()}; Path=/; HttpOnly; SameSite=Strict"
+        return ("location", "/"), ("set-cookie", cookie)
+
+
+@dataclass(slots=True)
+class _Client:
+    """The wrong tokens of a client."""
+
+    free: float
+    at: float
+    count: int = 0
+    last: bytes = b""
+    waiting: int = 0
+
+
+class WrongTokens:
+    """Slows the guessing of the token, for each client separately.
+
+    A client has some wrong tokens free. When they are spent, each of its requests with a
+    token waits before the token is compared, right or wrong, so that no answer
+    is given earlier than the others; when too many of them wait, further ones are refused without a
+    comparison. A right token of another client never waits. The same wrong token again
+    is no guess: it is neither counted nor compared, so that a program with an outdated
+    token does not slow others at its address.
+
+    Args:
+        limits: How many are free, and the wait.
+        clock: Seconds, monotonic.
+
+    Cost:
+        O(1) time; memory for at most 4,096 clients, the latest that failed.
+    """
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._free = limits.wrong_tokens
+        self._wait = limits.wrong_token_seconds
+        self._clock = clock
+        self._clients: OrderedDict[str, _Client] = OrderedDict()
+
+    async def check(self, client: str, claim: bytes, is_right: Callable[[], bool]) -> bool:
+        """Whether a claim is right.
+
+        Args:
+            client: The client that makes it.
+            claim: What is claimed, to recognise a repetition.
+            is_right: Compares it.
+
+        Raises:
+            RefusedError: 429; too many claims of the client are waiting.
+        """
+        known = self._clients.get(client)
+        digest = hashlib.sha256(claim).digest()
+        if known is not None:
+            if digest == known.last:
+                return False
+            if self._free_now(known) < 1:
+                await self._turn(known)
+        if is_right():
+            return True
+        self._count(client, digest)
+        return False
+
+    async def _turn(self, known: _Client) -> None:
+        if known.waiting >= _MOST_WAITING:
+            raise RefusedError(
+                429,
+                expected="fewer wrong tokens",
+                got="more than are compared at a time",
+                where="this client's address",
+                remedy="send the right token a little later",
+                retry_seconds=5,
+            )
+        known.waiting += 1
+        try:
+            await asyncio.sleep(self._wait)
+        finally:
+            known.waiting -= 1
+
+    def _free_now(self, known: _Client) -> float:
+        now = self._clock()
+        gained = (now - known.at) / (10 * self._wait)
+        known.free = min(float(self._free), known.free + gained)
+        known.at = now
+        return known.free
+
+    def _count(self, client: str, digest: bytes) -> None:
+        known = self._clients.get(client)
+        if known is None:
+            known = self._clients[client] = _Client(self._free, self._clock())
+            if len(self._clients) > _MOST_CLIENTS:
+                self._clients.popitem(last=False)
+        self._clients.move_to_end(client)
+        known.free = max(0.0, self._free_now(known) - 1)
+        known.last = digest
+        known.count += 1
+        _LOG.warning("wrong token from %s, %d so far", client, known.count)
+
+
+def _token_of(text: str) -> str | None:
+    """The token in a query or in the login page's form."""
+    try:
+        values = parse_qs(text, keep_blank_values=True, max_num_fields=8).get("token")
+    except ValueError:
+        return None
+    return values[0] if values else None
+
+
+def _cookies(scope: Scope) -> list[str]:
+    pairs = (header(scope, "cookie") or "").split(";")
+    split = (pair.strip().partition("=") for pair in pairs)
+    return [value for name, _, value in split if name == COOKIE]
+
+
+def login_page(problem: str = "") -> bytes:
+    """The login page."""
+    alert = f'<p role="alert">{html.escape(problem)}</p>' if problem else ""
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width"><title>streameval</title>'
+        '<link rel="icon" href="data:,">'
+        f"<style>{_STYLE}</style><h1>streameval</h1>{alert}"
+        '<form method="post" action="/login"><label for="token">Token</label>'
+        '<input id="token" name="token" type="password" autocomplete="current-password" required '
+        "autofocus><button>Show the dashboard</button></form></html>"
+    ).encode()
+
+
 class Guard:
     """Passes a request to the application, or rejects it.
 
     Args:
-        app: The application.
+        app: The application; may be replaced, and a request ends in the one that it began in.
         access: The token. Without one, only names of this machine are accepted
             as Host, so that a page of another site, whose name was
             made to point here (DNS rebinding), reaches nothing.
@@ -63,7 +297,7 @@ class Guard:
     """
 
     def __init__(self, app: App, access: Access, limits: Limits) -> None:
-        self._app = app
+        self.app = app
         self._access = access
         self._wrong = WrongTokens(limits)
         self._memory = BodyMemory(64 * 1024)
@@ -90,7 +324,7 @@ class Guard:
                 # The stream of events has no end; it bounds each wait itself.
                 limit = None if scope["path"] == "/api/events" else _MOST_SECONDS
                 async with asyncio.timeout(limit):
-                    await self._app(scope, receive, with_headers)
+                    await self.app(scope, receive, with_headers)
         except RefusedError as error:
             await respond(with_headers, error.status, error.body(), headers=error.headers)
         except Exception:
@@ -123,7 +357,7 @@ class Guard:
         if method not in ("GET", "HEAD"):
             _check_origin(scope)
         if path == "/" and method == "GET" and not self._access.open:
-            given = self._access.from_query(scope)
+            given = _token_of(scope["query_string"].decode("latin-1"))
             if given is not None:
                 await self._exchange(given, scope, send)
                 return True
@@ -146,9 +380,9 @@ class Guard:
         if self._access.open:
             await respond(send, 303, b"", headers=(("location", "/"),))
         elif scope["method"] == "POST":
-            with self._memory.reserve() as reserved:
-                body = await read_body(scope, receive, most=4096, seconds=10, reserved=reserved)
-            await self._exchange(self._access.from_form(body), scope, send)
+            with self._memory.reserve() as take:
+                body = await read_body(scope, receive, most=4096, seconds=10, take=take)
+            await self._exchange(_token_of(body.decode("utf-8", "replace")) or "", scope, send)
         elif scope["method"] in ("GET", "HEAD"):
             await respond(send, 200, login_page(), _HTML)
         else:

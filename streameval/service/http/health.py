@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -9,7 +10,7 @@ from streameval.errors import ConfigError, InputError
 from streameval.events.time import duration
 from streameval.service.config.settings import ServeSettings
 from streameval.service.lateness import MOST_LATE
-from streameval.service.snapshot import Partition, Snapshot
+from streameval.service.snapshot import Snapshot
 
 _MOST_REASONS = 20
 
@@ -46,42 +47,39 @@ class Readiness:
             data: The newest snapshot, if there is one.
             now: Seconds since 1970.
         """
-        if data is None:
-            return [Reason("unpublished", "nothing has been published yet")]
-        reasons = []
-        age = now - seconds_of(data.checkpoint.at)
-        if age > self._age:
-            text = f"the last checkpoint is {age:.0f} s old; expected at most {self._age:g} s"
-            reasons.append(Reason("checkpoint_age", text))
-        late = {f"window {window.name}": window.late for window in data.windows}
-        if data.join is not None:
-            late["the join"] = data.join.late
-        reasons += [
-            Reason(
-                "late",
-                f"{where}: {share:.0%} of the recent records are behind the watermark, too late to "
-                "be counted; a clock was ahead, or a source is far behind",
-            )
-            for where, share in late.items()
-            if share > MOST_LATE
-        ]
-        for partition in data.partitions:
-            reasons += self._behind(partition)
+        reasons = list(self._reasons(data, now))
         if len(reasons) > _MOST_REASONS:
             more = Reason("more", f"and {len(reasons) - _MOST_REASONS} more")
             reasons[_MOST_REASONS:] = [more]
         return reasons
 
-    def _behind(self, partition: Partition) -> list[Reason]:
-        name, lag = partition.partition, partition.lag
-        if partition.problem:
-            return [Reason("problem", f"{name}: {partition.problem}")]
-        if lag is None:
-            return [Reason("lag", f"{name}: how much is left to read is not known yet")]
-        if lag > self._lag:
-            text = f"{name}: {lag:,} are left to read; expected at most {self._lag:,}"
-            return [Reason("lag", text)]
-        return []
+    def _reasons(self, data: Snapshot | None, now: float) -> Iterator[Reason]:
+        if data is None:
+            yield Reason("unpublished", "nothing has been published yet")
+            return
+        age = now - seconds_of(data.checkpoint.at)
+        if age > self._age:
+            text = f"the last checkpoint is {age:.0f} s old; expected at most {self._age:g} s"
+            yield Reason("checkpoint_age", text)
+        late = {f"window {window.name}": window.late for window in data.windows}
+        if data.join is not None:
+            late["the join"] = data.join.late
+        for where, share in late.items():
+            if share > MOST_LATE:
+                yield Reason(
+                    "late",
+                    f"{where}: {share:.0%} of the recent records are behind the watermark, too "
+                    "late to be counted; a clock was ahead, or a source is far behind",
+                )
+        for partition in data.partitions:
+            name, lag = partition.partition, partition.lag
+            if partition.problem:
+                yield Reason("problem", f"{name}: {partition.problem}")
+            elif lag is None:
+                yield Reason("lag", f"{name}: how much is left to read is not known yet")
+            elif lag > self._lag:
+                text = f"{name}: {lag:,} are left to read; expected at most {self._lag:,}"
+                yield Reason("lag", text)
 
 
 def seconds_of(text: str) -> float:

@@ -8,10 +8,11 @@ import threading
 import msgspec
 
 from streameval.service.http.api import compact
-from streameval.service.http.asgi import Receive, Send
+from streameval.service.http.asgi import Receive, Scope, Send, respond
 from streameval.service.http.errors import RefusedError
 from streameval.service.snapshot import Publisher
 
+_EVENT_STREAM = "text/event-stream; charset=utf-8"
 _LOOK_SECONDS = 0.2
 """How often the thread checks whether it should end."""
 _SEND_SECONDS = 30
@@ -26,7 +27,7 @@ class Live:
     memory for it is bounded.
 
     Args:
-        publisher: Has the snapshots.
+        publisher: Holds the snapshots.
         most: Listeners at once.
         keep_alive: Seconds of silence after which a comment is sent, so that
             proxies keep the connection and a lost reader is noticed.
@@ -87,12 +88,15 @@ class Live:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def stream(self, receive: Receive, send: Send) -> None:
-        """Serve one listener until it disconnects or the server ends.
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application: serves one listener until it disconnects or the server ends.
 
         Raises:
             RefusedError: 503; the limit of listeners is reached.
         """
+        if scope["method"] == "HEAD":
+            await respond(send, 200, b"", _EVENT_STREAM)
+            return
         if self.listeners >= self._most:
             raise RefusedError(
                 503,
@@ -103,26 +107,26 @@ class Live:
                 retry_seconds=30,
             )
         self.listeners += 1
-        gone = asyncio.create_task(_disconnected(receive))
+        closing = asyncio.create_task(_disconnected(receive))
         try:
-            await self._send_all(gone, send)
+            await self._send_all(closing, send)
         except TimeoutError:
             # The connection is closed by the server, because the answer has no end.
             pass
         finally:
             self.listeners -= 1
-            gone.cancel()
+            closing.cancel()
 
-    async def _send_all(self, gone: asyncio.Task[None], send: Send) -> None:
+    async def _send_all(self, closing: asyncio.Task[None], send: Send) -> None:
         headers = [
-            (b"content-type", b"text/event-stream; charset=utf-8"),
+            (b"content-type", _EVENT_STREAM.encode()),
             (b"cache-control", b"no-store"),
             (b"x-accel-buffering", b"no"),
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await _bounded(send, b"retry: 2000\n\n")
         seen: int | None = None
-        while not self._closed and not gone.done():
+        while not self._closed and not closing.done():
             changed = self._changed
             if self._message is not None and self._message[0] != seen:
                 seen, event = self._message
@@ -131,7 +135,7 @@ class Live:
             waiting = asyncio.create_task(changed.wait())
             try:
                 done, _ = await asyncio.wait(
-                    {waiting, gone},
+                    {waiting, closing},
                     timeout=self._keep_alive,
                     return_when=asyncio.FIRST_COMPLETED,
                 )

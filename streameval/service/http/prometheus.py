@@ -5,13 +5,21 @@ from __future__ import annotations
 import hashlib
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator
-from typing import Any, cast, get_args
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias, cast, get_args
 
+from streameval import __version__
 from streameval.errors import MissingExtraError
-from streameval.service.alerts.rules import AlertState, State
 from streameval.service.http.health import Readiness, seconds_of
-from streameval.service.snapshot import Join, Partition, Publisher, Quarantine, Snapshot
+from streameval.service.snapshot import (
+    AlertState,
+    Join,
+    Partition,
+    Publisher,
+    Quarantine,
+    Snapshot,
+    State,
+)
 
 try:
     from prometheus_client import CollectorRegistry, generate_latest
@@ -28,6 +36,10 @@ _MOST_PARTITIONS = 1000
 _LONGEST = 120
 _NOT_SHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _STATES: tuple[str, ...] = get_args(State)
+
+_Value: TypeAlias = tuple[str, float | None]
+_Sample: TypeAlias = tuple[float, *tuple[str, ...]]
+"""A value, and the values of its labels."""
 
 _JOIN_COUNTERS = {
     "predictions": ("join_predictions", "Predictions that were read"),
@@ -56,7 +68,6 @@ class Exposition:
         most_slices: Slices of each window that are exposed, those of the largest support.
         readiness: For ``streameval_ready``.
         clock: Seconds since 1970.
-        version: streameval's.
     """
 
     def __init__(
@@ -66,13 +77,11 @@ class Exposition:
         most_slices: int,
         readiness: Readiness,
         clock: Callable[[], float],
-        version: str,
     ) -> None:
         self._publisher = publisher
         self._most_slices = most_slices
         self._readiness = readiness
         self._clock = clock
-        self._version = version
         self._registry = CollectorRegistry(auto_describe=False)
         # A collector is whatever has collect().
         self._registry.register(cast(Collector, self))
@@ -98,7 +107,7 @@ class Exposition:
         """The families of a scrape, for the registry."""
         data = self._publisher.current()
         now = self._clock()
-        yield _one("build_info", "Which streameval this is", 1, version=self._version)
+        yield _gauge("build_info", "Which streameval this is", [(1, __version__)], "version")
         ready = not self._readiness.reasons(data, now)
         yield _one("ready", "1 when caught up and checkpointing, as /readyz", ready)
         if data is None:
@@ -112,48 +121,40 @@ class Exposition:
         yield from _alerts(data.alerts)
 
 
-class _Family:
+def _family(
+    kind: type[Any], name: str, text: str, samples: Iterable[_Sample], labels: tuple[str, ...]
+) -> Metric:
     """A metric's samples, each label set once: a second one would void the whole scrape."""
-
-    def __init__(self, kind: type[Any], name: str, text: str, *labels: str) -> None:
-        self.metric: Any = kind(f"streameval_{name}", text, labels=labels)
-        self._seen: set[tuple[str, ...]] = set()
-        self._safe: dict[str, str] = {}
-
-    def add(self, value: float, *labels: str) -> None:
-        for label in labels:
-            if label not in self._safe:
-                self._safe[label] = label_text(label)
-        safe = tuple([self._safe[label] for label in labels])
-        if safe not in self._seen:
-            self._seen.add(safe)
-            self.metric.add_metric(safe, float(value))
+    metric = kind(f"streameval_{name}", text, labels=labels)
+    safe: dict[str, str] = {}
+    seen = set()
+    for value, *texts in samples:
+        for label in texts:
+            if label not in safe:
+                safe[label] = label_text(label)
+        values = tuple([safe[label] for label in texts])
+        if values not in seen:
+            seen.add(values)
+            metric.add_metric(values, float(value))
+    return cast(Metric, metric)
 
 
-def _gauge(name: str, text: str, *labels: str) -> _Family:
-    return _Family(GaugeMetricFamily, name, text, *labels)
+def _gauge(name: str, text: str, samples: Iterable[_Sample], *labels: str) -> Metric:
+    return _family(GaugeMetricFamily, name, text, samples, labels)
 
 
-def _counter(name: str, text: str, *labels: str) -> _Family:
-    return _Family(CounterMetricFamily, name, text, *labels)
+def _counter(name: str, text: str, samples: Iterable[_Sample], *labels: str) -> Metric:
+    return _family(CounterMetricFamily, name, text, samples, labels)
 
 
-def _one(name: str, text: str, value: float, **labels: str) -> Metric:
-    family = _gauge(name, text, *labels)
-    family.add(value, *labels.values())
-    return cast(Metric, family.metric)
-
-
-def _count(name: str, text: str, value: float) -> Metric:
-    family = _counter(name, text)
-    family.add(value)
-    return cast(Metric, family.metric)
+def _one(name: str, text: str, value: float) -> Metric:
+    return _gauge(name, text, [(value,)])
 
 
 def _checkpoint(data: Snapshot, now: float) -> Iterator[Metric]:
     point = data.checkpoint
     at = seconds_of(point.at)
-    yield _count("events", "Events that were counted", point.events)
+    yield _counter("events", "Events that were counted", [(point.events,)])
     yield _one("checkpoint_sequence", "Number of the last checkpoint", point.sequence)
     yield _one("checkpoint_timestamp_seconds", "When the last checkpoint was made", at)
     yield _one("checkpoint_age_seconds", "Time since the last checkpoint", max(0.0, now - at))
@@ -162,108 +163,98 @@ def _checkpoint(data: Snapshot, now: float) -> Iterator[Metric]:
 
 
 def _values(data: Snapshot, most_slices: int) -> Iterator[Metric]:
+    supports: list[_Sample] = []
+    metrics: list[_Sample] = []
+    undefined: list[_Sample] = []
+    left_out: list[_Sample] = []
+
+    def add(window: str, part: str, support: float, values: Iterable[_Value]) -> None:
+        supports.append((support, window, part))
+        for name, value in values:
+            if value is None:
+                undefined.append((1, name, window, part))
+            else:
+                metrics.append((value, name, window, part))
+
+    for window, report in data.reports.items():
+        rows = report.metrics
+        support = max((row.support for row in rows.values()), default=0)
+        add(window, TOTAL, support, ((name, row.value) for name, row in rows.items()))
+        slices = sorted(data.slices.get(window, []), key=lambda row: (-row.support, row.name))
+        for part in slices[:most_slices]:
+            add(window, part.name, part.support, part.metrics.items())
+        left_out.append((max(0, len(slices) - most_slices), window))
     labels = ("window", "slice")
-    values = _gauge(
-        "metric", "A metric's value, in its own unit; absent where undefined", "metric", *labels
-    )
-    undefined = _gauge("undefined", "1 where a metric has no value", "metric", *labels)
-    support = _gauge("support", "Weight of the events that the metrics are about", *labels)
-    immature = _gauge("window_immature", "1 while labels of the window still arrive", "window")
-    late = _gauge("window_late_ratio", "Share of the recent events that were too late", "window")
-    left_out = _gauge("slices_left_out", "Slices beyond serve.max_slices_exposed", "window")
-
-    def add(name: str, value: float | None, window: str, part: str) -> None:
-        if value is None:
-            undefined.add(1, name, window, part)
-        else:
-            values.add(value, name, window, part)
-
-    for described in data.windows:
-        window = described.name
-        immature.add(described.immature, window)
-        late.add(described.late, window)
-        metrics = data.reports[window].metrics
-        for name, row in metrics.items():
-            add(name, row.value, window, TOTAL)
-        support.add(max((row.support for row in metrics.values()), default=0), window, TOTAL)
-        rows = data.slices.get(window, [])
-        kept = sorted(rows, key=lambda row: (-row.support, row.name))[:most_slices]
-        left_out.add(len(rows) - len(kept), window)
-        for part in kept:
-            support.add(part.support, window, part.name)
-            for name, value in part.metrics.items():
-                add(name, value, window, part.name)
-    for family in (values, undefined, support, immature, late, left_out):
-        yield cast(Metric, family.metric)
+    text = "A metric's value, in its own unit; absent where undefined"
+    yield _gauge("metric", text, metrics, "metric", *labels)
+    yield _gauge("undefined", "1 where a metric has no value", undefined, "metric", *labels)
+    yield _gauge("support", "Weight of the events that the metrics are about", supports, *labels)
+    immature = [(window.immature, window.name) for window in data.windows]
+    text = "1 while labels of the window still arrive"
+    yield _gauge("window_immature", text, immature, "window")
+    late = [(window.late, window.name) for window in data.windows]
+    text = "Share of the recent events that were too late"
+    yield _gauge("window_late_ratio", text, late, "window")
+    text = "Slices beyond serve.max_slices_exposed"
+    yield _gauge("slices_left_out", text, left_out, "window")
 
 
 def _partitions(partitions: list[Partition]) -> Iterator[Metric]:
-    records = _counter("records", "Records that were read", "partition")
-    lag = _gauge("partition_lag", "Records, or bytes of files, left to read", "partition")
-    problem = _gauge("partition_problem", "1 while it cannot be read", "partition")
-    newest = _gauge("partition_newest_timestamp_seconds", "The newest event's time", "partition")
-    position = _gauge(
-        "partition_position", "Next to read; one series for each part", "partition", "part"
-    )
-    for row in partitions[:_MOST_PARTITIONS]:
-        name = row.partition
-        records.add(row.records, name)
-        problem.add(bool(row.problem), name)
-        if row.lag is not None:
-            lag.add(row.lag, name)
-        if row.newest is not None:
-            newest.add(seconds_of(row.newest), name)
-        for part, value in (row.position or {}).items():
-            if isinstance(value, int):
-                position.add(value, name, part)
-    for family in (records, lag, problem, newest, position):
-        yield cast(Metric, family.metric)
+    rows = partitions[:_MOST_PARTITIONS]
+    read = [(row.records, row.partition) for row in rows]
+    yield _counter("records", "Records that were read", read, "partition")
+    lag = [(row.lag, row.partition) for row in rows if row.lag is not None]
+    yield _gauge("partition_lag", "Records, or bytes of files, left to read", lag, "partition")
+    problem = [(bool(row.problem), row.partition) for row in rows]
+    yield _gauge("partition_problem", "1 while it cannot be read", problem, "partition")
+    newest = [(seconds_of(row.newest), row.partition) for row in rows if row.newest is not None]
+    text = "The newest event's time"
+    yield _gauge("partition_newest_timestamp_seconds", text, newest, "partition")
+    position = [
+        (value, row.partition, part)
+        for row in rows
+        for part, value in (row.position or {}).items()
+        if isinstance(value, int)
+    ]
+    text = "Next to read; one series for each part"
+    yield _gauge("partition_position", text, position, "partition", "part")
 
 
 def _quarantine(quarantine: Quarantine) -> Iterator[Metric]:
-    counted = _counter("quarantined", "Records that could not be counted", "reason")
     # In the order of their first occurrence, so that a count never moves to "other" and back.
-    reasons = list(quarantine.reasons.items())
-    for reason, count in reasons[:_MOST_REASONS]:
-        counted.add(count, reason)
-    if len(reasons) > _MOST_REASONS:
-        counted.add(sum(count for _, count in reasons[_MOST_REASONS:]), "(other)")
-    yield cast(Metric, counted.metric)
+    counts: list[_Sample] = [(count, reason) for reason, count in quarantine.reasons.items()]
+    if len(counts) > _MOST_REASONS:
+        counts[_MOST_REASONS:] = [(sum(row[0] for row in counts[_MOST_REASONS:]), "(other)")]
+    yield _counter("quarantined", "Records that could not be counted", counts, "reason")
     yield _one("quarantine_kept", "Records in quarantine that can be looked at", quarantine.kept)
 
 
 def _join(join: Join) -> Iterator[Metric]:
     for key, (name, text) in _JOIN_COUNTERS.items():
-        yield _count(name, text, getattr(join, key))
+        yield _counter(name, text, [(getattr(join, key),)])
     yield _one("join_waiting", "Predictions that wait for their label", join.waiting)
     yield _one("join_labels_waiting", "Labels that wait for their prediction", join.labels_waiting)
     if join.coverage is not None:
-        yield _one(
-            "label_coverage_ratio",
-            "Share of the newest mature predictions with a label; absent without any",
-            join.coverage,
-        )
+        text = "Share of the newest mature predictions with a label; absent without any"
+        yield _one("label_coverage_ratio", text, join.coverage)
     mature = join.mature.predictions
     yield _one("label_coverage_support", "Predictions that label_coverage_ratio is about", mature)
     yield _one("join_late_ratio", "Share of the recent records that were too late", join.late)
-    delay = _gauge("label_delay_seconds", "Percentiles of the labels' delay", "percentile")
-    for percentile in ("p50", "p95", "p99"):
-        value = getattr(join.delay, percentile)
-        if value is not None:
-            delay.add(value, percentile)
-    yield cast(Metric, delay.metric)
+    delays = {name: getattr(join.delay, name) for name in ("p50", "p95", "p99")}
+    delay = [(value, name) for name, value in delays.items() if value is not None]
+    yield _gauge("label_delay_seconds", "Percentiles of the labels' delay", delay, "percentile")
 
 
 def _alerts(alerts: list[AlertState]) -> Iterator[Metric]:
-    states = _gauge("alert_state", "1 for the state that an alert is in", "alert", "state")
-    firing = _gauge("alert_firing", "1 while an alert fires", "alert", "metric", "window", "slice")
-    for alert in alerts:
-        for state in _STATES:
-            states.add(alert.state == state, alert.name, state)
-        part = alert.slice or TOTAL
-        firing.add(alert.state == "firing", alert.name, alert.metric, alert.window, part)
-    yield cast(Metric, states.metric)
-    yield cast(Metric, firing.metric)
+    states = [(alert.state == state, alert.name, state) for alert in alerts for state in _STATES]
+    text = "1 for the state that an alert is in"
+    yield _gauge("alert_state", text, states, "alert", "state")
+    firing = [
+        (alert.state == "firing", alert.name, alert.metric, alert.window, alert.slice or TOTAL)
+        for alert in alerts
+    ]
+    labels = ("alert", "metric", "window", "slice")
+    yield _gauge("alert_firing", "1 while an alert fires", firing, *labels)
 
 
 def label_text(text: str) -> str:

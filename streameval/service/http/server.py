@@ -16,18 +16,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from streameval.errors import ConfigError, MissingExtraError
 from streameval.service.config.address import Address, client_of, parse_address
 from streameval.service.config.settings import ServeSettings
-from streameval.service.http.access import Access
 from streameval.service.http.app import application
 from streameval.service.http.asgi import App, Receive, Scope, Send
 from streameval.service.http.bodies import Postbox
-from streameval.service.http.guard import Guard
-from streameval.service.http.limits import LIMITS, Limits
+from streameval.service.http.guard import LIMITS, Access, Guard, Limits
 from streameval.service.http.live import Live
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import HttpSettings
@@ -46,93 +45,58 @@ _RETRY_SECONDS = 0.1, 1.0
 """The first and the longest wait after the system has refused to open another connection."""
 
 
-def start(
-    serve: ServeSettings,
-    http: HttpSettings | None,
-    publisher: Publisher,
-    inbox: Postbox | None,
-    *,
-    clock: Callable[[], float] = time.time,
-    token: str | None = None,
-    limits: Limits = LIMITS,
-) -> Server:
-    """Serve from now on, until :meth:`Server.stop`.
+class Server:
+    """A running server, from its creation until :meth:`stop`.
 
     Args:
         serve: Where to listen, and the bounds of what is shown.
         http: None: events cannot be posted.
         publisher: Holds the snapshots; read by several threads.
-        inbox: Keeps posts; called by several threads. None with `http` None.
+        inbox: Stores posts; called by several threads. None with `http` None.
         clock: Seconds since 1970.
-        token: The secret itself, not where it is kept. Needed for any address
-            but loopback; where it is given, every address requires it.
+        token: The secret itself, not a reference to it. Required for any address but
+            loopback; where it is given, every address requires it.
         limits: What clients may cost.
 
     Raises:
-        ConfigError: The address cannot be listened at, or needs a token.
+        ConfigError: The server cannot listen at the address, or the address requires a token.
         MissingExtraError: A package of the extra ``serve`` is not installed.
-    """
-    listening = _listen(parse_address(serve.listen), token)
-    try:
-        address = Address(*listening.getsockname()[:2])
-        live = Live(publisher, most=limits.listeners, keep_alive=limits.event_seconds)
-        threads = ThreadPoolExecutor(_STORING_THREADS, "streameval-inbox")
-        make = partial(
-            application,
-            publisher=publisher,
-            inbox=inbox,
-            live=live,
-            threads=threads,
-            clock=clock,
-            started=clock(),
-            limits=limits,
-        )
-        app = _Replaceable(make(serve, http))
-    except BaseException:
-        listening.close()
-        raise
-    guard = Guard(app, Access(token, address), limits)
-
-    def reload(serve: ServeSettings, http: HttpSettings | None) -> None:
-        app.current = make(serve, http)
-
-    return Server(guard, listening, address, live, threads, limits, reload)
-
-
-class _Replaceable:
-    """The application of the newest settings; a request ends in the one that it began in."""
-
-    def __init__(self, app: App) -> None:
-        self.current = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.current(scope, receive, send)
-
-
-class Server:
-    """A running server; created by :func:`start`.
 
     Attributes:
         address: Where it listens, with the port that the system chose.
-        reload: Takes over the limits of other settings; the address and the token stay.
     """
 
     def __init__(
         self,
-        app: App,
-        listening: socket.socket,
-        address: Address,
-        live: Live,
-        threads: ThreadPoolExecutor,
-        limits: Limits,
-        reload: Callable[[ServeSettings, HttpSettings | None], None],
+        serve: ServeSettings,
+        http: HttpSettings | None,
+        publisher: Publisher,
+        inbox: Postbox | None,
+        *,
+        clock: Callable[[], float] = time.time,
+        token: str | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
-        self.address = address
-        self.reload = reload
-        self._listening = listening
-        self._live = live
-        self._threads = threads
-        self._connections = _Connections(app, listening, limits)
+        self._listening = _listen(parse_address(serve.listen), token)
+        try:
+            self.address = Address(*self._listening.getsockname()[:2])
+            self._live = Live(publisher, most=limits.listeners, keep_alive=limits.event_seconds)
+            self._threads = ThreadPoolExecutor(_STORING_THREADS, "streameval-inbox")
+            self._application = partial(
+                application,
+                publisher=publisher,
+                inbox=inbox,
+                live=self._live,
+                threads=self._threads,
+                clock=clock,
+                started=clock(),
+                limits=limits,
+            )
+            self._guard = Guard(self._application(serve, http), Access(token, self.address), limits)
+        except BaseException:
+            self._listening.close()
+            raise
+        self._connections = _Connections(self._guard, self._listening, limits)
         self._uvicorn = uvicorn.Server(
             uvicorn.Config(
                 self._connections,
@@ -160,6 +124,10 @@ class Server:
     def url(self) -> str:
         """The URL for a browser."""
         return f"http://{self.address}/"
+
+    def reload(self, serve: ServeSettings, http: HttpSettings | None) -> None:
+        """Apply the limits of other settings; the address and the token stay."""
+        self._guard.app = self._application(serve, http)
 
     def stop(self) -> None:
         """Finish the current requests, for some seconds at most, and end; can be repeated."""
@@ -201,25 +169,21 @@ class Server:
             await asyncio.sleep(0)
 
 
+@dataclass(slots=True, eq=False)
 class _Connection:
-    """An accepted connection.
+    """An accepted connection."""
 
-    Attributes:
-        client: The network of its client.
-        full: It was accepted beyond the limits: only ``/healthz`` is answered.
-        since: When it was accepted, or its last request began or ended.
-        unsent: Bytes of responses that the client had not read at the last look.
-        read: When it was last seen that the client reads, or has nothing to read.
-    """
-
-    __slots__ = ("client", "full", "protocol", "read", "since", "unsent")
-
-    def __init__(self, protocol: Any, client: str, full: bool) -> None:
-        self.protocol = protocol
-        self.client = client
-        self.full = full
-        self.since = self.read = time.monotonic()
-        self.unsent = 0
+    protocol: Any
+    client: str
+    """The network of its client."""
+    full: bool
+    """Accepted beyond the limits: only ``/healthz`` is answered."""
+    since: float = field(default_factory=time.monotonic)
+    """When it was accepted, or its last request began or ended."""
+    read: float = field(default_factory=time.monotonic)
+    """When the client was last known to read, or to have nothing to read."""
+    unsent: int = 0
+    """Bytes of responses that the client had not read at the last check."""
 
     @property
     def idle(self) -> bool:
@@ -258,7 +222,7 @@ class _Connections:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application: notes when each connection's requests begin and end."""
-        # A client may have gone before its request is begun.
+        # The client may have disconnected before its request is begun.
         connection = self._known.get(scope["client"])
         if connection is None:
             return
@@ -386,7 +350,7 @@ class _Connections:
             longest.client,
         )
         longest.protocol.transport.abort()
-        # It leaves uvicorn's set a moment later; no other may be closed in its place.
+        # uvicorn discards it a moment later; until then no other may be closed instead.
         self._server.server_state.connections.discard(longest.protocol)
         return True
 

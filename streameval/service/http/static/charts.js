@@ -32,12 +32,12 @@ function plotly() {
       node.nodeName === "STYLE" ? node : Node.prototype.appendChild.call(head, node);
     const script = make("script", { src: "/static/plotly.min.js" });
     /** @param {() => void} act */
-    const settled = (act) => () => {
+    const once = (act) => () => {
       Reflect.deleteProperty(head, "appendChild");
       act();
     };
-    script.addEventListener("load", settled(() => resolve(Reflect.get(globalThis, "Plotly"))));
-    script.addEventListener("error", settled(() => {
+    script.addEventListener("load", once(() => resolve(Reflect.get(globalThis, "Plotly"))));
+    script.addEventListener("error", once(() => {
       loading = null;
       script.remove();
       reject(new Error("the charts' script cannot be loaded"));
@@ -76,10 +76,10 @@ function luminance(rgb) {
  * @param {number} share
  */
 export function ink(ramp, share) {
-  const place = Math.min(1, Math.max(0, share)) * (ramp.length - 1);
-  const step = Math.min(ramp.length - 2, Math.floor(place));
+  const position = Math.min(1, Math.max(0, share)) * (ramp.length - 1);
+  const step = Math.min(ramp.length - 2, Math.floor(position));
   const [from, to] = [ramp[step][1], ramp[step + 1][1]].map(channels);
-  const light = luminance(from.map((one, n) => one + (to[n] - one) * (place - step)));
+  const light = luminance(from.map((one, n) => one + (to[n] - one) * (position - step)));
   return (light + 0.05) ** 2 > 1.05 * 0.05 ? "#000000" : "#ffffff";
 }
 

@@ -157,14 +157,14 @@ function picture(labels, matrix) {
   byId("confusion-chart").dataset.size = labels.length <= 3 ? "small" : few ? "middle" : "large";
   const narrow = byId("confusion-chart").clientWidth < 420;
   const step = Math.ceil(labels.length / (narrow ? 12 : 25));
-  const places = labels.map((_, n) => n).filter((n) => n % step === 0);
-  const shown = places.map((n) => text.short(labels[n], narrow ? 9 : few ? 24 : 14));
+  const indices = labels.map((_, n) => n).filter((n) => n % step === 0);
+  const shown = indices.map((n) => text.short(labels[n], narrow ? 9 : few ? 24 : 14));
   const ticks = {
-    tickvals: places, ticktext: shown.map(text.plain),
+    tickvals: indices, ticktext: shown.map(text.plain),
     showgrid: false, tickfont: { size: labels.length > 40 ? 10 : 12 },
   };
   // Plotly leaves out names that would run over the edge: long ones rise towards their cells.
-  const width = byId("confusion-chart").clientWidth / (places.length + 1);
+  const width = byId("confusion-chart").clientWidth / (indices.length + 1);
   const angle = Math.max(...shown.map((name) => 7 * name.length)) < width ? 0 : few ? -40 : -90;
   draw("confusion-chart", summary, (theme) => ({
     data: [{

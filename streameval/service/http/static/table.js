@@ -77,15 +77,15 @@ export function sortable({ columns, caption, keyOf, empty, sort = null, onSort =
   function line(row) {
     const key = keyOf(row);
     const tr = make("tr");
-    shown.columns.forEach((column, place) => {
+    shown.columns.forEach((column, index) => {
       const content = column.cell(row);
       const missing = content === NOTHING;
-      const cell = make(place === 0 ? "th" : "td", {
-        scope: place === 0 ? "row" : null,
+      const cell = make(index === 0 ? "th" : "td", {
+        scope: index === 0 ? "row" : null,
         class: [column.number ? "number" : "", missing ? "missing" : "", column.class ?? ""].join(" ").trim() || null,
         title: column.hint?.(row),
       });
-      if (place === 0 && details) {
+      if (index === 0 && details) {
         cell.append(make("button", {
           type: "button", class: "opener", "aria-expanded": String(open.has(key)), "data-focus": key,
           onclick: () => {

@@ -68,10 +68,10 @@ export function duration(seconds) {
   /** @type {[name: string, length: number][]} */
   const units = [["s", 1], ["min", 60], ["h", 3600], ["d", 86400]];
   // Rounded to the smaller unit first, so that 59.9 minutes are an hour and not 60 minutes.
-  const place = size < 3599.5 ? 1 : size < 86370 ? 2 : 3;
-  const [smallName, smallLength] = units[place - 1];
+  const unit = size < 3599.5 ? 1 : size < 86370 ? 2 : 3;
+  const [smallName, smallLength] = units[unit - 1];
   const all = Math.round(size / smallLength);
-  const [name, length] = units[place];
+  const [name, length] = units[unit];
   const each = length / smallLength;
   const small = all % each;
   return `${sign}${Math.floor(all / each)} ${name}${small ? ` ${small} ${smallName}` : ""}`;
