@@ -87,7 +87,9 @@ def time_error(value: Any, unit: str | None) -> InputError:
     try:
         event_time(value, unit)
     except InputError as error:
-        return error
+        # A new one: the traceback of this one refers to the frames of all callers, which a
+        # caller that keeps the error would make a cycle, with the whole batch in it.
+        return error.at(None)
     raise AssertionError("a time that reads is not bad")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -16,6 +17,7 @@ from streameval.service.config.settings import EvaluatorSettings, FieldSettings,
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.decode.labels import LONGEST_NAME
 from streameval.service.sources.raw import BadEvent, Decoded, Kind, RawBatch
+from tests.support.hostile import hostile
 
 pytestmark = pytest.mark.backend_independent
 
@@ -471,3 +473,19 @@ def test_what_is_taken_an_evaluator_takes(
     if options.slices:
         arguments["slices"] = {"country": found.columns["slice:country"]}
     evaluator.update_many(**arguments)
+
+
+@pytest.mark.parametrize("kind", ["predictions", "labels", "records"])
+def test_bad_records_leave_no_reference_cycles(kind: Kind) -> None:
+    # A cycle would keep the whole batch in memory until the next full collection.
+    with_ = decoder(FieldSettings(id="id", score="score", time="time", time_unit="s"))
+    lines = [line for line in hostile(4, 200) if b"\n" not in line]
+    bad_times = [{"id": "a", "score": 0.5, "time": time} for time in ("soon", 1e30, -1, "", None)]
+    decode(with_, *lines, *bad_times, kind=kind)
+    gc.collect()
+    gc.disable()
+    try:
+        decode(with_, *lines, *bad_times, kind=kind)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
