@@ -177,9 +177,10 @@ class Evaluator:
         self._state_set: StateSet | None = window.state_set if alone and window.plain else None
         self._update: Callable[..., None] | None = None
         if self._state_set is not None:
-            # The states of a binary task check each event by themselves.
-            binary = self.task == "binary"
-            self._update = self._state_set.add if binary else self._state_set.update
+            # Only among states of multi-class scores several may refuse an event; any other
+            # checks it where it counts it.
+            several = self.task == "multiclass" and self._context.plan.keeps_scores
+            self._update = self._state_set.update if several else self._state_set.add
         self._count: CompiledWay | None = None
         if alone and window.compiled_way is not None and isinstance(self._intake, BinaryIntake):
             intake = self._intake

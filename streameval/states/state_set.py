@@ -238,7 +238,8 @@ class StateSet:
         self.add(y_true, y_pred, score, weight)
 
     def add(self, y_true: Any, y_pred: Any, score: Any = None, weight: Any = 1) -> None:
-        """:meth:`update` with an event that :meth:`check` has accepted, or any binary event."""
+        """:meth:`update` with an event that :meth:`check` has accepted, or of a plan without
+        multi-class scores, where one state at most may refuse an event, and does so first."""
         first, others, label = self._updated
         if score is not None:
             if first is not None:
