@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
+from streameval.certainty.losses import loss_ends
 from streameval.certainty.proportions import wilson
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.metrics.undefined import reason_of
@@ -29,11 +30,18 @@ class IntervalMethod:
 
 
 def _wilson(request: IntervalRequest) -> Ends:
-    return Ends(*wilson(round(request.value * request.n), request.n, request.level))
+    successes = request.value * request.n
+    return Ends(
+        *wilson(round(successes) if request.counts else successes, request.n, request.level)
+    )
 
 
 METHODS: Mapping[str, IntervalMethod] = {
-    row.name: row for row in (IntervalMethod("wilson", frozenset({"proportion"}), _wilson),)
+    row.name: row
+    for row in (
+        IntervalMethod("wilson", frozenset({"proportion"}), _wilson),
+        IntervalMethod("log_t", frozenset({"loss"}), loss_ends),
+    )
 }
 """From the name of each method to its row, in the order of preference."""
 
@@ -75,8 +83,15 @@ def interval(request: IntervalRequest, method: str = "auto") -> Interval:
         ends = no_ends(reason_of(value) or "the value is undefined")
     elif row is None:
         ends = no_ends(f"there is no interval for {metric.name}")
+    elif math.isnan(request.n):
+        ends = no_ends(
+            "the effective size of weights that are not counts is not kept: pass "
+            "intervals=True to the Evaluator"
+        )
     else:
         ends = row.compute(request)
     name = "" if ends.reason or row is None else ends.method or row.name
+    if name and not request.counts:
+        name += " (Kish)"
     n = request.n if ends.n is None else ends.n
     return Interval(value, ends.low, ends.high, request.level, name, n, ends.reason)
