@@ -12,7 +12,7 @@ from streameval.states.sums.fixed_point import UNIT
 
 NOT_KEPT = "the spread of the losses is not kept: pass intervals=True to the Evaluator"
 
-_RESOLUTION = 2.0**-52
+RESOLUTION = 2.0**-52
 """A variance below this is of the rounding of squares, which is below 2**-54 each."""
 
 _LEAST_FREEDOM = 3.0
@@ -98,7 +98,7 @@ def mean_ends(mean: float, spread: float, n: float, level: float) -> Ends:
     """
     if n <= 1:
         return no_ends("a single event has no spread")
-    if spread <= _RESOLUTION:
+    if spread <= RESOLUTION:
         return no_ends("the losses are all the same, to the resolution of their sums")
     square = spread * n / (n - 1.0) / (mean * mean)
     freedom = n / (1.0 + square) - 1.0

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from streameval.certainty.calibration import calibration_ends
 from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
 from streameval.certainty.losses import loss_ends
 from streameval.certainty.proportions import wilson
@@ -41,6 +42,7 @@ METHODS: Mapping[str, IntervalMethod] = {
     for row in (
         IntervalMethod("wilson", frozenset({"proportion"}), _wilson),
         IntervalMethod("log_t", frozenset({"loss"}), loss_ends),
+        IntervalMethod("gaps", frozenset({"calibration"}), calibration_ends),
     )
 }
 """From the name of each method to its row, in the order of preference."""
