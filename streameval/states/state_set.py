@@ -479,16 +479,11 @@ class StateSet:
         >>> fractions.effective_size("index")
         2.6666666666666665
         """
-        if self.counts(state):
+        row = STATES[state]
+        if getattr(self, row.name if row.name in self.plan.keeps else str(row.source)).exact:
             return self.support(state)
-        of_labels = STATES[state].fed_by == "labels"
-        weights = self.label_weights if of_labels else self.score_weights
+        weights = self.label_weights if row.fed_by == "labels" else self.score_weights
         return math.nan if weights is None else float(weights.effective_size)
-
-    def counts(self, state: str) -> bool:
-        """Whether the weights of the events that a state has counted are counts."""
-        name = state if state in self.plan.keeps else str(STATES[state].source)
-        return bool(getattr(self, name).exact)
 
     @property
     def has_labels(self) -> bool:
