@@ -44,7 +44,7 @@ from streameval.states.weight_squares import WeightSquares
 
 _BINARY = frozenset({"binary"})
 _MULTICLASS = frozenset({"multiclass"})
-_NOTHING: frozenset[str] = frozenset()
+_NO_TASK: frozenset[str] = frozenset()
 
 
 def _written(state: Any) -> Form:
@@ -92,12 +92,12 @@ class StateRow:
     """A state that this one can be derived from, and then is, at the first read."""
     derive: Callable[[Any, Any], Any] = lambda source, plan: None
     """From the source's state and the plan to this state."""
-    refuses: frozenset[str] = _NOTHING
+    refuses: frozenset[str] = _NO_TASK
     """Tasks in which it may refuse a validated event: too many labels, too much weight.
 
     One that refuses binary scores stands before all others of them.
     """
-    certainty_of: frozenset[str] = _NOTHING
+    certainty_of: frozenset[str] = frozenset()
     """States beside which it is kept where intervals were requested, and only then."""
     compiled: bool = False
     """Whether the compiled ring of the last n events counts in it."""
