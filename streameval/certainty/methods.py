@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from streameval.certainty.anytime import ANYTIME, anytime
+from streameval.certainty.calibration import calibration_ends
 from streameval.certainty.confusion_delta import delta
 from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
+from streameval.certainty.losses import loss_ends
 from streameval.certainty.proportions import clopper_pearson, ends_of_share, wilson
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.metrics.undefined import reason_of
@@ -43,6 +45,8 @@ METHODS: Mapping[str, IntervalMethod] = {
             automatic=False,
         ),
         IntervalMethod("delta", frozenset({"confusion"}), delta),
+        IntervalMethod("log_t", frozenset({"loss"}), loss_ends),
+        IntervalMethod("gaps", frozenset({"calibration"}), calibration_ends),
         IntervalMethod("anytime", frozenset(ANYTIME), anytime, automatic=False),
     )
 }
@@ -92,11 +96,14 @@ def interval(request: IntervalRequest, method: str = "auto", *, required: bool =
     elif row is None:
         ends = no_ends(missing)
     elif math.isnan(request.n):
-        ends = no_ends("with weights that are not whole, it needs Evaluator(intervals=True)")
+        ends = no_ends(
+            "the effective size of weights that are not counts is not kept: pass "
+            "intervals=True to the Evaluator"
+        )
     else:
         ends = row.compute(request)
     name = "" if ends.reason or row is None else ends.method or row.name
-    if name and not request.whole:
+    if name and not request.counts:
         name += " (Kish)"
     n = request.n if ends.n is None else ends.n
     return Interval(value, ends.low, ends.high, request.level, name, n, ends.reason)
