@@ -119,8 +119,12 @@ def no_ends(reason: str) -> Ends:
     return Ends(math.nan, math.nan, reason=reason)
 
 
-def checked_level(level: object) -> float:
+def checked_level(level: object, field: str = "level") -> float:
     """The level of an interval as a float.
+
+    Args:
+        level: As given.
+        field: What it was given as, for the error.
 
     Raises:
         InputError: It is not a number between 0 and 1.
@@ -134,7 +138,7 @@ def checked_level(level: object) -> float:
         return float(level)  # type: ignore[arg-type]
     percent = number and 1 < level < 100  # type: ignore[operator]
     raise InputError(
-        "level",
+        field,
         expected="a number between 0 and 1",
         got=shown(level),
         remedy=f"pass {level / 100:g}" if percent else "pass 0.95",  # type: ignore[operator]

@@ -63,12 +63,14 @@ def check_method(method: object) -> None:
         )
 
 
-def interval(request: IntervalRequest, method: str = "auto") -> Interval:
+def interval(request: IntervalRequest, method: str = "auto", *, required: bool = True) -> Interval:
     """The interval of a metric's value.
 
     Args:
         request: The metric, its states and the level.
         method: A name of :data:`METHODS`, or ``"auto"``.
+        required: Whether a method that does not serve this metric is an error; else there is
+            no interval, with that reason.
 
     Returns:
         The value and the ends; ``nan`` ends and a reason where there is no interval.
@@ -79,19 +81,25 @@ def interval(request: IntervalRequest, method: str = "auto") -> Interval:
     metric, value = request.metric, request.value
     check_method(method)
     fitting = [row for row in METHODS.values() if metric.family in row.families]
+    missing = f"there is no interval for {metric.name}"
     if method == "auto":
         row = next((row for row in fitting if row.automatic), None)
     else:
-        row = METHODS[method]
-        if row not in fitting:
-            names = ", ".join(row.name for row in fitting) or "no interval at all"
-            raise MetricError(f"{metric.name} has no {method} interval; it has {names}")
+        row = METHODS[method] if METHODS[method] in fitting else None
+        if row is None:
+            names = ", ".join(row.name for row in fitting) or "none"
+            missing = f"{metric.name} has no {method} interval; it has {names}"
+            if required:
+                raise MetricError(missing)
     if math.isnan(value):
         ends = no_ends(reason_of(value) or "the value is undefined")
     elif row is None:
-        ends = no_ends(f"there is no interval for {metric.name}")
+        ends = no_ends(missing)
     elif math.isnan(request.n):
-        ends = no_ends("with weights that are not whole, it needs Evaluator(intervals=True)")
+        ends = no_ends(
+            "the effective size of weights that are not counts is not kept: pass "
+            "intervals=True to the Evaluator"
+        )
     else:
         ends = row.compute(request)
     name = "" if ends.reason or row is None else ends.method or row.name
