@@ -14,6 +14,14 @@
 
 #include "score_tree.hpp"
 
+// An insertion must not carry the registers of a step that most never take: inlined,
+// it costs 3 % of an event of an index whose sums are not kept.
+#if defined(__GNUC__)
+#define STREAMEVAL_APART __attribute__((noinline))
+#else
+#define STREAMEVAL_APART
+#endif
+
 namespace streameval {
 
 // Allocates before it changes what is read, so that it may fail half way.
@@ -46,7 +54,7 @@ inline Part ScoreTree::keep_below(void* node, int level, Totals& below, DelongSu
 // Adds or takes out the share of an event. The tree's totals and W2 are without
 // it, and so is `own`, the weight of its class at its score; the leaf and the
 // totals of its class along the path may be either way.
-inline void ScoreTree::change_delong(Path& path, const Leaf* leaf, int at, bool found,
+STREAMEVAL_APART inline void ScoreTree::change_delong(Path& path, const Leaf* leaf, int at, bool found,
                                      std::uint64_t own, int side, std::uint64_t weight,
                                      bool added) {
     Part below;
