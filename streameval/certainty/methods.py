@@ -1,7 +1,8 @@
 """Registry of interval methods: which interval a metric has, and how it is computed.
 
 A new method is one function and one row of :data:`METHODS`. ``method="auto"`` takes the first
-row whose families hold the metric's :attr:`~streameval.metrics.metric.Metric.family`.
+row that suits and whose families hold the metric's
+:attr:`~streameval.metrics.metric.Metric.family`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from streameval.certainty.delong import delong, newcombe, suits_delong
 from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
 from streameval.certainty.proportions import wilson
 from streameval.errors import MetricError, did_you_mean, shown
@@ -26,14 +28,23 @@ class IntervalMethod:
     compute: Callable[[IntervalRequest], Ends]
     automatic: bool = True
     """Whether ``method="auto"`` may take it."""
+    suits: Callable[[IntervalRequest], bool] = lambda request: True
+    """Whether it is to be relied on here; else ``method="auto"`` takes the next row."""
 
 
 def _wilson(request: IntervalRequest) -> Ends:
     return Ends(*wilson(round(request.value * request.n), request.n, request.level))
 
 
+_AUC = frozenset({"auc"})
+
 METHODS: Mapping[str, IntervalMethod] = {
-    row.name: row for row in (IntervalMethod("wilson", frozenset({"proportion"}), _wilson),)
+    row.name: row
+    for row in (
+        IntervalMethod("wilson", frozenset({"proportion"}), _wilson),
+        IntervalMethod("delong", _AUC, delong, suits=suits_delong),
+        IntervalMethod("newcombe", _AUC, newcombe),
+    )
 }
 """From the name of each method to its row, in the order of preference."""
 
@@ -65,7 +76,7 @@ def interval(request: IntervalRequest, method: str = "auto") -> Interval:
     check_method(method)
     fitting = [row for row in METHODS.values() if metric.family in row.families]
     if method == "auto":
-        row = next((row for row in fitting if row.automatic), None)
+        row = next((row for row in fitting if row.automatic and row.suits(request)), None)
     else:
         row = METHODS[method]
         if row not in fitting:

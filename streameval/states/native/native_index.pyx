@@ -37,6 +37,7 @@ from streameval.states.fields import never_counted, removable_weight
 from streameval.states.ranking.score_groups import (
     GROUPS_AT_ONCE,
     ScoreGroups,
+    delong_variance,
     groups_from_state,
     groups_to_state,
 )
@@ -260,6 +261,26 @@ cdef class NativeScoreIndex:
                 self._end()
         cdef const DelongSums* sums = &self._tree.delong_sums()
         return _long_integer(sums.q10), _long_integer(sums.q01)
+
+    def auc_variance(self, unit=1):
+        """DeLong's variance of the AUC; nan unless both classes weigh more than a unit.
+
+        See :meth:`PortableScoreIndex.auc_variance
+        <streameval.states.ranking.portable_index.PortableScoreIndex.auc_variance>`.
+
+        Cost:
+            As :meth:`delong_sums`; 0.3 µs where it is O(1), 1 µs beyond 3·10⁶ events.
+
+        >>> index = NativeScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+        >>> index.auc_variance()
+        0.125
+        """
+        cdef double variance
+        if unit is _ONE and self._plain:
+            variance = self._tree.auc_variance()
+            if variance == variance:
+                return variance
+        return delong_variance(self, unit)
 
     def roc_auc(self):
         """W2 / (2·P·N), the same bits as ``streameval.metrics.roc_auc``; nan while a class is missing.

@@ -147,6 +147,9 @@ class ScoreTree {
         return delong_;
     }
 
+    // DeLong's variance of the AUC; nan where it is not kept, or does not fit 128 bits.
+    double auc_variance() const;
+
     // Whether every weight takes at most 16 bits.
     bool is_narrow() const { return widest_ == 1; }
 

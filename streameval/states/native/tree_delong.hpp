@@ -12,6 +12,8 @@
 // takes out what the insertion added.
 #pragma once
 
+#include <limits>
+
 #include "score_tree.hpp"
 
 // An insertion must not carry the registers of a step that most never take: inlined,
@@ -49,6 +51,21 @@ inline Part ScoreTree::keep_below(void* node, int level, Totals& below, DelongSu
     for (int i = 0; i < inner->size; ++i)
         inner->wins[i] = keep_below(inner->children[i], level - 1, below, sums).wins;
     return inner->part(inner->size);
+}
+
+// (P Q10 - W2^2) (N - 1) + (N Q01 - W2^2) (P - 1), by (2 P N)^2 (P - 1) (N - 1).
+inline double ScoreTree::auc_variance() const {
+#if defined(STREAMEVAL_INT128)
+    const double pairs = static_cast<double>(totals_.of[0]) * static_cast<double>(totals_.of[1]);
+    if (keeps_delong_ && totals_.of[0] > 1 && totals_.of[1] > 1 && pairs * pairs * pairs < 0x1p124) {
+        const Wide n = totals_.of[0], p = totals_.of[1], wins = wide(twice_wins_);
+        const Wide of_positives = p * wide(delong_.q10.rest) - wins * wins;
+        const Wide of_negatives = n * wide(delong_.q01.rest) - wins * wins;
+        return quotient(of_positives * (n - 1) + of_negatives * (p - 1),
+                        4 * n * n * p * p * (n - 1) * (p - 1));
+    }
+#endif
+    return std::numeric_limits<double>::quiet_NaN();
 }
 
 // Adds or takes out the share of an event. The tree's totals and W2 are without

@@ -24,6 +24,7 @@ from streameval.states.ranking.ranked_weights import RankedWeights, check_total
 from streameval.states.ranking.score_groups import (
     ScoreGroups,
     delong_sums,
+    delong_variance,
     group_blocks,
     group_scores,
     groups_from_state,
@@ -122,6 +123,38 @@ class PortableScoreIndex:
         (4, 4)
         """
         return delong_sums(self.groups())
+
+    def auc_variance(self, unit: float = 1) -> float:
+        """DeLong's variance of the AUC; its root is the standard error.
+
+        With the placements of the positives (V⁺: the share of negatives that each outscores) and
+        those of the negatives (V⁻: the share of positives that outscore each), a tie counting one
+        half:
+
+            Var(A) = S10 / P + S01 / N,
+            S10 = Σ (V⁺ − A)² / (P − 1),  S01 = Σ (V⁻ − A)² / (N − 1)
+
+        Computed from W2 and :meth:`delong_sums` in exact integers and divided once: nothing
+        is lost however close the AUC is to 0 or 1, and the bits do not depend on arrival or
+        merge order.
+
+        Args:
+            unit: The weight that counts as one event: 1 where weights are counts, else the
+                total weight by Kish's effective size.
+
+        Returns:
+            At least 0; ``nan`` unless both classes weigh more than a unit.
+
+        Cost:
+            As :meth:`delong_sums`.
+
+        Source:
+            DeLong, DeLong & Clarke-Pearson (1988).
+
+        >>> PortableScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)]).auc_variance()
+        0.125
+        """
+        return delong_variance(self, unit)
 
     @property
     def won_share(self) -> float | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from math import nan
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -175,6 +176,40 @@ def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
     if bound >= 2**63:
         ranks = ranks.astype(object)
     return exact_dot(own, ranks * ranks, bound)
+
+
+class _Ranked(Protocol):
+    """What the variance needs of a score index."""
+
+    @property
+    def positives(self) -> Weight: ...
+    @property
+    def negatives(self) -> Weight: ...
+    @property
+    def twice_wins(self) -> Weight: ...
+    def delong_sums(self) -> tuple[Weight, Weight]: ...
+
+
+def delong_variance(index: _Ranked, unit: float = 1) -> float:
+    """DeLong's variance of the AUC; nan unless both classes weigh more than a unit.
+
+    >>> class Index:
+    ...     positives, negatives, twice_wins = 2, 2, 6
+    ...     delong_sums = staticmethod(lambda: (20, 20))
+    >>> delong_variance(Index)
+    0.125
+    """
+    positives, negatives, wins = index.positives, index.negatives, index.twice_wins
+    more_positives, more_negatives = positives - unit, negatives - unit
+    if more_positives <= 0 or more_negatives <= 0:
+        return nan
+    q10, q01 = index.delong_sums()
+    # (2·P·N)² times the variance of the placements of a class; in floats, too, not below 0.
+    of_positives = max(positives * q10 - wins * wins, 0)
+    of_negatives = max(negatives * q01 - wins * wins, 0)
+    spread = of_positives * more_negatives + of_negatives * more_positives
+    pairs = 2 * positives * negatives
+    return unit * spread / (pairs * pairs * more_positives * more_negatives)
 
 
 def groups_to_state(groups: ScoreGroups, exact: bool) -> dict[str, Any]:
