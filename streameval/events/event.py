@@ -57,7 +57,8 @@ class EventBatch:
 
     Binary: ``y_true`` and ``y_pred`` are booleans and ``score`` is one column.
     Multi-class: they are codes into ``labels``, and ``score`` has one column
-    for each of ``score_labels``.
+    for each of ``score_labels``. Several models: as multi-class, but ``y_pred`` and ``score``
+    have a column for each model, and single events have tuples.
     """
 
     y_true: npt.NDArray[Any]
@@ -113,6 +114,10 @@ class EventBatch:
         else:
             labels = self.labels
             true = [labels[code] for code in self.y_true.tolist()]
+            if self.y_pred is not None and self.y_pred.ndim == 2:
+                assert self.score is not None
+                predicted = [tuple([labels[code] for code in row]) for row in self.y_pred.tolist()]
+                return map(Event, true, predicted, map(tuple, self.score.tolist()), weights)
             predicted = (
                 nothing if self.y_pred is None else [labels[code] for code in self.y_pred.tolist()]
             )
