@@ -7,13 +7,19 @@ and intervals of each say little about the difference. Everything here uses the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from streameval.certainty.interval import normal_quantile
+from streameval.errors import MetricError, did_you_mean, shown
+from streameval.events.event import EventBatch
 from streameval.events.values import BoolArray, FloatArray, IntArray
+from streameval.metrics.metric import Metric
+from streameval.states.joint import JointColumns
+from streameval.states.state_set import StatePlan, StateSet
 
 EXACT_BELOW = 25
 """Fewer discordant pairs than this have McNemar's exact test, others the asymptotic one."""
@@ -245,7 +251,8 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
         ends.append(gain * (outer if gain < 0 else inner))
     log_ratio = _log_mixture(wins_a, discordant) + discordant * math.log(2)
     p_value = min(1.0, math.exp(-log_ratio) / (1 - _SHARE_OF_RATE))
-    return PairedTest(*ends, p_value, "anytime beta-binomial", n)
+    low, high = ends
+    return PairedTest(low, high, p_value, "anytime beta-binomial", n)
 
 
 def _log_mixture(successes: int, trials: int) -> float:
@@ -343,15 +350,225 @@ def paired_bootstrap(
     return _normal_test(value, error, level, f"paired bootstrap, {replicates} replicates", n)
 
 
-def check_whole(weight: Any) -> str:
-    """Why cells of these weights have no test, or an empty text.
+# Which test a metric has ----------------------------------------------------------------------
 
-    >>> check_whole(np.array([0.5]))[:24]
-    'weights that are not who'
-    """
-    if weight.dtype.kind == "f":
-        return (
-            "weights that are not whole: tests of pairs count events, and the effective number "
-            "of fractional ones is not kept for each pair"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRequest:
+    """Two models' joint cells, and the metric whose difference is tested."""
+
+    metric: Metric
+    value: float
+    """The difference of the metric: of ``a`` less that of ``b``."""
+    cells: JointColumns
+    a: int
+    """Column of the one model in the cells; ``b``: of the other."""
+    b: int
+    plan: StatePlan
+    """What the models' own state sets keep."""
+    level: float
+    cumulative: bool
+    """Whether all events since the start are in the cells, and none is ever removed."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    replicates: int = 200
+    seed: int = 0
+
+    @property
+    def sign(self) -> int:
+        """−1 where the metric counts errors."""
+        return -1 if self.metric.direction == "down" else 1
+
+
+# Proportions of the events of one class, or of all: those that a model has right or wrong.
+_OF_CLASS: Mapping[str, int | None] = {
+    "accuracy": None,
+    "error_rate": None,
+    "recall": 1,
+    "fnr": 1,
+    "specificity": 0,
+    "fpr": 0,
+}
+
+
+def _discordant(request: PairedRequest) -> tuple[int, int, int]:
+    """Weights: that a alone has right, that b alone has, and all; swapped for a share of errors."""
+    cells = request.cells
+    true, weight = cells.true, cells.weight
+    only = _OF_CLASS[request.metric.name]
+    kept = np.ones(len(true), np.bool_) if only is None else _positive(cells, true) == (only == 1)
+    right_a, right_b = (cells.predicted[:, model] == true for model in (request.a, request.b))
+    wins = [
+        int(weight[kept & one & ~other].sum())
+        for one, other in ((right_a, right_b), (right_b, right_a))
+    ]
+    wins_a, wins_b = wins[:: request.sign]
+    return wins_a, wins_b, int(weight[kept].sum())
+
+
+def _positive(cells: JointColumns, codes: IntArray) -> BoolArray:
+    """Whether labels of a binary task are the positive one."""
+    truth: BoolArray = np.array([label == 1 for label in cells.labels], np.bool_)[codes]
+    return truth
+
+
+def _mcnemar(request: PairedRequest) -> PairedTest:
+    return mcnemar(*_discordant(request), level=request.level)
+
+
+def _anytime(request: PairedRequest) -> PairedTest:
+    if not request.cumulative:
+        return no_test(
+            "an anytime-valid test covers all events since the start; this window forgets some"
         )
-    return "weights beyond 64 bits" if weight.dtype == object else ""
+    return anytime_difference(*_discordant(request), level=request.level)
+
+
+def _delong(request: PairedRequest) -> PairedTest:
+    cells, a, b = request.cells, request.a, request.b
+    test = paired_delong(
+        _positive(cells, cells.true),
+        cells.scores[:, a],
+        cells.scores[:, b],
+        cells.weight,
+        level=request.level,
+    )
+    if request.metric.name == "gini" and not test.reason:
+        return test._replace(low=2 * test.low, high=2 * test.high)  # 2·AUC − 1
+    return test
+
+
+def _bootstrap(request: PairedRequest) -> PairedTest:
+    metric, cells = request.metric, request.cells
+    models = np.array([request.a, request.b])
+    if not metric.needs_scores:
+        cells = _label_cells(cells, models)
+        models = np.array([0, 1])
+
+    def difference(weight: IntArray) -> float:
+        drawn = np.flatnonzero(weight)
+        part = replace(cells.take(drawn), weight=weight[drawn])
+        of_a, of_b = (_metric_of(request, part, int(model)) for model in models)
+        return of_a - of_b
+
+    return paired_bootstrap(
+        difference,
+        request.value,
+        cells.weight,
+        level=request.level,
+        replicates=request.replicates,
+        seed=request.seed,
+    )
+
+
+def _label_cells(cells: JointColumns, models: IntArray) -> JointColumns:
+    """The cells of two models' labels, whatever their scores: few, where there are few labels."""
+    size = len(cells.labels)
+    first, second = cells.predicted[:, models].T
+    # 100,000 labels cubed fit in 64 bits.
+    codes, groups = np.unique((cells.true * size + first) * size + second, return_inverse=True)
+    weight = np.zeros(len(codes), dtype=np.int64)
+    np.add.at(weight, groups, cells.weight)
+    true, pair = np.divmod(codes, size * size)
+    predicted = np.column_stack(np.divmod(pair, size))
+    scored = np.zeros(len(codes), np.bool_)
+    return JointColumns(cells.labels, true, predicted, scored, np.zeros(predicted.shape), weight)
+
+
+def _metric_of(request: PairedRequest, cells: JointColumns, model: int) -> float:
+    """The metric of one model on these cells; ``nan`` where undefined."""
+    metric, plan = request.metric, request.plan
+    made = StatePlan.for_states(plan.task, metric.states, plan.bins, labels=plan.labels)  # type: ignore[arg-type]
+    state_set = StateSet(made)
+    true, predicted = cells.true, cells.predicted[:, model]
+    if plan.binary:
+        scores = cells.scores[:, model] if metric.needs_scores else None
+        batch = EventBatch(
+            _positive(cells, true), _positive(cells, predicted), scores, cells.weight
+        )
+    else:
+        batch = EventBatch(true, predicted, None, cells.weight, tuple(cells.labels))
+    state_set.update_many(batch)
+    function = metric.bind(
+        positive=1 if plan.binary else None, undefined=math.nan, **request.params
+    )
+    return float(function(*[getattr(state_set, name) for name in metric.states]))
+
+
+@dataclass(frozen=True, slots=True)
+class PairedMethod:
+    """A row of the registry of paired tests."""
+
+    name: str
+    serves: Callable[[Metric], bool]
+    compute: Callable[[PairedRequest], PairedTest]
+    automatic: bool = True
+    """Whether ``method="auto"`` may take it."""
+
+
+PAIRED_METHODS: Mapping[str, PairedMethod] = {
+    row.name: row
+    for row in (
+        PairedMethod("delong", lambda metric: metric.family == "auc", _delong),
+        PairedMethod("mcnemar", lambda metric: metric.name in _OF_CLASS, _mcnemar),
+        PairedMethod("anytime", lambda metric: metric.name in _OF_CLASS, _anytime, automatic=False),
+        PairedMethod("bootstrap", lambda metric: not metric.ordered, _bootstrap),
+    )
+}
+"""From the name of each method to its row, in the order of preference."""
+
+
+def paired_method(metric: Metric, method: object = "auto") -> PairedMethod | None:
+    """The method of a metric's difference; None where it has no paired test.
+
+    Raises:
+        MetricError: No method has this name, or it does not serve the metric.
+
+    >>> from streameval.metrics.registry import find
+    >>> paired_method(find("f1", "binary")).name
+    'bootstrap'
+    """
+    fitting = [row for row in PAIRED_METHODS.values() if row.serves(metric)]
+    if method == "auto":
+        return next((row for row in fitting if row.automatic), None)
+    if not isinstance(method, str) or method not in PAIRED_METHODS:
+        near = did_you_mean(method, PAIRED_METHODS) if isinstance(method, str) else ""
+        known = ", ".join(PAIRED_METHODS)
+        raise MetricError(
+            f"no paired method is called {shown(method)}; {near or f'there are auto, {known}'}"
+        )
+    row = PAIRED_METHODS[method]
+    if row not in fitting:
+        names = ", ".join(row.name for row in fitting) or "none"
+        raise MetricError(f"the difference of {metric.name} has no {method} test; it has {names}")
+    return row
+
+
+def paired_test(request: PairedRequest, method: str = "auto") -> PairedTest:
+    """Interval and p-value of a difference of two models on the same events.
+
+    Raises:
+        MetricError: As :func:`paired_method`.
+    """
+    metric, cells = request.metric, request.cells
+    row = paired_method(metric, method)
+    if row is None:
+        return no_test(f"{metric.name} depends on the order of events: it has no paired test")
+    if metric.needs_scores:
+        if not request.plan.binary:
+            return no_test(
+                "the joint counts of several classes hold labels and no probabilities; compare "
+                "metrics of labels"
+            )
+        cells = cells.take(np.flatnonzero(cells.scored))
+    if not len(cells.true):
+        return no_test("no events")
+    if cells.weight.dtype.kind == "f":
+        return no_test(
+            "weights are not whole: tests of pairs count events, and how many events the weight "
+            "of a pair stands for is not known"
+        )
+    if cells.weight.dtype == object:
+        return no_test("the weight of one pair passes 64 bits")
+    if math.isnan(request.value):
+        return no_test("the difference is undefined", float(cells.weight.sum()))
+    return row.compute(replace(request, cells=cells))

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from streameval.errors import InputError
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 
-EventFields: TypeAlias = tuple[Label, Label | None, Any, Weight]
-"""A validated event: true label, predicted label, score and weight."""
+EventFields: TypeAlias = tuple[Label, Any, Any, Weight]
+"""A validated event: true label, predicted label, score and weight; of several models a tuple of
+labels and one of scores."""
 
 
 # What the inputs of both tasks share: errors and positions of events.

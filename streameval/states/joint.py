@@ -60,7 +60,7 @@ class JointColumns:
     @property
     def models(self) -> int:
         """Number of models; 0 without a row."""
-        return self.predicted.shape[1]
+        return int(self.predicted.shape[1])
 
     def take(self, rows: npt.NDArray[Any]) -> JointColumns:
         """These rows, in this order, under the same labels."""
