@@ -916,6 +916,10 @@ class Comparison:
         new._joint.restore(part_of(data["joint"], "joint"))
         if any(one._windows.in_order() != new._joint.in_order() for one in evaluators):
             raise StateError("joint: expected the slices of the models")
+        for window in (new._joint.total, *new._joint.slices.values()):
+            found = window.current().joint.models
+            if found not in (0, len(names)):
+                raise StateError(f"joint: expected labels of {len(names)} models, got {found}")
         return new
 
     def __eq__(self, other: object) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import StateError, shown
+from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 from streameval.states.fields import (
@@ -230,6 +230,11 @@ class JointCounts:
         return self._exact
 
     @property
+    def models(self) -> int:
+        """Number of models; 0 without an event."""
+        return self._models if self._cells else 0
+
+    @property
     def total(self) -> Weight:
         """Weight of all events; O(cells)."""
         return sum(self._cells.values())
@@ -250,7 +255,11 @@ class JointCounts:
             score: Each model's score; empty where they are not kept.
             weight: Positive.
             y_pred: Each model's label.
+
+        Raises:
+            InputError: Other numbers of models than counted before; nothing is counted.
         """
+        self._check_models(len(y_pred))
         if type(weight) is float:
             self._promote()
         elif not self._exact:
@@ -264,6 +273,10 @@ class JointCounts:
         self._models = len(y_pred)
         return _packer(len(y_pred), len(score)).pack(*indices, *score)
 
+    def _check_models(self, models: int) -> None:
+        if models != self._models and self._cells:
+            raise InputError("y_pred", expected=f"labels of {self._models} models", got=str(models))
+
     def _promote(self) -> None:
         if self._exact:
             self._exact = False
@@ -275,6 +288,7 @@ class JointCounts:
         assert batch.score is not None
         if not len(batch):
             return
+        self._check_models(batch.y_pred.shape[1])
         weights = None if batch.weight is None else batch.weight.tolist()
         fraction = batch.weight is not None and batch.weight.dtype.kind == "f"
         self._add(batch.labels, batch.y_true, batch.y_pred, batch.score, weights, fraction)
@@ -341,7 +355,7 @@ class JointCounts:
         """
         if not isinstance(other, JointCounts):
             raise StateError(f"merge: expected JointCounts, got {shown(other)}")
-        if self._cells and other._cells and self._models != other._models:
+        if self._cells and other.models not in (0, self._models):
             raise StateError(
                 f"merge: expected joint counts of {self._models} models, got {other._models}"
             )
@@ -368,7 +382,7 @@ class JointCounts:
         Cost:
             O(cells · log cells), about 1 µs a cell.
         """
-        models = self._models if self._cells else 0
+        models = self.models
         short = _packer(models, 0).size
         codes, scores, scored = [], [], []
         weights: list[Weight] = []
