@@ -922,6 +922,9 @@ class Comparison:
                 raise StateError(f"joint: expected labels of {len(names)} models, got {found}")
         return new
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Comparison):
             return NotImplemented
