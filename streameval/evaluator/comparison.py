@@ -491,8 +491,17 @@ class Comparison:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of the first model's evaluator, as plain data."""
-        return self._first.options
+        """The arguments that it was made with but the models, as plain data."""
+        thresholds = {name: one.options.get("threshold") for name, one in self._evaluators.items()}
+        options = self._first.options
+        if len(set(thresholds.values())) > 1:
+            options["threshold"] = thresholds
+        return options
+
+    @property
+    def labels(self) -> list[Label]:
+        """The labels as declared, else those seen in any model; binary ``[negative, positive]``."""
+        return self._first.labels
 
     @property
     def _first(self) -> Evaluator:
@@ -796,9 +805,9 @@ class Comparison:
     ) -> ComparisonReport:
         """Metrics × models with differences: :meth:`ComparisonView.report`."""
         report = self.total.report(metrics, level=level, **options)
-        thresholds = {name: one.options.get("threshold") for name, one in self._evaluators.items()}
-        if len(set(thresholds.values())) > 1:
-            return replace(report, notes={**report.notes, "threshold": thresholds})
+        threshold = self.options.get("threshold")
+        if isinstance(threshold, dict):
+            return replace(report, notes={**report.notes, "threshold": threshold})
         return report
 
     @locked
