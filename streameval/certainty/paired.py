@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streameval.certainty.anytime import beta_binomial
 from streameval.certainty.interval import normal_quantile
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.events.event import EventBatch
@@ -213,12 +214,8 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
     """Test and interval of the difference of paired proportions, valid however often looked at.
 
     The difference is δ·(2θ − 1), with δ the rate of discordant pairs and θ the chance that a
-    wins one. For each the beta-binomial mixture gives a confidence sequence: of k in m, all p
-    with
-
-        ln B(½ + k, ½ + m − k) − ln B(½, ½) − k ln p − (m − k) ln(1 − p) < ln(1/α).
-
-    α is split: nine tenths for θ, one for δ. The chance that an interval ever misses is at most
+    wins one. Each has the confidence sequence
+    :func:`~streameval.certainty.anytime.beta_binomial`, with nine tenths of α for θ and one for δ. The chance that an interval ever misses is at most
     1 − level, over all looks together. The p-value is the least α whose interval excludes 0:
     one over 0.9 times the mixture's likelihood ratio against θ = ½, so that stopping at the
     first p ≤ α is wrong with probability of at most α.
@@ -243,8 +240,10 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
         return no_test("no events")
     discordant = wins_a + wins_b
     error = 1 - level
-    low_rate, high_rate = mixture_interval(discordant, n, error * _SHARE_OF_RATE)
-    low, high = mixture_interval(wins_a, discordant, error * (1 - _SHARE_OF_RATE))
+    low_rate, high_rate = beta_binomial(discordant, n, 1 - error * _SHARE_OF_RATE)
+    low, high = 0.0, 1.0
+    if discordant:
+        low, high = beta_binomial(wins_a, discordant, 1 - error * (1 - _SHARE_OF_RATE))
     ends = []
     for end, (outer, inner) in ((low, (high_rate, low_rate)), (high, (low_rate, high_rate))):
         gain = 2 * end - 1
@@ -263,37 +262,6 @@ def _log_mixture(successes: int, trials: int) -> float:
         - math.lgamma(trials + 1)
         - math.log(math.pi)
     )
-
-
-def mixture_interval(successes: int, trials: int, error: float) -> tuple[float, float]:
-    """The confidence sequence of a proportion at this moment; [0, 1] without trials.
-
-    >>> [round(end, 4) for end in mixture_interval(50, 100, 0.05)]
-    [0.3383, 0.6617]
-    """
-    if not trials:
-        return 0.0, 1.0
-    bound = _log_mixture(successes, trials) + math.log(error)
-
-    def inside(p: float) -> bool:
-        wins = successes * math.log(p) if successes else 0.0
-        return wins + ((trials - successes) * math.log1p(-p) if successes < trials else 0.0) > bound
-
-    share = successes / trials
-    ends = []
-    for outside in (0.0, 1.0):
-        if share == outside:
-            ends.append(outside)
-            continue
-        # The likelihood falls on each side of its peak at the share.
-        near, far = share, outside
-        while (middle := (near + far) / 2) not in (near, far):
-            if 0 < middle < 1 and inside(middle):
-                near = middle
-            else:
-                far = middle
-        ends.append(far)
-    return ends[0], ends[1]
 
 
 # Every other metric -------------------------------------------------------------------------

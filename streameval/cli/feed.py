@@ -315,7 +315,12 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Compa
             options["threshold"] = request.threshold
     if request.models:
         return Comparison(list(request.models), request.kind, **options)
-    return Evaluator(request.kind, temporal=request.temporal, **options)
+    return Evaluator(
+        request.kind,
+        temporal=request.temporal,
+        intervals=request.details.intervals is not None,
+        **options,
+    )
 
 
 def _labels(texts: tuple[str, ...], first: Column | None, request: Request) -> list[Label]:

@@ -185,7 +185,7 @@ JOINS = {
               "got 1 of line 1 again"),
     "missing": ([{"id": None, "s": 0.5}], "new.jsonl:1: expected an id in 'id', got none"),
     "none in common": ([{"id": 99, "s": 0.5}], "--on: expected values of 'id' that every file has"),
-    "bad score": ([{"id": 1, "s": "x"}], "new.jsonl:1: s: expected a finite number, got the text 'x"),
+    "bad score": ([{"id": 1, "s": "x"}], "new.jsonl:1: s: expected a finite number, got the text"),
 }  # fmt: skip
 
 

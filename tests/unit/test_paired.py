@@ -17,7 +17,6 @@ from streameval.certainty.paired import (
     _sums,
     anytime_difference,
     mcnemar,
-    mixture_interval,
     paired_bootstrap,
     paired_delong,
 )
@@ -151,27 +150,6 @@ def test_no_events_have_no_test() -> None:
     assert mcnemar(0, 0, 0).reason == "no events"
     assert anytime_difference(0, 0, 0).reason == "no events"
     assert mcnemar(0, 0, 10).p_value == 1.0
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.integers(0, 300), st.integers(0, 300), st.sampled_from([0.8, 0.95, 0.99]))
-def test_the_mixture_interval_ends_where_the_ratio_does(
-    successes: int, failures: int, level: float
-) -> None:
-    trials = successes + failures
-    low, high = mixture_interval(successes, trials, 1 - level)
-    share = successes / trials if trials else 0.5
-    assert 0 <= low <= share <= high <= 1
-
-    def log_ratio(p: float) -> float:
-        mixture = (
-            math.lgamma(successes + 0.5) + math.lgamma(failures + 0.5) - math.lgamma(trials + 1)
-        ) - math.log(math.pi)
-        return mixture - successes * math.log(p) - failures * math.log1p(-p)
-
-    for end in (low, high):
-        if 0 < end < 1:
-            assert log_ratio(end) == pytest.approx(-math.log(1 - level), abs=1e-6)
 
 
 @settings(max_examples=200, deadline=None)
