@@ -215,7 +215,8 @@ def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95)
 
     The difference is δ·(2θ − 1), with δ the rate of discordant pairs and θ the chance that a
     wins one. Each has the confidence sequence
-    :func:`~streameval.certainty.anytime.beta_binomial`, with nine tenths of α for θ and one for δ. The chance that an interval ever misses is at most
+    :func:`~streameval.certainty.anytime.beta_binomial`, nine tenths of α for θ and one for δ.
+    The chance that an interval ever misses is at most
     1 − level, over all looks together. The p-value is the least α whose interval excludes 0:
     one over 0.9 times the mixture's likelihood ratio against θ = ½, so that stopping at the
     first p ≤ α is wrong with probability of at most α.

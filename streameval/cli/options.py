@@ -167,7 +167,8 @@ AnytimeOption: TypeAlias = Annotated[
     bool,
     _result(
         "--anytime",
-        help="Intervals that hold however often they are read while events arrive.",
+        help="Intervals, and tests of `compare`, that hold however often they are read while "
+        "events arrive.",
     ),
 ]
 MetricsOption: TypeAlias = Annotated[
@@ -179,13 +180,6 @@ MetricsOption: TypeAlias = Annotated[
 ]
 LevelOption: TypeAlias = Annotated[
     float, _result(metavar="LEVEL", help="Level of the intervals of the differences.")
-]
-AnytimeOption: TypeAlias = Annotated[
-    bool,
-    _result(
-        "--anytime",
-        help="Tests that stay valid when they are looked at again and again until decided.",
-    ),
 ]
 ReplicatesOption: TypeAlias = Annotated[
     int, _result(metavar="N", min=10, max=100_000, help="Replicates of the bootstrap.")
