@@ -1,4 +1,4 @@
-"""Pictures of curves, confusion counts and series, as matplotlib axes.
+"""Pictures of curves, confusion counts, series and slices, as matplotlib axes.
 
 Curves are drawn by scikit-learn's Display classes. Requires the extra
 ``plots``. Figures are made without pyplot, which would keep a reference to each.
@@ -21,7 +21,8 @@ from streameval.certainty.interval import checked_level
 from streameval.certainty.proportions import distribution_gap
 from streameval.errors import InputError, MetricError, MissingExtraError, shown
 from streameval.evaluator.evaluator import Evaluator
-from streameval.evaluator.reports import SeriesRow
+from streameval.evaluator.reports import SeriesRow, SliceReport, SliceRow
+from streameval.evaluator.slices import slice_name
 from streameval.evaluator.view import View
 from streameval.events.values import Weight
 from streameval.metrics.curves import CURVES
@@ -37,7 +38,14 @@ except ImportError as error:
     package = (error.name or "matplotlib").partition(".")[0]
     raise MissingExtraError("plotting", package=package, extra="plots") from None
 
-__all__ = ["check_picture", "plot_confusion", "plot_curve", "plot_series", "save_figure"]
+__all__ = [
+    "check_picture",
+    "plot_confusion",
+    "plot_curve",
+    "plot_series",
+    "plot_slices",
+    "save_figure",
+]
 
 _FORMATS = (".png", ".svg", ".pdf", ".html")
 
@@ -259,15 +267,51 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
     return ax
 
 
+def plot_slices(report: SliceReport, ax: Any = None, most: int = 30) -> Any:
+    """Draw a metric of slices, the worst at the top, beside that of all events.
+
+    Args:
+        report: From :meth:`streameval.Evaluator.slice_report`; with ``intervals=`` each slice
+            has whiskers, and the total a band.
+        ax: Matplotlib axes; those of a new figure by default.
+        most: Only so many of the slices.
+
+    Returns:
+        The axes. A slice without a value has a row without a point.
+
+    Raises:
+        InputError: The report has no slice.
+    """
+    rows = report.rows[:most]
+    if not rows:
+        raise InputError("report", expected="a report with slices", got="none")
+    ax = _axes(ax, width=7.0, height=1.2 + 0.3 * len(rows))
+    places = np.arange(len(rows))
+    low, high = _ends_of(rows)
+    ax.hlines(places, low, high, linewidth=1.5, alpha=0.6)
+    ax.plot([row.value for row in rows], places, marker="o", markersize=4, linestyle="none")
+    ax.axvline(report.total.value, color="0.4", linewidth=1, linestyle=":")
+    (bottom,), (top,) = _ends_of([report.total])
+    if np.isfinite(bottom):
+        ax.axvspan(bottom, top, color="0.5", alpha=0.15, linewidth=0)
+    ax.set_yticks(places, [_plain(slice_name(row.slice)) for row in rows])
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xlabel(f"{_plain(report.metric)}; dotted: all events")
+    ax.grid(axis="x", alpha=0.3)
+    return ax
+
+
+def _ends_of(rows: Sequence[SeriesRow] | Sequence[SliceRow]) -> tuple[Any, Any]:
+    """The lower and the upper ends; nan where there is no interval."""
+    nothing = (np.nan, np.nan)
+    ends = [(row.interval.low, row.interval.high) if row.interval else nothing for row in rows]
+    low, high = np.array(ends).T
+    return low, high
+
+
 def _draw_ends(ax: Any, edges: Any, rows: Sequence[SeriesRow]) -> None:
     """The interval of each pane over its whole width; a gap where there is none."""
-    ends = [
-        (row.interval.low, row.interval.high)
-        if row.interval is not None and row.interval.defined
-        else (np.nan, np.nan)
-        for row in rows
-    ]
-    low, high = np.array(ends).T
+    low, high = _ends_of(rows)
     if np.isfinite(low).any():
         color = ax.lines[-1].get_color()
         ax.stairs(high, edges, baseline=low, fill=True, alpha=0.2, linewidth=0, color=color)

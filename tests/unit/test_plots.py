@@ -20,7 +20,7 @@ import pytest
 
 import streameval as se
 from streameval.certainty.calibration import calibration_band
-from streameval.evaluator.reports import SeriesRow
+from streameval.evaluator.reports import SeriesRow, SliceReport
 from streameval.metrics.curves import CURVES
 
 pytest.importorskip("matplotlib")
@@ -303,6 +303,41 @@ def test_bins_of_a_calibration_curve_have_whiskers() -> None:
     (whiskers,) = ax.collections
     ends = np.array([segment[:, 1] for segment in whiskers.get_segments()])
     np.testing.assert_allclose(ends, np.column_stack([low, high]))
+
+
+def sliced(**options: Any) -> SliceReport:
+    source = random.Random(3)
+    ev = se.Evaluator(slices=("country",))
+    for n in range(300):
+        country = ["PT", "DE", "$x^", "a very long name of a country indeed"][n % 4]
+        positive = source.random() < 0.4
+        wrong = source.random() < 0.1 * (1 + n % 4)
+        ev.update(positive, positive != wrong, slices={"country": country})
+    return ev.slice_report("accuracy", **options)
+
+
+def test_slices_have_whiskers(tmp_path: Path) -> None:
+    report = sliced(intervals=0.95)
+    ax = plots.plot_slices(report)
+    (whiskers,) = ax.collections
+    ends = [segment[:, 0].tolist() for segment in whiskers.get_segments()]
+    assert ends == [[row.interval.low, row.interval.high] for row in report.rows if row.interval]
+    points, total = ax.lines
+    assert points.get_xdata().tolist() == [row.value for row in report.rows]
+    assert total.get_xdata()[0] == report.total.value
+    (band,) = ax.patches
+    assert report.total.interval is not None
+    assert band.get_x() == report.total.interval.low
+    labels = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert labels[0] == "country=a very long nam…"
+    assert "$" in saved_svg(ax, tmp_path / "a.svg")
+    # The worst is at the top.
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+    without = plots.plot_slices(sliced(), most=2)
+    assert not without.patches
+    assert len(without.get_yticks()) == 2
+    with pytest.raises(se.InputError, match="report: expected a report with slices, got none"):
+        plots.plot_slices(sliced(worst=0))
 
 
 def test_the_level_of_a_picture_is_between_0_and_1() -> None:
