@@ -10,9 +10,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from streameval.certainty.bootstrap import bootstrap
 from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
 from streameval.certainty.proportions import wilson
 from streameval.errors import MetricError, did_you_mean, shown
+from streameval.metrics.metric import FAMILIES
 from streameval.metrics.undefined import reason_of
 
 
@@ -33,7 +35,11 @@ def _wilson(request: IntervalRequest) -> Ends:
 
 
 METHODS: Mapping[str, IntervalMethod] = {
-    row.name: row for row in (IntervalMethod("wilson", frozenset({"proportion"}), _wilson),)
+    row.name: row
+    for row in (
+        IntervalMethod("wilson", frozenset({"proportion"}), _wilson),
+        IntervalMethod("bootstrap", frozenset(FAMILIES) - {"none"}, bootstrap),
+    )
 }
 """From the name of each method to its row, in the order of preference."""
 
