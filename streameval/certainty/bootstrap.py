@@ -127,6 +127,9 @@ def bootstrap(request: IntervalRequest) -> Ends:
         distinct scores.
     """
     metric, state = request.metric, request.states[0]
+    if request.replicates is not None:
+        ends = replicate_ends(request, list(request.replicates.values))
+        return ends._replace(method=f"bootstrap by {request.replicates.unit}")
     if metric.states not in (("confusion",), ("index",)):
         return no_ends(_NOT_EVENTS.get(metric.state, _SUMS))
     if not state.exact:
@@ -157,7 +160,11 @@ _NOT_EVENTS: Mapping[str, str] = MappingProxyType(
 
 
 def replicate_ends(
-    request: IntervalRequest, values: Sequence[float], fewest: Weight, *, few: bool = False
+    request: IntervalRequest,
+    values: Sequence[float],
+    fewest: Weight | None = None,
+    *,
+    few: bool = False,
 ) -> Ends:
     """The ends of an interval from the values of replicates.
 
@@ -177,7 +184,8 @@ def replicate_ends(
     Args:
         request: The metric with its range, its value and the level.
         values: Its values of the replicates; nan where it has none.
-        fewest: Events of the smaller (or smallest) class.
+        fewest: Events of the smaller (or smallest) class; None where it is not events that
+            are resampled.
         few: Whether they are too few for the replicates to vary as the metric does.
 
     Returns:
@@ -196,17 +204,17 @@ def replicate_ends(
     low, high = request.metric.low, request.metric.high
     constant = bool((column == request.value).all())
     bounded = math.isfinite(low) and math.isfinite(high)
-    if constant and not bounded:
+    if constant and (fewest is None or not bounded):
         return no_ends("all replicates have the same value")
-    few = bounded and (few or constant)
     points = np.append(column, request.value)
-    if few:
+    few = bounded and (few or constant)
+    if few and fewest is not None:
         middle = (low + high) / 2
         points = (points * fewest + middle) / (fewest + 1)
     scaled = _scaled(points, low, high, 1 / (2 * request.n + 2))
     replicates, centre = scaled[:-1], float(scaled[-1])
     spread = float(replicates.std(ddof=1))
-    if few:
+    if few and fewest is not None:
         share = (float(points[-1]) - low) / (high - low)
         spread = max(spread, 1 / math.sqrt((fewest + 1) * share * (1 - share)))
     centre -= float(replicates.mean()) - centre

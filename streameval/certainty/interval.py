@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -71,6 +71,15 @@ class Bounds:
         return self.high - self.low
 
 
+class Replicates(NamedTuple):
+    """Values of a metric in the bootstrap replicates that an evaluator keeps."""
+
+    unit: str
+    """What was resampled."""
+    values: Iterable[float]
+    """Computed when they are read, once."""
+
+
 class IntervalRequest(NamedTuple):
     """What a method computes an interval from."""
 
@@ -88,6 +97,8 @@ class IntervalRequest(NamedTuple):
     """The metric's own parameters, as given."""
     cumulative: bool
     """Whether all events since the start are in the states, and none is ever removed."""
+    replicates: Replicates | None = None
+    """Where events are not independent, so that they are resampled by unit."""
 
 
 class Ends(NamedTuple):

@@ -70,7 +70,10 @@ def interval(request: IntervalRequest, method: str = "auto") -> Interval:
     metric, value = request.metric, request.value
     check_method(method)
     fitting = [row for row in METHODS.values() if metric.family in row.families]
-    if method == "auto":
+    if method == "auto" and request.replicates is not None:
+        # Every other method takes the events for independent of each other.
+        row = METHODS["bootstrap"] if METHODS["bootstrap"] in fitting else None
+    elif method == "auto":
         row = next((row for row in fitting if row.automatic), None)
     else:
         row = METHODS[method]

@@ -13,8 +13,9 @@ from streameval.metrics.registry import find
 from streameval.states.state_set import StatePlan
 from streameval.windows.cumulative import Cumulative
 from streameval.windows.kinds import KINDS, kind_of
-from streameval.windows.last import LAST
+from streameval.windows.last import LAST, Last
 from streameval.windows.panes import PANES
+from streameval.windows.replicated import Bootstrap, Replicated
 from streameval.windows.window import WindowSpec
 
 
@@ -56,6 +57,33 @@ def checked_window(window: WindowSpec | None, plan: StatePlan) -> WindowSpec:
     return spec
 
 
+def replicated(spec: WindowSpec, bootstrap: object, plan: StatePlan) -> WindowSpec:
+    """The specification with replicates of each window, where some are wanted."""
+    if bootstrap is None:
+        return spec
+    if not isinstance(bootstrap, Bootstrap):
+        raise InputError(
+            "bootstrap",
+            expected='Bootstrap(replicates=200, unit="user") or None',
+            got=shown(bootstrap),
+        )
+    if isinstance(spec, Last):
+        raise InputError(
+            "bootstrap",
+            expected="a window of which replicates hold the same time: none, Panes or Fading",
+            got="Last(n), whose n events differ between replicates",
+            remedy="conflicts with window=Last(...); use Panes",
+        )
+    if plan.ordered:
+        raise InputError(
+            "bootstrap",
+            expected="metrics that do not depend on the order of events",
+            got="kappa_temporal",
+            remedy="conflicts with temporal= and kappa_temporal",
+        )
+    return Replicated(spec, bootstrap)
+
+
 def plan_of(
     task: Task,
     names: list[str] | None,
@@ -86,13 +114,16 @@ _OPTION_TYPES: dict[str, tuple[type, ...]] = {
     "time_unit": (str, type(None)),
     "slices": (list,),
     "max_slices": (int,),
+    "bootstrap": (dict,),
 }
+_OPTIONAL = {"bootstrap"}
+"""Options that a state has only where they are set."""
 
 
 def checked_options(data: dict[str, Any]) -> dict[str, Any]:
     """The constructor's options of a saved state, their types checked."""
     options = part_of(data.get("options") if isinstance(data, dict) else data, "options")
-    wanted = set(_OPTION_TYPES)
+    wanted = set(_OPTION_TYPES) - (_OPTIONAL - set(options))
     parts = set(_PARTS)
     task = options.get("task")
     if isinstance(task, str) and task == "multiclass":  # an array is compared item by item
@@ -110,6 +141,9 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
         for item in options[name] or ():
             if not isinstance(item, (str, int)) or (name == "metrics" and type(item) is not str):
                 raise StateError(f"options.{name}: got {shown(item)} in the list")
+    replicates = options.get("bootstrap", {})
+    if replicates and set(replicates) != {"replicates", "unit"}:
+        raise StateError(f"options.bootstrap: got {shown(replicates)}")
     for item in options["slices"]:
         if not isinstance(item, list) or not all(isinstance(name, str) for name in item):
             raise StateError(f"options.slices: expected lists of names, got {shown(item)}")

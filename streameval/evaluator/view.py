@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from streameval.certainty.interval import Interval, IntervalRequest, checked_level
+from streameval.certainty.interval import Interval, IntervalRequest, Replicates, checked_level
 from streameval.certainty.methods import interval
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.evaluator.reports import (
@@ -35,6 +35,7 @@ from streameval.states.lock import Lock, held, new_lock
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.replicated import ReplicatedWindow
 from streameval.windows.window import PaneMark, Window
 
 _Row = TypeVar("_Row")
@@ -305,7 +306,7 @@ class View:
         metric = find(name, self._context.plan.task, params.pop("average", ...))
         state_set = self._window.current()
         self._context.require(name, metric.states, state_set)
-        return self._interval(metric, state_set, checked_level(level), method, params)
+        return self._interval(metric, state_set, checked_level(level), method, params=params)
 
     def _interval(
         self,
@@ -313,9 +314,15 @@ class View:
         state_set: StateSet,
         level: float,
         method: str = "auto",
+        *,
         params: Mapping[str, Any] = _NO_PARAMS,
+        pane: int | None = None,
     ) -> Interval:
-        context = self._context
+        context, window = self._context, self._window
+        replicates = None
+        if isinstance(window, ReplicatedWindow):
+            of_state_set = context.bound(metric, params, math.nan)
+            replicates = Replicates(window.unit, map(of_state_set, window.resampled(pane)))
         # A number in place of an undefined value is no estimate of anything.
         value = self._named(context.bound(metric, params, math.nan)(state_set))
         request = IntervalRequest(
@@ -327,6 +334,7 @@ class View:
             positive=context.positive,
             params=params,
             cumulative=context.cumulative,
+            replicates=replicates,
         )
         return interval(request, method)
 
@@ -369,7 +377,13 @@ class View:
             return False
         return True
 
-    def _row(self, metric: Metric, state_set: StateSet, level: float | None = None) -> ReportRow:
+    def _row(
+        self,
+        metric: Metric,
+        state_set: StateSet,
+        level: float | None = None,
+        pane: int | None = None,
+    ) -> ReportRow:
         value = self._named(self._context.bound(metric, {})(state_set))
         reason = reason_of(value)
         if not reason and metric.state == "confusion" and state_set.confusion is not None:
@@ -379,7 +393,7 @@ class View:
                 some = ", ".join(str(names.get(label, label)) for label in missing[:5])
                 more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
                 reason = f"without the undefined {some}{more}"
-        found = None if level is None else self._interval(metric, state_set, level)
+        found = None if level is None else self._interval(metric, state_set, level, pane=pane)
         return ReportRow(metric.name, float(value), reason, state_set.support(metric.state), found)
 
     @locked
@@ -463,7 +477,7 @@ class View:
             )
         series = []
         for mark in panes.marked():
-            value = self._row(row, panes.state_set_from(mark.start), level)
+            value = self._row(row, panes.state_set_from(mark.start), level, mark.start)
             series.append(SeriesRow(iso_time(mark.start), iso_time(mark.end), *value[1:]))
         return series
 
@@ -496,7 +510,7 @@ class View:
                 state_set = panes.state_set_from(mark.start)
                 reports[mark.start] = (
                     mark,
-                    [self._row(metric, state_set, intervals) for metric in rows],
+                    [self._row(metric, state_set, intervals, mark.start) for metric in rows],
                 )
         return reports
 
