@@ -339,6 +339,7 @@ def unit_value(value: object) -> Label:
             expected="the value of the event's unit, since the evaluator has replicates by unit",
             got=shown(value),
             remedy="pass unit= with each event, one of its own where it belongs to no other",
+            remedy_code="unit",
         )
     return slice_value(_plain_value(value, "unit", "a str, int or bool value"))
 

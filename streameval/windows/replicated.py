@@ -47,8 +47,9 @@ class Bootstrap:
         InputError: One of them is none of that.
 
     Cost:
-        An event is counted in two thirds of the replicates as well: with 200 of them, time and
-        memory of the states are about 130 and 200 times what they are without.
+        An event is counted in two thirds of the replicates as well. With 200 of them and
+        scores, 0.5 ms an event and 30 µs in a batch; memory and state files are 130 times those
+        without.
 
     >>> from streameval import Evaluator
     >>> ev = Evaluator(bootstrap=Bootstrap(unit="user"))
@@ -231,29 +232,47 @@ class ReplicatedWindow:
 
     def add(self, event: EventFields, event_time: int | None) -> None:
         """Count one validated event, or raise InputError and change nothing."""
-        # The window itself has all labels and more weight than can be refused in a replicate.
-        for window, weighted in self._parts(event):
-            window.add(weighted, event_time)
+        done: list[tuple[Window, EventFields]] = []
+        try:
+            for window, weighted in self._parts(event):
+                window.add(weighted, event_time)
+                done.append((window, weighted))
+        except InputError:
+            # The replicate holds more weight than the window itself, at a state's limit.
+            for window, weighted in done:
+                window.remove(weighted, event_time)
+            raise
 
     def prepare(self, batch: EventBatch, event_times: IntArray | None) -> Callable[[], None]:
         """Check a validated batch, or raise InputError; the result counts it and cannot fail."""
+        count = self._window.prepare(replace(batch, unit=None), event_times)
+        # The parts are made twice: all at once, they would take 130 times the batch's memory.
+        for _ in self._counting(batch, event_times):
+            pass
+
+        def count_all() -> None:
+            count()
+            _each(self._counting(batch, event_times))
+
+        return count_all
+
+    def _counting(
+        self, batch: EventBatch, event_times: IntArray | None
+    ) -> Iterator[Callable[[], None]]:
+        """The prepared part of the batch in each replicate."""
         assert batch.unit is not None
         plain = replace(batch, unit=None)
-        counting = [self._window.prepare(plain, event_times)]
         keys, codes = np.unique(batch.unit, return_inverse=True)
-        for window, counts in zip(
-            self.replicates, unit_counts(keys, len(self.replicates)), strict=True
-        ):
+        drawn = unit_counts(keys, len(self.replicates))
+        for window, counts in zip(self.replicates, drawn, strict=True):
             weight = counts[codes]
             rows = np.flatnonzero(weight)
             if len(rows):
                 weight = weight[rows]
                 if plain.weight is not None:
                     weight = weight * plain.weight[rows]
-                part = plain.take(rows).weighted(weight)
                 times = None if event_times is None else event_times[rows]
-                counting.append(window.prepare(part, times))
-        return functools.partial(_each, counting)
+                yield window.prepare(plain.take(rows).weighted(weight), times)
 
     def remove(self, event: EventFields, event_time: int | None) -> Undo:
         """Undo one earlier event exactly, or raise InputError and change nothing."""

@@ -382,3 +382,25 @@ def test_a_damaged_state_is_refused() -> None:
         change(data)
         with pytest.raises(se.StateError):
             se.Evaluator.from_state(data)
+
+
+def test_an_event_that_a_replicate_cannot_hold_is_refused_as_a_whole() -> None:
+    # A half-life holds 2**30 events of weight 1; a replicate that counts all events three times
+    # is full first.
+    ev = se.Evaluator(window=se.Fading("1h"), time_unit="s", bootstrap=FEW)
+    heavy: dict[str, Any] = {"weight": 2**20, "event_time": 1_700_000_000, "unit": "u1"}
+    columns = {"y_true": [1] * 50, "score": [0.9] * 50}
+    columns |= {name: [value] * 50 for name, value in heavy.items()}
+    for count in (
+        lambda: ev.update_many(**columns),
+        lambda: ev.update(1, score=0.9, **heavy),
+    ):
+        before, refusal = b"", ""
+        while not refusal:
+            before = ev.to_bytes()
+            try:
+                count()
+            except se.InputError as error:
+                refusal = str(error)
+        assert "events of weight 1 in a half-life, got more" in refusal
+        assert ev.to_bytes() == before
