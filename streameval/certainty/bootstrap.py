@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
-from streameval.events.values import FloatArray, Weight
+from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.confusion import ConfusionCounts
-from streameval.states.ranking.sorted_runs import WeightArray
+from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
 
 REPLICATES = 200
@@ -37,25 +37,25 @@ _KEY = 0x5EED
 """First half of the key of each replicate's generator; the second is its number."""
 
 
-def _drawn(counts: WeightArray, replicate: int) -> WeightArray:
-    """A Poisson variable for each count; the same ones at every call.
+def _drawn(means: FloatArray, replicate: int) -> IntArray:
+    """A Poisson variable of each mean; the same ones at every call.
 
     The generator is Philox, keyed by the number of the replicate: a replicate depends neither
     on others nor on the process. A release of numpy may change how it draws from the same bits.
     """
     generator = np.random.Generator(np.random.Philox(key=[_KEY, replicate]))
-    return generator.poisson(counts)
+    return generator.poisson(means)
 
 
-def resampled_confusions(counts: ConfusionCounts) -> Iterator[ConfusionCounts]:
-    """Replicates of a confusion with whole weights: each cell of count c becomes Poisson(c).
+def resampled_confusions(counts: ConfusionCounts, scale: float = 1) -> Iterator[ConfusionCounts]:
+    """Replicates of a confusion: each cell of weight c becomes Poisson(c · scale).
 
     >>> counts = ConfusionCounts.from_matrix([[50, 10], [5, 35]], ["cat", "dog"])
     >>> [replicate.total for replicate in resampled_confusions(counts)][:4]
     [85, 104, 102, 114]
     """
     cells = sorted(counts.cells())
-    weights = np.array([weight for _, _, weight in cells], dtype=np.int64)
+    weights = np.array([weight for _, _, weight in cells], dtype=np.float64) * scale
     for replicate in range(REPLICATES):
         new = counts.emptied()
         drawn = zip(cells, _drawn(weights, replicate).tolist(), strict=True)
@@ -67,9 +67,9 @@ class ResampledGroups(NamedTuple):
     """The distinct scores of an index, ascending, with the weights of one replicate."""
 
     scores: FloatArray
-    positives: WeightArray
+    positives: IntArray
     """0 at scores that are not in the replicate."""
-    negatives: WeightArray
+    negatives: IntArray
 
     def state(self) -> ScoreIndex:
         """The replicate as a state."""
@@ -90,8 +90,8 @@ class ResampledGroups(NamedTuple):
         return float(np.dot(gained[rows], tp[rows] / predicted[rows]) / tp[-1])
 
 
-def resampled_groups(index: ScoreIndex) -> Iterator[ResampledGroups]:
-    """Replicates of an index with whole weights, class by class at each score.
+def resampled_groups(index: ScoreIndex, scale: float = 1) -> Iterator[ResampledGroups]:
+    """Replicates of an index: each class's weight c at each score becomes Poisson(c · scale).
 
     >>> index = ScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
     >>> next(resampled_groups(index)).state().twice_wins
@@ -100,9 +100,10 @@ def resampled_groups(index: ScoreIndex) -> Iterator[ResampledGroups]:
     scores, *classes = index.groups()
     counts = np.concatenate(classes)
     held = np.flatnonzero(counts)
+    means = counts[held].astype(np.float64) * scale
     for replicate in range(REPLICATES):
-        column = np.zeros_like(counts)
-        column[held] = _drawn(counts[held], replicate)
+        column = np.zeros(len(counts), dtype=np.int64)
+        column[held] = _drawn(means, replicate)
         yield ResampledGroups(scores, column[: len(scores)], column[len(scores) :])
 
 
@@ -119,32 +120,42 @@ def bootstrap(request: IntervalRequest) -> Ends:
     of :func:`replicate_ends`.
 
     Returns:
-        The ends; none, with a reason, where events cannot be resampled: a weight is a
-        fraction, or the state keeps sums.
+        The ends; none, with a reason, where the state keeps sums of what cannot be resampled.
+        Weights that are not counts are scaled to Kish's number of events.
 
     Cost:
-        O(replicates · (distinct scores or cells)): 0.5 s of average precision at 65,536
+        O(replicates · (distinct scores or cells)): 0.6 s of average precision at 65,536
         distinct scores.
     """
-    metric, state = request.metric, request.states[0]
+    metric = request.metric
     if request.replicates is not None:
         ends = replicate_ends(request, list(request.replicates.values))
         return ends._replace(method=f"bootstrap by {request.replicates.unit}")
-    if metric.states not in (("confusion",), ("index",)):
-        return no_ends(_NOT_EVENTS.get(metric.state, _SUMS))
-    if not state.exact:
-        return no_ends("events whose weights are fractions cannot be resampled from their sums")
     of_state = metric.bind(positive=request.positive, **request.params)
-    if metric.state == "confusion":
-        values = [of_state(replicate) for replicate in resampled_confusions(state)]
-        fewest = min(filter(None, map(state.true_count, state.labels)))
+    if metric.states == ("confusion",):
+        counts = request.states[0]
+        scale = request.n / counts.total
+        values = [of_state(replicate) for replicate in resampled_confusions(counts, scale)]
+        fewest = scale * min(filter(None, map(counts.true_count, counts.labels)))
         return replicate_ends(request, values, fewest)
+    index = request.state("index") if STATES[metric.state].source == "index" else None
+    if metric.states == ("index",):
+        (index,) = request.states
+    if index is None:
+        return no_ends(_NOT_EVENTS.get(metric.state, _SUMS))
+    scale = request.n / (index.positives + index.negatives)
     of_groups = None if request.params else _BY_GROUPS.get(metric.name)
-    values = [
-        of_state(replicate.state()) if of_groups is None else of_groups(replicate)
-        for replicate in resampled_groups(state)
-    ]
-    fewest = min(filter(None, (state.positives, state.negatives)))
+    values = []
+    for replicate in resampled_groups(index, scale):
+        if of_groups is not None:
+            values.append(of_groups(replicate))
+        elif metric.states == ("index",):
+            values.append(of_state(replicate.state()))
+        else:
+            # The state has the plan's number of bins.
+            made = STATES[metric.state].derive(replicate.state(), request.states[0])
+            values.append(of_state(made))
+    fewest = scale * min(filter(None, (index.positives, index.negatives)))
     share = (request.value - metric.low) / (metric.high - metric.low)
     near = fewest * min(share, 1 - share) < FEW_TO_THE_END
     return replicate_ends(request, values, fewest, few=fewest < FEW or near)

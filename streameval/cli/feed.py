@@ -296,6 +296,7 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator:
     options: dict[str, Any] = {
         "metrics": request.kept_metrics,
         "temporal": request.temporal,
+        "intervals": request.details.intervals is not None,
         "window": request.window,
         "slices": request.slices,
         "max_slices": request.max_slices,

@@ -139,6 +139,20 @@ PlotOption: TypeAlias = Annotated[
     _windows(metavar="FILE", help="Draw the series with its supports: .png, .svg, .pdf or .html."),
 ]
 
+IntervalsOption: TypeAlias = Annotated[
+    float | None,
+    _result(
+        metavar="LEVEL",
+        help="Show the confidence interval of each value too; 0.95 is usual.",
+    ),
+]
+AnytimeOption: TypeAlias = Annotated[
+    bool,
+    _result(
+        "--anytime",
+        help="Intervals that hold however often they are read while events arrive.",
+    ),
+]
 MetricsOption: TypeAlias = Annotated[
     str | None,
     _result(

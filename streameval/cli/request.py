@@ -83,6 +83,9 @@ class Request:
             raise OptionError.requires("--time", "a --window of event time", remedy=remedy)
         if self.time_unit is not None and self.time is None:
             raise OptionError.requires("--time-unit", "--time", remedy="add --time FIELD")
+        if self.details.anytime and self.window is not None:
+            remedy = "such intervals cover all events since a start; leave one out"
+            raise OptionError.conflicts("--anytime", "--window", remedy=remedy)
         kind = kind_of(self.window)
         if self.unit is not None and kind is LAST:
             remedy = "use --window panes:1h, or no --window"

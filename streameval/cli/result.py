@@ -8,6 +8,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, get_type_hints
 
+from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.output import Format, TargetError, check_target, say, to_json, write
 from streameval.errors import InputError, OptionError
@@ -17,9 +18,9 @@ from streameval.evaluator.reports import (
     SeriesRow,
     SliceReport,
     markdown_table,
-    number,
+    plain_value,
     text_table,
-    weight,
+    value_cells,
 )
 from streameval.evaluator.slices import SliceKey
 from streameval.metrics.registry import USUAL_METRICS
@@ -40,7 +41,7 @@ _ARRIVALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """The options of the slices' table, the series and its picture.
+    """The options of the slices' table, the series and its picture, and of intervals.
 
     :func:`with_details` adds them to a command.
     """
@@ -50,11 +51,23 @@ class Details:
     min_support: options.MinSupportOption = None
     series: options.SeriesOption = None
     plot: options.PlotOption = None
+    intervals: options.IntervalsOption = None
+    anytime: options.AnytimeOption = False
 
     def __post_init__(self) -> None:
+        if self.intervals is not None:
+            checked_level(self.intervals, "--intervals")
+        elif self.anytime:
+            remedy = "add --intervals 0.95, or another level"
+            raise OptionError.requires("--anytime", "--intervals", remedy=remedy)
         if self.plot is not None and self.series is None:
             remedy = "add --series f1, or another metric to draw"
             raise OptionError.requires("--plot", "--series", remedy=remedy)
+
+    @property
+    def method(self) -> str:
+        """How intervals are computed; a name of :data:`streameval.certainty.methods.METHODS`."""
+        return "anytime" if self.anytime else "auto"
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -148,14 +161,7 @@ class Result:
             values["arrivals"] = dict(self.arrivals)
         if self.series is not None:
             panes = [
-                {
-                    "start": row.start,
-                    "end": row.end,
-                    "value": row.value if row.value == row.value else None,
-                    "support": row.support,
-                    **({"reason": row.reason} if row.reason else {}),
-                }
-                for row in self.series
+                {"start": row.start, "end": row.end, **plain_value(row)} for row in self.series
             ]
             values["series"] = {"metric": self.details.series, "panes": panes}
         if self.slices is not None:
@@ -186,15 +192,8 @@ class Result:
 
     def _series_cells(self) -> tuple[list[str], list[list[str]]]:
         rows = self.series or []
-        reasons = any(row.reason for row in rows)
-        header = ["start", "end", str(self.details.series), "support"]
-        header += ["reason"] if reasons else []
-        cells = [
-            [row.start, row.end, number(row.value), weight(row.support)]
-            + ([row.reason] if reasons else [])
-            for row in rows
-        ]
-        return header, cells
+        panes = {"start": [row.start for row in rows], "end": [row.end for row in rows]}
+        return value_cells(panes, str(self.details.series), rows)
 
     def _slice_sections(self, slices: SliceReport, *, markdown: bool) -> list[str]:
         shown = slices
@@ -239,7 +238,14 @@ def result_of(
         MetricError: It cannot compute one of the metrics.
         InputError: It has no panes, or no such slices.
     """
-    report = evaluator.report(names)
+    report = evaluator.report(names, intervals=details.intervals, method=details.method)
+    if details.anytime and "window" in report.notes:
+        raise InputError(
+            "--anytime",
+            expected="a state of all events",
+            got=f"one of a window: {report.notes['window']['kind']}",
+            remedy="evaluate without --window, or leave --anytime out",
+        )
     arrivals = evaluator.arrivals
     series = None
     if details.series is not None:
@@ -250,7 +256,7 @@ def result_of(
                 got="another one",
                 remedy="evaluate with --window panes:1h --time FIELD",
             )
-        series = evaluator.series(details.series)
+        series = evaluator.series(details.series, intervals=details.intervals)
         shown = sum(row.support for row in series)
         counted = arrivals["on_time"] + arrivals["late_kept"]
         since = evaluator.retained["since"]
@@ -292,7 +298,9 @@ def _slices(
         if metric not in reported:
             metric = reported[0]
     support = _ANY_SUPPORT if details.min_support is None else details.min_support
-    slices = evaluator.slice_report(metric, min_support=support)
+    slices = evaluator.slice_report(
+        metric, min_support=support, intervals=details.intervals, method=details.method
+    )
     if wanted is None:
         return replace(slices, rows=slices.rows[: details.worst])
     kept = sum(_names(key) in wanted for key in evaluator.slices())

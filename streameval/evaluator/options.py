@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from streameval.errors import InputError, StateError, shown
@@ -19,14 +20,17 @@ from streameval.windows.replicated import Bootstrap, Replicated
 from streameval.windows.window import WindowSpec
 
 
-def check_arguments(task: object, bins: object, temporal: object, time_unit: object) -> None:
+def check_arguments(
+    task: object, bins: object, temporal: object, intervals: object, time_unit: object
+) -> None:
     """Raise InputError where one of these arguments of the constructor is not of its values."""
     if not isinstance(task, str) or task not in ("binary", "multiclass"):
         raise InputError("task", expected='"binary" or "multiclass"', got=shown(task))
     if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
         raise InputError("bins", expected="a number of bins from 1 to 10000", got=shown(bins))
-    if type(temporal) is not bool:
-        raise InputError("temporal", expected="True or False", got=shown(temporal))
+    for name, value in (("temporal", temporal), ("intervals", intervals)):
+        if type(value) is not bool:
+            raise InputError(name, expected="True or False", got=shown(value))
     known = isinstance(time_unit, str) and time_unit in clock.TIME_UNITS
     if time_unit is not None and not known:
         raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
@@ -91,12 +95,17 @@ def plan_of(
     labels: tuple[Label, ...] | None,
     *,
     temporal: bool,
+    intervals: bool,
 ) -> StatePlan:
     """The states that the named metrics need; None: that all of the task's need."""
     if names is None:
-        return StatePlan.everything(task, bins, labels=labels, temporal=temporal)
+        return StatePlan.everything(
+            task, bins, labels=labels, temporal=temporal, intervals=intervals
+        )
     states = {state for name in names for state in find(name, task).states}
-    return StatePlan.for_states(task, states, bins, labels=labels, temporal=temporal)
+    return StatePlan.for_states(
+        task, states, bins, labels=labels, temporal=temporal, intervals=intervals
+    )
 
 
 _PARTS = ("options", "window", "timeline", "slices", "slices_overflowed", "negative")
@@ -114,16 +123,21 @@ _OPTION_TYPES: dict[str, tuple[type, ...]] = {
     "time_unit": (str, type(None)),
     "slices": (list,),
     "max_slices": (int,),
-    "bootstrap": (dict,),
 }
-_OPTIONAL = {"bootstrap"}
-"""Options that a state has only where they are set."""
+_LATER_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "intervals": ("True", lambda value: value is True),
+    "bootstrap": (
+        "replicates and unit",
+        lambda value: isinstance(value, dict) and set(value) == {"replicates", "unit"},
+    ),
+}
+"""Options of a later version, and what they are where they are set: else they are not written."""
 
 
 def checked_options(data: dict[str, Any]) -> dict[str, Any]:
     """The constructor's options of a saved state, their types checked."""
     options = part_of(data.get("options") if isinstance(data, dict) else data, "options")
-    wanted = set(_OPTION_TYPES) - (_OPTIONAL - set(options))
+    wanted = set(_OPTION_TYPES)
     parts = set(_PARTS)
     task = options.get("task")
     if isinstance(task, str) and task == "multiclass":  # an array is compared item by item
@@ -131,9 +145,16 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
         parts -= {"negative"}
     if set(data) != parts:
         raise StateError(f"expected the parts {sorted(parts)}, got {shown(sorted(data))}")
-    if set(options) != wanted:
+    if set(options) - set(_LATER_OPTIONS) != wanted:
         raise StateError(f"options: expected {sorted(wanted)}, got {shown(sorted(options))}")
     for name, value in options.items():
+        if name in _LATER_OPTIONS:
+            words, accepts = _LATER_OPTIONS[name]
+            if not accepts(value):
+                raise StateError(
+                    f"options.{name}: expected {words} or no such key, got {shown(value)}"
+                )
+            continue
         wrong = isinstance(value, bool) != (name == "temporal")
         if wrong or not isinstance(value, _OPTION_TYPES[name]):
             raise StateError(f"options.{name}: got {shown(value)}, which is of the wrong type")
@@ -141,9 +162,6 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
         for item in options[name] or ():
             if not isinstance(item, (str, int)) or (name == "metrics" and type(item) is not str):
                 raise StateError(f"options.{name}: got {shown(item)} in the list")
-    replicates = options.get("bootstrap", {})
-    if replicates and set(replicates) != {"replicates", "unit"}:
-        raise StateError(f"options.bootstrap: got {shown(replicates)}")
     for item in options["slices"]:
         if not isinstance(item, list) or not all(isinstance(name, str) for name in item):
             raise StateError(f"options.slices: expected lists of names, got {shown(item)}")

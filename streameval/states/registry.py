@@ -32,6 +32,7 @@ from streameval.events.values import Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
@@ -39,6 +40,7 @@ from streameval.states.ranking.portable_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
 from streameval.states.sums.weighted_sum import Form, Parts
+from streameval.states.weight_squares import WeightSquares
 
 _BINARY = frozenset({"binary"})
 _MULTICLASS = frozenset({"multiclass"})
@@ -95,6 +97,8 @@ class StateRow:
 
     One that refuses binary scores stands before all others of them.
     """
+    certainty_of: frozenset[str] = frozenset()
+    """States beside which it is kept where intervals were requested, and only then."""
     compiled: bool = False
     """Whether the compiled ring of the last n events counts in it."""
     write: Callable[[Any], Form] = _written
@@ -193,6 +197,43 @@ STATES: dict[str, StateRow] = {
             support=lambda scores: scores.total,
             weighted_sum=weighted_sum.class_scores,
             refuses=_MULTICLASS,
+        ),
+        StateRow(
+            name="loss_squares",
+            types=(LossSquares,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="scores",
+            how_to_feed=_SCORES,
+            make=lambda plan: LossSquares(plan.bins),
+            support=lambda squares: squares.weight,
+            weighted_sum=weighted_sum.loss_squares,
+            source="index",
+            derive=lambda index, plan: LossSquares.from_blocks(index.group_blocks(), plan.bins),
+            certainty_of=frozenset({"probability", "class_probability"}),
+        ),
+        StateRow(
+            name="label_weights",
+            types=(WeightSquares,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="labels",
+            how_to_feed=_LABELS,
+            make=lambda plan: WeightSquares(),
+            support=lambda weights: weights.total,
+            weighted_sum=weighted_sum.weight_squares,
+            certainty_of=frozenset({"confusion"}),
+        ),
+        StateRow(
+            name="score_weights",
+            types=(WeightSquares,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="scores",
+            how_to_feed=_SCORES,
+            make=lambda plan: WeightSquares(),
+            support=lambda weights: weights.total,
+            weighted_sum=weighted_sum.weight_squares,
+            certainty_of=frozenset(
+                {"index", "probability", "moments", "class_probability", "class_scores"}
+            ),
         ),
         StateRow(
             name="succession",

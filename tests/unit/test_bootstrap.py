@@ -179,12 +179,38 @@ def test_an_interval_that_replicates_cannot_give_has_a_reason(n: int) -> None:
     assert found.reason.endswith(" of 200 replicates have no value: too few events")
 
 
+def test_weights_that_are_not_counts_have_kishs_number_of_events() -> None:
+    y_true, score = scored(400)
+    equal, varied = se.Evaluator(intervals=True), se.Evaluator(intervals=True)
+    plain = se.Evaluator()
+    plain.update_many(y_true, score=score)
+    equal.update_many(y_true, score=score, weight=np.full(400, 0.25))
+    varied.update_many(y_true, score=score, weight=np.random.default_rng(1).exponential(size=400))
+    for name in ("average_precision", "f1"):
+        whole, scaled = (ev.interval(name, method="bootstrap") for ev in (plain, equal))
+        assert (scaled.low, scaled.high) == pytest.approx((whole.low, whole.high))
+        assert (scaled.method, scaled.n) == ("bootstrap (Kish)", 400)
+        wider = varied.interval(name, method="bootstrap")
+        assert wider.high - wider.low > 1.2 * (whole.high - whole.low)
+    without = se.Evaluator()
+    without.update_many(y_true, score=score, weight=np.full(400, 0.25))
+    assert "pass intervals=True" in without.interval("average_precision").reason
+
+
+def test_states_that_are_derived_of_the_index_are_derived_of_its_replicates() -> None:
+    for name in ("binormal_auc", "log_loss", "expected_calibration_error"):
+        ev = se.Evaluator()
+        y_true, score = scored(400)
+        ev.update_many(y_true, score=1 / (1 + np.exp(-score)))
+        found = ev.interval(name, method="bootstrap")
+        assert found.low < found.value < found.high
+        assert found.method == "bootstrap"
+
+
 def test_events_that_cannot_be_resampled_are_named() -> None:
-    ev = se.Evaluator()
-    ev.update_many([1, 0, 1], score=[0.9, 0.5, 0.4], weight=[1, 0.5, 1])
-    reason = "events whose weights are fractions cannot be resampled from their sums"
-    assert ev.interval("average_precision").reason == reason
-    assert evaluator().interval("binormal_auc").reason == (
+    sums = se.Evaluator(metrics=["binormal_auc"])
+    sums.update_many([1, 0, 1], score=[0.9, 0.5, 0.4])
+    assert sums.interval("binormal_auc").reason == (
         "the state keeps sums, from which events cannot be resampled"
     )
     several = se.Evaluator("multiclass")
