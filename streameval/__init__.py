@@ -22,6 +22,7 @@ from streameval.errors import (
     StateError,
     StreamevalError,
 )
+from streameval.evaluator.comparison import Comparison, Difference
 from streameval.evaluator.evaluator import Evaluator, from_bytes, load, merge
 from streameval.prequential import prequential
 from streameval.states.confusion import ConfusionCounts
@@ -34,7 +35,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Bootstrap",
+    "Comparison",
     "ConfusionCounts",
+    "Difference",
     "Evaluator",
     "Fading",
     "InputError",

@@ -112,10 +112,7 @@ def interval(request: IntervalRequest, method: str = "auto", *, required: bool =
     elif row is None:
         ends = no_ends(missing)
     elif math.isnan(request.n):
-        ends = no_ends(
-            "the effective size of weights that are not counts is not kept: pass "
-            "intervals=True to the Evaluator"
-        )
+        ends = no_ends("with weights that are not whole, it needs Evaluator(intervals=True)")
     else:
         ends = row.compute(request)
     name = "" if ends.reason or row is None else ends.method or row.name

@@ -142,14 +142,7 @@ class Result:
         if format is Format.JSON:
             values = self.to_dict()
             if bad is not None:
-                values["bad_records"] = {
-                    "count": bad.count,
-                    "reasons": [
-                        {"field": field, "expected": expected, "count": count}
-                        for (field, expected), count in bad.reasons.most_common()
-                    ],
-                    "first": [record.to_dict() for record in bad.first],
-                }
+                values["bad_records"] = bad_records(bad)
             write(to_json(values))
         else:
             write("\n\n".join(self._sections(markdown=format is Format.MARKDOWN)))
@@ -178,7 +171,7 @@ class Result:
             title = f"{self.details.series} of each pane"
             table = markdown_table if markdown else text_table
             body = table(*self._series_cells(), right=frozenset({"support"}))
-            sections.append(_titled(title, body, markdown=markdown))
+            sections.append(titled(title, body, markdown=markdown))
         if self.slices is not None:
             sections.extend(self._slice_sections(self.slices, markdown=markdown))
         return sections
@@ -212,11 +205,23 @@ class Result:
         if markdown:
             if slices.below_support:
                 tails.insert(0, f"left out for less support: {slices.below_support}")
-            return [_titled(title, body, markdown=True), *tails]
-        return ["\n".join([_titled(title, body, markdown=False), *tails])]
+            return [titled(title, body, markdown=True), *tails]
+        return ["\n".join([titled(title, body, markdown=False), *tails])]
 
 
-def _titled(title: str, body: str, *, markdown: bool) -> str:
+def bad_records(bad: BadRecords) -> dict[str, Any]:
+    """Plain data for JSON."""
+    return {
+        "count": bad.count,
+        "reasons": [
+            {"field": field, "expected": expected, "count": count}
+            for (field, expected), count in bad.reasons.most_common()
+        ],
+        "first": [record.to_dict() for record in bad.first],
+    }
+
+
+def titled(title: str, body: str, *, markdown: bool) -> str:
     return f"**{title}**\n\n{body}" if markdown else f"{title}\n{body}"
 
 

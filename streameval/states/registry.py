@@ -32,6 +32,7 @@ from streameval.events.values import Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.joint import JointCounts, weighted_joint
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
@@ -65,13 +66,14 @@ class StateRow:
     types: tuple[type, ...]
     """The class; further ones whose objects serve as well."""
     tasks: frozenset[str]
-    """``binary``, ``multiclass`` or both."""
+    """``binary``, ``multiclass`` or both; ``comparison`` of the joint state of several models."""
     fed_by: Literal["labels", "scores", "order"]
     """Which events it counts, and with which arguments.
 
     - ``labels``: those with a prediction, as ``(y_true, y_pred, weight)``;
     - ``scores``: those with a score, as ``(positive, score, weight)`` in a binary
-      task, as ``(y_true, proba, weight, y_pred)`` in a multi-class one;
+      task, as ``(y_true, proba, weight, y_pred)`` in a multi-class one, and in a comparison
+      with a tuple of scores and one of labels, one of each model;
     - ``order``: the true labels of all, as ``(y_true)``. The state depends on their
       order, is kept on request only, and reverts nothing; a sliding window removes
       its first event by ``forget_oldest(y_true, following)``.
@@ -243,6 +245,16 @@ STATES: dict[str, StateRow] = {
             how_to_feed="labels",
             make=lambda plan: PreviousLabel(),
             support=lambda succession: succession.events,
+        ),
+        StateRow(
+            name="joint",
+            types=(JointCounts,),
+            tasks=frozenset({"comparison"}),
+            fed_by="scores",
+            how_to_feed="predictions of every model",
+            make=lambda plan: JointCounts(),
+            support=lambda counts: counts.total,
+            weighted_sum=weighted_joint,
         ),
     )
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch, Task
@@ -23,7 +23,7 @@ class StatePlan:
     """Which states a state set keeps, and how they are made.
 
     Args:
-        task: ``"binary"`` or ``"multiclass"``.
+        task: ``"binary"``, ``"multiclass"``, or ``"comparison"`` of several models' joint state.
         keeps: Names out of :data:`~streameval.states.registry.STATES` for this task.
         bins: Reliability bins of the probability states.
         labels: The closed list of classes of a multi-class task, in its order;
@@ -38,7 +38,7 @@ class StatePlan:
         refusing: The same of those that may refuse a validated event.
     """
 
-    task: Task
+    task: Task | Literal["comparison"]
     keeps: frozenset[str]
     bins: int = 10
     labels: tuple[Label, ...] | None = None
