@@ -194,7 +194,7 @@ def test_weights_that_are_not_counts_have_kishs_number_of_events() -> None:
         assert wider.high - wider.low > 1.2 * (whole.high - whole.low)
     without = se.Evaluator()
     without.update_many(y_true, score=score, weight=np.full(400, 0.25))
-    assert "pass intervals=True" in without.interval("average_precision").reason
+    assert "needs Evaluator(intervals=True)" in without.interval("average_precision").reason
 
 
 def test_states_that_are_derived_of_the_index_are_derived_of_its_replicates() -> None:
