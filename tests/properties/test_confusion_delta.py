@@ -101,6 +101,24 @@ def test_published_error_of_kappa() -> None:
     assert gradient.moments(table)[0] / 200 == pytest.approx(0.002885, abs=5e-7)
 
 
+@given(st.lists(st.integers(1, 200), min_size=4, max_size=4))
+def test_the_error_of_two_classes_correlation(cells: list[int]) -> None:
+    """Bishop, Fienberg & Holland (1975), 11.2: the variance of phi in a table of two by two."""
+    table = np.array(cells, dtype=object).reshape(2, 2)
+    shares = table.astype(float) / float(table.sum())
+    (r0, r1), (c0, c1) = shares.sum(axis=1), shares.sum(axis=0)
+    phi = (shares[1, 1] * shares[0, 0] - shares[1, 0] * shares[0, 1]) / math.sqrt(r0 * r1 * c0 * c1)
+    expected = (
+        1
+        - phi**2
+        + phi * (1 + phi**2 / 2) * (r0 - r1) * (c0 - c1) / math.sqrt(r0 * r1 * c0 * c1)
+        - 3 / 4 * phi**2 * ((r0 - r1) ** 2 / (r0 * r1) + (c0 - c1) ** 2 / (c0 * c1))
+    )
+    found, gradient = without_pseudo_event(find("matthews_corrcoef"), table)
+    assert gradient.value == pytest.approx(phi, abs=1e-9)
+    assert gradient.moments(found)[0] == pytest.approx(expected, rel=1e-8, abs=1e-9)
+
+
 def test_the_error_of_f1_is_that_of_its_share() -> None:
     """F1 = 2J/(1 + J), and J is the share of TP among TP + FP + FN: the same variance."""
     tp, fp, fn, tn = 30, 5, 10, 155
