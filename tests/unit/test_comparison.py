@@ -347,13 +347,17 @@ def test_a_late_label_of_one_model_is_learned_by_all() -> None:
     assert c["champion"].report(["accuracy"])["accuracy"] == 1.0
 
 
-@pytest.mark.parametrize("case", ["slices", "time", "weight", "classes"])
+@pytest.mark.parametrize("case", ["slices", "time", "weight", "classes", "classes in a window"])
 def test_a_refusal_by_the_windows_changes_no_model(case: str) -> None:
-    several = case == "classes"
+    several = case.startswith("classes")
     c = Comparison(
         task="multiclass" if several else "binary",
         slices=["country"],
-        window={"time": se.Panes("1m"), "weight": se.Last(3)}.get(case),
+        window={
+            "time": se.Panes("1m"),
+            "weight": se.Last(3),
+            "classes in a window": se.Last(1_000),
+        }.get(case),
     )
     given: dict[str, Any] = {"slices": {"country": "PT"}}
     if case == "slices":
