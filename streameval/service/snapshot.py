@@ -20,14 +20,15 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from streameval.errors import MetricError
-from streameval.evaluator import reports as reports
 from streameval.evaluator.evaluator import Evaluator
-from streameval.evaluator.slices import slice_name
+from streameval.evaluator.reports import ReportRow
+from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.evaluator.view import PaneReports, View
 from streameval.events.time import iso_time
 from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.registry import find
 from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_text
-from streameval.service.config.settings import RunSettings
+from streameval.service.config.settings import RunSettings, interval_level
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
 from streameval.service.store.begins import Begins, note_begins
@@ -79,11 +80,22 @@ class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A metric's value."""
+    """A metric's value, and its confidence interval where there is one."""
 
     value: Annotated[float | None, note("Null where undefined; the reason says why.")]
     support: Annotated[Weight, note("Weight of the events that the value is about.")]
     reason: str = ""
+    low: Annotated[float | None, note("Lower end of the interval; missing: none, or infinite.")] = (
+        None
+    )
+    high: Annotated[
+        float | None, note("Upper end of the interval; missing: none, or infinite.")
+    ] = None
+    method: Annotated[str, note("How the interval was computed; missing: there is none.")] = ""
+    interval_as_of: Annotated[
+        Time | UnsetType,
+        note("Missing: the interval is of the value's own events; else of those until then."),
+    ] = UNSET
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -97,6 +109,7 @@ class Report(Struct, frozen=True, kw_only=True):
     labels_since: Annotated[Time | UnsetType, note("Of metrics of labels, if later.")] = UNSET
     scores_since: Annotated[Time | UnsetType, note("Of metrics of scores, if later.")] = UNSET
     slices_since: Annotated[dict[str, Time] | UnsetType, note("By slice key, if later.")] = UNSET
+    level: Annotated[float | UnsetType, note("Of the intervals; missing: there are none.")] = UNSET
     metrics: dict[str, Value]
 
 
@@ -120,6 +133,8 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     immature: list[bool]
     support: list[Weight]
     metrics: dict[str, list[float | None]]
+    low: Annotated[dict[str, list[float | None]], note("Lower ends of the intervals; null: none.")]
+    high: Annotated[dict[str, list[float | None]], note("Upper ends of the intervals; null: none.")]
 
 
 class ClassRow(Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,6 +155,9 @@ class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
     classes: Annotated[list[ClassRow], note("All classes, the largest first.")]
 
 
+Side: TypeAlias = Literal["below", "above"]
+
+
 class Slice(Struct, frozen=True, forbid_unknown_fields=True):
     """A slice's metrics."""
 
@@ -148,6 +166,12 @@ class Slice(Struct, frozen=True, forbid_unknown_fields=True):
     support: Weight
     metrics: dict[str, float | None]
     reasons: Annotated[dict[str, str], note("Of the metrics that are undefined.")]
+    low: Annotated[dict[str, float], note("Lower ends of the intervals, where there are any.")]
+    high: Annotated[dict[str, float], note("Upper ends of the intervals, where there are any.")]
+    differs: Annotated[
+        dict[str, Side],
+        note("Metrics that are certainly on one side of those of all other events."),
+    ]
 
 
 class SourceInfo(Struct, frozen=True, forbid_unknown_fields=True):
@@ -261,16 +285,30 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
 State: TypeAlias = Literal["ok", "pending", "firing", "undefined"]
 
 
+When: TypeAlias = Literal["value", "certain", "anytime"]
+"""What of a metric is compared with the bound: its value, its interval, or one that may be
+looked at at any time."""
+
+
 class AlertState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An alert and its state."""
 
     name: str
     metric: str
     window: Annotated[str, note("Empty where the metric is of the join.")]
-    slice: Annotated[str, note("The slice's name; empty: all events.")]
+    slice: Annotated[str, note("The slice's name, or any; empty: all events.")]
     state: State
-    value: float | None
+    value: Annotated[float | None, note("Of the metric, or its difference against another.")]
     bound: str
+    below: Annotated[float | None, note("The bound, where it fires below it.")]
+    above: Annotated[float | None, note("The bound, where it fires above it.")]
+    when: When
+    against: Annotated[str, note("What is subtracted from the metric; empty: nothing.")]
+    level: Annotated[float | None, note("Of the interval; null where there is none.")]
+    low: Annotated[float | None, note("Lower end of the interval; null: none, or infinite.")]
+    high: Annotated[float | None, note("Upper end of the interval; null: none, or infinite.")]
+    method: Annotated[str, note("How the interval was computed; empty: there is none.")]
+    slices: Annotated[list[str], note("Of an alert on any slice: those beyond the bound.")]
     support: Weight
     since: Annotated[Time | None, note("Null before the first value.")]
     reason: str
@@ -284,6 +322,7 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     task: Task
     positive: Label | None
     labels: list[Label]
+    level: Annotated[float | None, note("Of the intervals; null: there are none.")]
     windows: list[Window]
     sources: list[SourceInfo]
     reports: dict[str, Report]
@@ -422,8 +461,10 @@ class _Panes(Struct, frozen=True):
 class SnapshotBuilder:
     """Builds snapshots of a run's evaluators.
 
-    Every expensive part (totals, slices, series) is recomputed when that fits into its share
-    of a fifth of the time; otherwise the previous one is published again.
+    Every expensive part (totals, slices, series, resampled intervals) is recomputed when that
+    fits into its share of a fifth of the time; otherwise the previous one is published again.
+    Intervals that have no formula are resampled, which takes a hundred times as long as their
+    metric: they are a part of their own, of the totals only, and say what time they are of.
 
     Args:
         settings: The run's.
@@ -444,19 +485,26 @@ class SnapshotBuilder:
         self._begins = begins
         self._clock = clock
         self._metrics = main_metrics(settings)
-        self._known_panes: dict[str, PaneReports] = {}
+        self._level = interval_level(settings)
+        self._known_panes: dict[str, tuple[PaneReports, PaneReports]] = {}
         self._totals: dict[str, _Part[_Totals]] = {}
+        self._resampled: dict[str, _Part[dict[str, Value]]] = {}
         self._panes: dict[str, _Part[_Panes]] = {}
         self._slices: dict[str, _Part[list[Slice]]] = {}
         for window in settings.window:
             name, evaluator = window.name, evaluators[window.name]
             self._totals[name] = _Part(partial(self._make_totals, name))
             self._slices[name] = _Part(partial(self._make_slices, evaluator))
+            self._resampled[name] = _Part(partial(self._make_resampled, name))
             if kind_of_settings(window).name == "panes":
                 self._panes[name] = _Part(partial(self._make_panes, name, evaluator))
         # Half of the time is for the totals, which readers wait for; they are made first.
         totals: list[_Part[Any]] = [*self._totals.values()]
-        others: list[_Part[Any]] = [*self._panes.values(), *self._slices.values()]
+        others: list[_Part[Any]] = [
+            *self._panes.values(),
+            *self._slices.values(),
+            *self._resampled.values(),
+        ]
         self._shares = [
             (part, _SHARE / 2 / len(parts)) for parts in (totals, others) for part in parts
         ]
@@ -509,6 +557,7 @@ class SnapshotBuilder:
             task=self._settings.evaluator.task,
             positive=first.labels[1] if self._settings.evaluator.task == "binary" else None,
             labels=list(first.labels),
+            level=self._level,
             windows=[
                 Window(
                     name=window.name,
@@ -521,7 +570,7 @@ class SnapshotBuilder:
                 for window in self._settings.window
             ],
             sources=self._sources,
-            reports={window: part.report for window, part in totals.items()},
+            reports={window: self._with_resampled(window) for window in totals},
             curves={window: part.curves for window, part in totals.items()},
             confusion={window: part.confusion for window, part in totals.items()},
             series={
@@ -546,7 +595,38 @@ class SnapshotBuilder:
     def _make_totals(self, window: str) -> _Totals:
         self._since(window)  # a window advances past the panes that are missing
         view = self._evaluators[window].total
-        return _Totals(_report(view.report()), _curves(view), _confusion(view))
+        return _Totals(_report(view, self._level), _curves(view), _confusion(view))
+
+    def _make_resampled(self, window: str) -> dict[str, Value]:
+        """The values whose intervals have to be resampled; empty without intervals."""
+        names = [
+            name
+            for name in self._totals[window].value.report.metrics
+            if is_resampled(name, self._settings.evaluator.task)
+        ]
+        if self._level is None or not names:
+            return {}
+        view = self._evaluators[window].total
+        return {row.metric: _value(row) for row in view.report(names, intervals=self._level)}
+
+    def _with_resampled(self, window: str) -> Report:
+        """A window's report with the newest intervals of those metrics."""
+        report, part = self._totals[window].value.report, self._resampled[window]
+        late = (
+            {}
+            if part.as_of == self._totals[window].as_of
+            else {"interval_as_of": iso_time(part.as_of)}
+        )
+        values = {
+            name: msgspec.structs.replace(
+                report.metrics[name],
+                **{key: getattr(one, key) for key in ("low", "high", "method")},
+                **late,
+            )
+            for name, one in part.value.items()
+            if one.method and name in report.metrics and report.metrics[name].value is not None
+        }
+        return msgspec.structs.replace(report, metrics={**report.metrics, **values})
 
     def _names(self, view: View) -> list[str]:
         """The main metrics that the fed columns allow."""
@@ -563,39 +643,55 @@ class SnapshotBuilder:
         # Every reported metric, so that each has a series; the report is made first.
         reported = self._totals[window].value.report.metrics
         names = list(dict.fromkeys([*reported, *self._names(evaluator.total)]))
-        known = self._known_panes.get(window, {})
-        if any(len(rows) != len(names) for _, rows in known.values()):
-            known = {}  # other metrics than before: the first scores were read
-        found = self._known_panes[window] = evaluator.total.pane_reports(names, known)
-        marks = [mark for mark, _ in found.values()]
-        rows = [rows for _, rows in found.values()]
+        plain, resampled = self._by_formula(names)
+        known = self._known_panes.get(window, ({}, {}))
+        if any(len(rows) != len(plain) for _, rows in known[0].values()):
+            known = ({}, {})  # other metrics than before: the first scores were read
+        found = self._known_panes[window] = (
+            evaluator.total.pane_reports(plain, known[0], intervals=self._level),
+            evaluator.total.pane_reports(resampled, known[1]),
+        )
+        marks = [mark for mark, _ in found[0].values()]
+        rows = [
+            {row.metric: row for row in (*found[0][mark.start][1], *found[1][mark.start][1])}
+            for mark in marks
+        ]
         series = Series(
             start=[iso_time(mark.start) for mark in marks],
             end=[iso_time(mark.end) for mark in marks],
             immature=[],
-            support=[max((row.support for row in pane), default=0) for pane in rows],
-            metrics={
-                name: [finite(pane[column].value) for pane in rows]
-                for column, name in enumerate(names)
-            },
+            support=[max((row.support for row in pane.values()), default=0) for pane in rows],
+            metrics={name: [finite(pane[name].value) for pane in rows] for name in names},
+            low={name: [_ends(pane[name])[0] for pane in rows] for name in plain},
+            high={name: [_ends(pane[name])[1] for pane in rows] for name in plain},
         )
         return _Panes([mark.end for mark in marks], series)
 
+    def _by_formula(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Those whose intervals have a formula, and those that are resampled."""
+        task = self._settings.evaluator.task
+        resampled = [name for name in names if is_resampled(name, task)]
+        return [name for name in names if name not in resampled], resampled
+
     def _make_slices(self, evaluator: Evaluator) -> list[Slice]:
         names = self._names(evaluator.total)
-        found = []
-        for key, view in evaluator.slices().items():
-            rows = _rows(view, names)
-            found.append(
-                Slice(
-                    slice=dict(key),
-                    name=slice_name(key),
-                    support=max((row.support for row in rows), default=0),
-                    metrics={row.metric: finite(row.value) for row in rows},
-                    reasons={row.metric: row.reason for row in rows if row.reason},
-                )
-            )
-        return found
+        return [self._slice(key, view, names) for key, view in evaluator.slices().items()]
+
+    def _slice(self, key: SliceKey, view: View, names: Sequence[str]) -> Slice:
+        plain, resampled = self._by_formula(names)
+        rows = {row.metric: row for row in _rows(view, plain, self._level)}
+        rows |= {row.metric: row for row in _rows(view, resampled, None)}
+        ends = {name: _ends(row) for name, row in rows.items()}
+        return Slice(
+            slice=dict(key),
+            name=slice_name(key),
+            support=max((row.support for row in rows.values()), default=0),
+            metrics={name: finite(rows[name].value) for name in names if name in rows},
+            reasons={name: row.reason for name, row in rows.items() if row.reason},
+            low={name: low for name, (low, _) in ends.items() if low is not None},
+            high={name: high for name, (_, high) in ends.items() if high is not None},
+            differs={},
+        )
 
 
 def _sources(settings: RunSettings) -> list[SourceInfo]:
@@ -607,16 +703,51 @@ def _sources(settings: RunSettings) -> list[SourceInfo]:
     ]
 
 
-def _report(given: reports.Report) -> Report:
-    values = {row.metric: Value(finite(row.value), row.support, row.reason) for row in given.rows}
-    return Report(task=given.task, metrics=values, **given.notes)
+def is_resampled(name: str, task: Task) -> bool:
+    """Whether a metric's interval has no formula.
+
+    >>> is_resampled("accuracy", "binary"), is_resampled("average_precision", "binary")
+    (False, True)
+    """
+    return find(name, task).family == "bootstrap"
 
 
-def _rows(view: View, names: Sequence[str]) -> Sequence[reports.ReportRow]:
+def _report(view: View, level: float | None) -> Report:
+    """The report, with the intervals that have a formula."""
+    given = view.report()
+    names = (
+        []
+        if level is None
+        else [row.metric for row in given if not is_resampled(row.metric, given.task)]
+    )
+    sure = {row.metric: row for row in view.report(names, intervals=level)} if names else {}
+    return Report(
+        task=given.task,
+        metrics={row.metric: _value(sure.get(row.metric, row)) for row in given},
+        level=UNSET if level is None else level,
+        **given.notes,
+    )
+
+
+def _value(row: ReportRow) -> Value:
+    low, high = _ends(row)
+    found = row.interval
+    method = "" if found is None or not found.defined else found.method
+    return Value(finite(row.value), row.support, row.reason, low, high, method)
+
+
+def _ends(row: ReportRow) -> tuple[float | None, float | None]:
+    found = row.interval
+    return (None, None) if found is None else (finite(found.low), finite(found.high))
+
+
+def _rows(view: View, names: Sequence[str], level: float | None) -> Sequence[ReportRow]:
+    if not names:
+        return ()
     try:
-        return view.report(names).rows
+        return view.report(names, intervals=level).rows
     except MetricError:  # this slice has fewer states than the total
-        return view.report().rows
+        return [row for row in view.report(intervals=level) if row.metric in names]
 
 
 def finite(value: float | None) -> float | None:

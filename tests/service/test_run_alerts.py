@@ -79,6 +79,15 @@ def test_what_readers_see() -> None:
         "state": "firing",
         "value": 0.75,
         "bound": "below 0.8",
+        "below": 0.8,
+        "above": None,
+        "when": "value",
+        "against": "",
+        "level": None,
+        "low": None,
+        "high": None,
+        "method": "",
+        "slices": [],
         "support": 12,
         "since": "1970-01-01T00:00:07Z",
         "reason": "",
@@ -107,8 +116,8 @@ def test_values_out_of_what_is_published() -> None:
         },
         slices={
             "all": [
-                Slice({"c": "PT"}, "c=PT", 3, {"f1": None}, {"f1": "why"}),
-                Slice({"c": 7}, "c=7", 2, {"f1": 0.25}, {}),
+                Slice({"c": "PT"}, "c=PT", 3, {"f1": None}, {"f1": "why"}, {}, {}, {}),
+                Slice({"c": 7}, "c=7", 2, {"f1": 0.25}, {}, {}, {}, {}),
             ]
         },
     )

@@ -58,7 +58,7 @@ REFUSED = [
         "join.wiat: expected a key of join (wait, remember, hot), got the unkn",
     ),
     ("[join]\nwiat = '1h'", "'wiat'; did you mean 'wait'?"),
-    ("[sorce]", "sorce: expected a table or key of a run (store, evaluator, "),
+    ("[sorce]", "sorce: expected a table or key of a run (store, intervals, evaluator, "),
     ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
     ("[[window]]\nlast = 5", "window[0].last: expected a key of window[0] (name, length, "),
     ("[[window]]\nlength = '1h'", "window[0].name: expected text, got nothing"),

@@ -145,6 +145,15 @@ class AlertBook:
             judgement.states.append(
                 AlertState(
                     **about,
+                    below=alert.below,
+                    above=alert.above,
+                    when="value",
+                    against="",
+                    level=None,
+                    low=seen.low,
+                    high=seen.high,
+                    method=seen.method,
+                    slices=[],
                     slice=slice_name(tuple(alert.slice.items())) if alert.slice else "",
                     state=memory.state,
                     since=iso_time(memory.since),

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from streameval.certainty.interval import checked_level
 from streameval.errors import InputError, MetricError, OptionError, did_you_mean, shown
 from streameval.events.time import duration, duration_text
 from streameval.metrics.registry import find
@@ -45,6 +46,7 @@ def check_settings(settings: RunSettings) -> None:
     for check in (
         _check_paths,
         _check_store,
+        _check_intervals,
         _check_durations,
         _check_fields,
         _check_evaluator,
@@ -75,6 +77,20 @@ def _check_paths(settings: RunSettings) -> None:
 def _check_store(settings: RunSettings) -> None:
     if not settings.store:
         raise InputError("store", expected="the path of a file", got="an empty text")
+
+
+def _check_intervals(settings: RunSettings) -> None:
+    if settings.intervals is False:
+        return
+    try:
+        checked_level(settings.intervals)
+    except InputError as error:
+        raise InputError(
+            "intervals",
+            expected=f"{error.expected}, or false",
+            got="true" if settings.intervals is True else error.got,
+            remedy=error.remedy.replace("pass", "set intervals ="),
+        ) from None
 
 
 def _check_durations(settings: RunSettings) -> None:

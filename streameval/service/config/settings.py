@@ -290,6 +290,8 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """A whole configuration."""
 
     store: str = "streameval.db"
+    intervals: float | bool = 0.95
+    """The level of the published confidence intervals; False: there are none."""
     evaluator: EvaluatorSettings = EvaluatorSettings()
     window: list[WindowSettings] = msgspec.field(
         default_factory=lambda: [WindowSettings(name="all")]
@@ -316,3 +318,12 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """
         tables = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: one for name, one in tables.items() if isinstance(one, SourceSettings)}
+
+
+def interval_level(settings: RunSettings) -> float | None:
+    """The level of the published intervals; None: there are none.
+
+    >>> interval_level(RunSettings()), interval_level(RunSettings(intervals=False))
+    (0.95, None)
+    """
+    return None if settings.intervals is False else float(settings.intervals)

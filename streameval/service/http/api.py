@@ -134,8 +134,8 @@ def _stamp(data: Snapshot) -> Answer:
     return {"sequence": data.sequence, "at": data.at}
 
 
-def _types(kind: type[Struct], but: str = "") -> dict[str, Any]:
-    return {field.name: field.type for field in fields(kind) if field.name != but}
+def _types(kind: type[Struct], *but: str) -> dict[str, Any]:
+    return {field.name: field.type for field in fields(kind) if field.name not in but}
 
 
 _SNAPSHOT = _types(Snapshot)
@@ -232,11 +232,14 @@ def _series_of(data: Snapshot, query: QueryParameters, metric: str) -> Answer:
 
 def _series(data: Snapshot, window: str, metric: str) -> Answer:
     found = data.series[window]
+    none = [None] * len(found.start)
     return {
         "window": next(one for one in data.windows if one.name == window),
         "metric": metric,
         **{key: getattr(found, key) for key in ("start", "end", "immature", "support")},
         "values": found.metrics[metric],
+        "low": found.low.get(metric, none),
+        "high": found.high.get(metric, none),
     }
 
 
@@ -347,8 +350,10 @@ _SERIES_ANSWER = _shape(
     "Columns of one length, the oldest pane first.",
     window=Window,
     metric=str,
-    **_types(Series, "metrics"),
+    **_types(Series, "metrics", "low", "high"),
     values=list[float | None],
+    low=Annotated[list[float | None], note("Lower ends of the intervals; null: none.")],
+    high=Annotated[list[float | None], note("Upper ends of the intervals; null: none.")],
 )
 
 ENDPOINTS = {
@@ -484,6 +489,7 @@ _RUN = _shape(
     positive=_SNAPSHOT["positive"],
     classes=int,
     labels=Annotated[list[Label], note(f"The first {_MOST_LABELS}.")],
+    level=_SNAPSHOT["level"],
     windows=list[Window],
     metrics=list[str],
     definitions=Annotated[dict[str, Definition], note("What each metric means.")],
@@ -545,6 +551,7 @@ def _run(data: Snapshot) -> Answer:
         "positive": data.positive,
         "classes": len(data.labels),
         "labels": data.labels[:_MOST_LABELS],
+        "level": data.level,
         "windows": data.windows,
         "metrics": metrics,
         "definitions": {name: _definition(name, data.task) for name in metrics},

@@ -490,7 +490,7 @@ def _confusion_at(index: ScoreIndex, threshold: float) -> ConfusionCounts:
     return counts
 
 
-_WHILE_RUNNING = ("alert", "webhook", "checkpoint", "quarantine", "serve", "http")
+_WHILE_RUNNING = ("intervals", "alert", "webhook", "checkpoint", "quarantine", "serve", "http")
 
 
 def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:

@@ -1,0 +1,134 @@
+"""Published intervals: those of the evaluator itself, in reports, series and slices."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from streameval.evaluator.evaluator import Evaluator
+from streameval.service.config.evaluators import open_evaluators
+from streameval.service.config.settings import (
+    EvaluatorSettings,
+    FieldSettings,
+    RunSettings,
+    WindowSettings,
+)
+from streameval.service.lateness import LateShare
+from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder, is_resampled
+from streameval.service.store.begins import Begins
+
+pytestmark = pytest.mark.backend_independent
+
+MINUTE = 60_000_000
+
+
+def run_settings(**given: Any) -> RunSettings:
+    return RunSettings(
+        evaluator=EvaluatorSettings(slices=["country"]),
+        window=[
+            WindowSettings(name="all"),
+            WindowSettings(name="hour", length="1h", pane="10m"),
+        ],
+        fields=FieldSettings(score="score", time="time"),
+        **given,
+    )
+
+
+def counted(settings: RunSettings, events: int = 400) -> dict[str, Evaluator]:
+    rng = random.Random(1)
+    evaluators = open_evaluators(settings)
+    for n in range(events):
+        truth = rng.random() < 0.4
+        score = min(max(rng.gauss(0.6 if truth else 0.4, 0.2), 0.0), 1.0)
+        for evaluator in evaluators.values():
+            evaluator.update(
+                truth,
+                score=score,
+                event_time=(n % 80) * MINUTE,
+                slices={"country": "PT" if n % 4 else "ES"},
+            )
+    return evaluators
+
+
+class Clock:
+    """Each read of the clock is `step` seconds after the one before."""
+
+    def __init__(self, step: float = 0.0) -> None:
+        self.now = 1e9
+        self.step = step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+def build(builder: SnapshotBuilder, now: int = 0, *, force: bool = False) -> Snapshot:
+    return builder.build(
+        sequence=1,
+        now=now,
+        labelled_until=None,
+        late={"all": LateShare(), "hour": LateShare()},
+        join=None,
+        partitions=[],
+        quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
+        checkpoint=Checkpoint(1, "1970-01-01T00:00:00Z", 0, 0.0),
+        force=force,
+    )
+
+
+def end(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def test_published_ends_are_the_evaluators() -> None:
+    settings = run_settings(intervals=0.9)
+    evaluators = counted(settings)
+    found = build(SnapshotBuilder(settings, evaluators, Begins(), Clock()))
+    assert found.level == 0.9
+    for window, report in found.reports.items():
+        assert report.level == 0.9
+        for name, value in report.metrics.items():
+            wanted = evaluators[window].interval(name, level=0.9)
+            assert (value.low, value.high) == (end(wanted.low), end(wanted.high)), name
+            assert value.method == wanted.method
+    panes = found.series["hour"]
+    assert "accuracy" in panes.low
+    for name in panes.low:
+        rows = evaluators["hour"].series(name, intervals=0.9)
+        ends = [row.interval for row in rows]
+        assert panes.low[name] == [end(one.low) for one in ends if one is not None]
+        assert panes.high[name] == [end(one.high) for one in ends if one is not None]
+    for row in found.slices["all"]:
+        view = evaluators["all"].slices()[tuple(row.slice.items())]
+        for name in row.metrics:
+            wanted = view.interval(name, level=0.9)
+            if is_resampled(name, "binary"):
+                assert name not in row.low
+            elif wanted.defined:
+                assert (row.low[name], row.high[name]) == (wanted.low, wanted.high)
+
+
+def test_without_intervals_nothing_is_published() -> None:
+    settings = run_settings(intervals=False)
+    found = build(SnapshotBuilder(settings, counted(settings), Begins(), Clock()))
+    assert found.level is None
+    assert b'"level"' not in msgspec.json.encode(found.reports)
+    assert not any(value.method for value in found.reports["all"].metrics.values())
+    assert set(found.series["hour"].low["accuracy"]) == {None}
+    assert not any(row.low for row in found.slices["all"])
+
+
+def test_only_the_pane_that_changed_has_other_ends() -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    before = build(builder).series["hour"]
+    evaluators["hour"].update(True, score=0.9, event_time=79 * MINUTE, slices={"country": "PT"})
+    builder.changed()
+    after = build(builder, force=True).series["hour"]
+    assert before.low["accuracy"][:-1] == after.low["accuracy"][:-1]
+    assert before.low["accuracy"][-1] != after.low["accuracy"][-1]
