@@ -302,6 +302,7 @@ class Runner:
         until = self._positions.newest if self._join is None else self._join.watermark
         with self._store.reading():
             quarantine = self._quarantine.published()
+        self._publisher.open_slice = self._snapshots.open_slice
         snapshot = self._snapshots.build(
             sequence=self._published,
             now=self._now(),

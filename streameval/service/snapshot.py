@@ -13,7 +13,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -339,6 +339,30 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alerts: Annotated[list[AlertState], note("Every alert and its state.", served=True)] = []
 
 
+OpenedPart: TypeAlias = Literal["reports", "curves", "confusion", "series"]
+
+
+class OpenSlice(Protocol):
+    """Reads one slice of a run, which no snapshot holds."""
+
+    def __call__(
+        self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+    ) -> Snapshot | None:
+        """The snapshot with a slice's numbers in place of a window's.
+
+        Args:
+            data: The snapshot.
+            window: The window's name.
+            name: The slice's name.
+            part: The field of the snapshot that is replaced, for this window only.
+            metric: Of series.
+
+        Returns:
+            None where the window has no such slice.
+        """
+        ...
+
+
 class Publisher:
     """Holds the newest snapshot; one thread publishes, others read without locking a state.
 
@@ -349,6 +373,8 @@ class Publisher:
     def __init__(self) -> None:
         self._current: Snapshot | None = None
         self._changed = threading.Condition()
+        self.open_slice: OpenSlice | None = None
+        """Of the run that publishes; None where nothing but snapshots can be read."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the newest snapshot and wake the waiting threads."""
@@ -509,6 +535,9 @@ class SnapshotBuilder:
             (part, _SHARE / 2 / len(parts)) for parts in (totals, others) for part in parts
         ]
         self._sources = _sources(settings)
+        self._opening = threading.Lock()
+        self._opened: dict[tuple[str, ...], Any] = {}
+        self._opened_of = 0
 
     def changed(self) -> None:
         """Mark every part as stale, because events were counted."""
@@ -676,6 +705,55 @@ class SnapshotBuilder:
     def _make_slices(self, evaluator: Evaluator) -> list[Slice]:
         names = self._names(evaluator.total)
         return [self._slice(key, view, names) for key, view in evaluator.slices().items()]
+
+    def open_slice(
+        self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+    ) -> Snapshot | None:
+        """As :class:`OpenSlice`; may be called by any thread.
+
+        The slice is read from the evaluator itself, with its lock held, so it may be a
+        checkpoint ahead of the snapshot. What was read is kept until the next snapshot.
+
+        Cost:
+            One read of the slice's window; of series, one of each of its panes.
+        """
+        row = next((row for row in data.slices.get(window, ()) if row.name == name), None)
+        if row is None:
+            return None
+        key: Any = tuple(row.slice.items())
+        with self._opening:
+            if self._opened_of != data.sequence:
+                self._opened_of = data.sequence
+                self._opened.clear()
+            known = window, name, part, metric
+            if known not in self._opened:
+                view = self._evaluators[window].slices()[key]
+                self._opened[known] = self._read_slice(view, data, window, part, metric)
+            found = {**getattr(data, part), window: self._opened[known]}
+        return msgspec.structs.replace(data, **{part: found})
+
+    def _read_slice(
+        self, view: View, data: Snapshot, window: str, part: OpenedPart, metric: str
+    ) -> Any:
+        if part == "reports":
+            return _report(view, self._level)
+        if part == "curves":
+            return _curves(view)
+        if part == "confusion":
+            return _confusion(view)
+        whole = data.series[window]
+        level = None if is_resampled(metric, self._settings.evaluator.task) else self._level
+        found = view.pane_reports([metric], {}, intervals=level)
+        panes = {iso_time(mark.start): row for mark, (row,) in found.values()}
+        rows = [panes.get(start) for start in whole.start]
+        ends = [(None, None) if row is None else _ends(row) for row in rows]
+        return msgspec.structs.replace(
+            whole,
+            support=[0 if row is None else row.support for row in rows],
+            metrics={metric: [None if row is None else finite(row.value) for row in rows]},
+            low={metric: [low for low, _ in ends]},
+            high={metric: [high for _, high in ends]},
+        )
 
     def _slice(self, key: SliceKey, view: View, names: Sequence[str]) -> Slice:
         plain, resampled = self._by_formula(names)

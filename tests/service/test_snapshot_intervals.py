@@ -132,3 +132,53 @@ def test_only_the_pane_that_changed_has_other_ends() -> None:
     after = build(builder, force=True).series["hour"]
     assert before.low["accuracy"][:-1] == after.low["accuracy"][:-1]
     assert before.low["accuracy"][-1] != after.low["accuracy"][-1]
+
+
+def test_a_slice_is_opened_with_its_own_numbers() -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    data = build(builder)
+    view = evaluators["hour"].slices()[(("country", "ES"),)]
+
+    opened = builder.open_slice(data, "hour", "country=ES", "reports")
+    assert opened is not None
+    assert opened.reports["all"] is data.reports["all"]
+    assert opened.reports["hour"].metrics["f1"].value == view["f1"]
+    found = opened.reports["hour"].metrics["accuracy"]
+    wanted = view.interval("accuracy")
+    assert (found.low, found.high) == (wanted.low, wanted.high)
+
+    opened = builder.open_slice(data, "hour", "country=ES", "series", "accuracy")
+    assert opened is not None
+    series, rows = opened.series["hour"], view.series("accuracy")
+    assert series.start == data.series["hour"].start
+    assert series.metrics == {"accuracy": [end(row.value) for row in rows]}
+    assert series.support == [row.support for row in rows]
+    assert None not in series.low["accuracy"]
+
+    opened = builder.open_slice(data, "all", "country=ES", "confusion")
+    assert opened is not None
+    assert sum(map(sum, opened.confusion["all"].matrix)) == 100
+    opened = builder.open_slice(data, "all", "country=ES", "curves")
+    assert opened is not None
+    assert opened.curves["all"]["roc"] != data.curves["all"]["roc"]
+    assert builder.open_slice(data, "all", "country=IT", "curves") is None
+    assert builder.open_slice(data, "day", "country=ES", "curves") is None
+
+
+def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    data = build(builder)
+
+    def support(data: Snapshot) -> float:
+        opened = builder.open_slice(data, "all", "country=ES", "reports")
+        assert opened is not None
+        return opened.reports["all"].metrics["accuracy"].support
+
+    assert support(data) == 100
+    evaluators["all"].update(True, score=0.9, slices={"country": "ES"})
+    assert support(data) == 100
+    assert support(msgspec.structs.replace(data, sequence=2)) == 101

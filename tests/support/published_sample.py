@@ -27,6 +27,7 @@ from streameval.service.snapshot import (
     Delay,
     Join,
     Mature,
+    OpenedPart,
     Partition,
     Publisher,
     Quarantine,
@@ -370,8 +371,16 @@ class SamplePublisher(Publisher):
 
     def __init__(self, data: Snapshot | dict[str, Any] | None = None) -> None:
         super().__init__()
+        self.open_slice = self._open_slice
         if data is not None:
             self.publish(data)
+
+    @staticmethod
+    def _open_slice(
+        data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+    ) -> Snapshot | None:
+        """Every slice of the sample has the numbers of its window."""
+        return data if any(row.name == name for row in data.slices[window]) else None
 
     def publish(self, data: Snapshot | dict[str, Any]) -> None:
         """Make it the newest."""
