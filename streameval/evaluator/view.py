@@ -330,12 +330,15 @@ class View:
         context = self._context
         # A number in place of an undefined value is no estimate of anything.
         value = self._named(context.bound(metric, params, math.nan)(state_set))
+        support = state_set.support(metric.state)
+        whole = isinstance(support, int)
         request = IntervalRequest(
             metric=metric,
             value=value,
             states=tuple(getattr(state_set, state) for state in metric.states),
             level=level,
-            n=state_set.support(metric.state),
+            n=support if whole else state_set.effective_size(metric.state),
+            whole=whole,
             positive=context.positive,
             params=params,
             cumulative=context.cumulative,
