@@ -14,6 +14,7 @@ the states current; windows, slices and shards only choose which state is asked.
 from __future__ import annotations
 
 from streameval import metrics
+from streameval.certainty.interval import Interval
 from streameval.errors import (
     InputError,
     MetricError,
@@ -36,6 +37,7 @@ __all__ = [
     "Evaluator",
     "Fading",
     "InputError",
+    "Interval",
     "Last",
     "MetricError",
     "MissingExtraError",

@@ -171,7 +171,7 @@ class Result:
         if self.series is not None:
             title = f"{self.details.series} of each pane"
             table = markdown_table if markdown else text_table
-            body = table(*self._series_cells(), right=frozenset({3}))
+            body = table(*self._series_cells(), right=frozenset({"support"}))
             sections.append(_titled(title, body, markdown=markdown))
         if self.slices is not None:
             sections.extend(self._slice_sections(self.slices, markdown=markdown))

@@ -187,7 +187,7 @@ def _join_text(join: dict[str, Any], *, markdown: bool) -> str:
         rows.append([f"delay {name}, s", "-" if delay is None else number(delay)])
     rows += [[words, f"{join[name]:,}"] for name, words in _JOIN_ROWS.items()]
     table = markdown_table if markdown else text_table
-    body = table(["labels", "value"], rows, right=frozenset({1}))
+    body = table(["labels", "value"], rows, right=frozenset({"value"}))
     if join["coverage_reason"]:
         body += f"\n\ncoverage: {join['coverage_reason']}"
     if not join["waiting"]:
@@ -254,7 +254,7 @@ def quarantine(
         write("no record was refused")
         return
     total = [[escaped(name), f"{count:,}"] for name, count in counts.items()]
-    write(text_table(["reason", "records"], total, right=frozenset({1})))
+    write(text_table(["reason", "records"], total, right=frozenset({"records"})))
     write("")
     cells = [
         [str(row["id"]), row["at"], str(row["place"])]
@@ -262,7 +262,7 @@ def quarantine(
         for row in rows
     ]
     header = ["id", "at", "place", "partition", "why", "record"]
-    write(text_table(header, cells, right=frozenset({0, 2})))
+    write(text_table(header, cells, right=frozenset({"id", "place"})))
 
 
 @store_app.command()

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streameval.certainty.interval import Interval
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.options import (
     check_arguments,
@@ -163,7 +164,9 @@ class Evaluator:
         self._options["max_slices"] = max_slices
         if not isinstance(spec, Cumulative):
             notes["window"] = window_note(spec)
-        self._context = ViewContext(plan, self._intake, undefined, notes, names)
+        self._context = ViewContext(
+            plan, self._intake, undefined, notes, names, cumulative=isinstance(spec, Cumulative)
+        )
         self._lock = self._context.lock
         self._scores_only = set(plan.keeps) == set(plan.fed["scores"])
         self._windows = SlicedWindows(spec, plan, self._slicer, time_unit)
@@ -347,9 +350,23 @@ class Evaluator:
         """
         return self._total.value(name, undefined=undefined, **params)
 
-    def report(self, metrics: Iterable[str] | None = None) -> Report:
+    def interval(
+        self, name: str, *, level: float = 0.95, method: str = "auto", **params: Any
+    ) -> Interval:
+        """A metric's interval; see :meth:`streameval.evaluator.view.View.interval`.
+
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update_many(["a", "b", "a", "b"], ["a", "b", "b", "b"])
+        >>> print(ev.interval("accuracy"))
+        0.75 [0.300642, 0.954413]
+        """
+        return self._total.interval(name, level=level, method=method, **params)
+
+    def report(
+        self, metrics: Iterable[str] | None = None, *, intervals: float | None = None
+    ) -> Report:
         """The values of many metrics at once; see :meth:`streameval.evaluator.view.View.report`."""
-        return self._total.report(metrics)
+        return self._total.report(metrics, intervals=intervals)
 
     def classification_report(self) -> ClassificationReport:
         """Precision, recall, F1 and support of each class, and their averages."""
@@ -406,6 +423,7 @@ class Evaluator:
         min_support: Weight = 1,
         worst: int | None = None,
         best: int | None = None,
+        intervals: float | None = None,
     ) -> SliceReport:
         """A metric for every slice, the worst first.
 
@@ -417,6 +435,7 @@ class Evaluator:
             min_support: Slices of less support are omitted, and counted.
             worst: Only so many of the worst; with ``best``, both ends.
             best: Only so many of the best.
+            intervals: The level of the confidence interval of each; None: without.
 
         Raises:
             MetricError: An unknown metric, or one that is not fed.
@@ -428,9 +447,9 @@ class Evaluator:
             raise InputError("min_support", expected="a number", got=shown(min_support))
         views = {(): self._total, **self.slices()}
         total, *rows = [
-            SliceRow(key, row.value, row.reason, row.support)
+            SliceRow(key, *row[1:])
             for key, view in views.items()
-            for row in view.report([metric])
+            for row in view.report([metric], intervals=intervals)
         ]
         kept = [row for row in rows if row.support >= min_support]
         sign = -1.0 if METRICS[metric].direction == "down" else 1.0
@@ -443,13 +462,17 @@ class Evaluator:
             undefined = []
         return SliceReport(metric, total, (*defined, *undefined), len(rows) - len(kept))
 
-    def series(self, metric: str) -> list[SeriesRow]:
-        """A metric for each retained pane: start, end, value, reason, support.
+    def series(self, metric: str, *, intervals: float | None = None) -> list[SeriesRow]:
+        """A metric for each retained pane: start, end, value, reason, support, interval.
+
+        Args:
+            metric: A name of :data:`streameval.metrics.METRICS`.
+            intervals: The level of the confidence interval of each; None: without.
 
         Raises:
             MetricError: An unknown metric, or the window is not of panes.
         """
-        return self._total.series(metric)
+        return self._total.series(metric, intervals=intervals)
 
     @property
     def total(self) -> View:

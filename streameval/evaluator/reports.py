@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streameval.certainty.interval import Interval
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
 
@@ -24,6 +25,8 @@ class ReportRow(NamedTuple):
     """Why the value is undefined, or what was omitted from it; else empty."""
     support: Weight
     """Weight of the events that the value is about."""
+    interval: Interval | None = None
+    """Where intervals were requested."""
 
 
 class SeriesRow(NamedTuple):
@@ -35,6 +38,7 @@ class SeriesRow(NamedTuple):
     value: float
     reason: str
     support: Weight
+    interval: Interval | None = None
 
 
 def number(value: float) -> str:
@@ -105,22 +109,14 @@ class Report:
         return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        with_reasons = any(row.reason for row in self.rows)
-        header = ["metric", "value", "support"] + (["reason"] if with_reasons else [])
-        rows = [
-            [row.metric, number(row.value), weight(row.support)]
-            + ([row.reason] if with_reasons else [])
-            for row in self.rows
-        ]
-        return header, rows
+        return _value_cells("metric", "value", [(row.metric, row) for row in self.rows])
 
     def __str__(self) -> str:
-        header, rows = self._cells()
-        return text_table(header, rows, right=frozenset({2}))
+        return text_table(*self._cells(), right=_SUPPORT)
 
     def to_markdown(self) -> str:
         """A Markdown table."""
-        return markdown_table(*self._cells(), right=frozenset({2}))
+        return markdown_table(*self._cells(), right=_SUPPORT)
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells())
@@ -162,11 +158,11 @@ class ClassificationReport:
         return ["", *_COLUMNS], rows
 
     def __str__(self) -> str:
-        return text_table(*self._cells(), right=frozenset({1, 2, 3, 4}))
+        return text_table(*self._cells(), right=frozenset(_COLUMNS))
 
     def to_markdown(self) -> str:
         """A Markdown table."""
-        return markdown_table(*self._cells(), right=frozenset({1, 2, 3, 4}))
+        return markdown_table(*self._cells(), right=frozenset(_COLUMNS))
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells())
@@ -179,6 +175,7 @@ class SliceRow(NamedTuple):
     value: float
     reason: str
     support: Weight
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,25 +198,44 @@ class SliceReport:
         }
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        reasons = any(row.reason for row in self.rows)
-        header = ["slice", self.metric, "support"] + (["reason"] if reasons else [])
-        rows = [
-            [slice_name(row.slice), number(row.value), weight(row.support)]
-            + ([row.reason] if reasons else [])
-            for row in (self.total, *self.rows)
-        ]
-        return header, rows
+        named = [(slice_name(row.slice), row) for row in (self.total, *self.rows)]
+        return _value_cells("slice", self.metric, named)
 
     def __str__(self) -> str:
         tail = f"\nleft out for less support: {self.below_support}" if self.below_support else ""
-        return text_table(*self._cells(), right=frozenset({2})) + tail
+        return text_table(*self._cells(), right=_SUPPORT) + tail
 
     def to_markdown(self) -> str:
         """A Markdown table."""
-        return markdown_table(*self._cells(), right=frozenset({2}))
+        return markdown_table(*self._cells(), right=_SUPPORT)
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells())
+
+
+_SUPPORT = frozenset({"support"})
+"""The columns of tables of values that are aligned to the right."""
+
+
+def _value_cells(
+    first: str, value: str, named: Sequence[tuple[str, ReportRow | SliceRow]]
+) -> tuple[list[str], list[list[str]]]:
+    """A table of values: intervals, which all rows have or none, and reasons where there are."""
+    rows = [row for _, row in named]
+    columns = [(first, [name for name, _ in named]), (value, [number(row.value) for row in rows])]
+    intervals = [row.interval for row in rows if row.interval is not None]
+    if intervals:
+        columns += [
+            ("low", [f"{interval.low:.6g}" for interval in intervals]),
+            ("high", [f"{interval.high:.6g}" for interval in intervals]),
+            ("interval", [interval.method for interval in intervals]),
+        ]
+    columns.append(("support", [weight(row.support) for row in rows]))
+    reasons = [row.reason or (row.interval.reason if row.interval else "") for row in rows]
+    if any(reasons):
+        columns.append(("reason", reasons))
+    header, cells = zip(*columns, strict=True)
+    return list(header), [list(line) for line in zip(*cells, strict=True)]
 
 
 def _plain(row: ReportRow | SliceRow) -> dict[str, Any]:
@@ -227,6 +243,7 @@ def _plain(row: ReportRow | SliceRow) -> dict[str, Any]:
         "value": json_number(row.value),
         "support": row.support,
         **({"reason": row.reason} if row.reason else {}),
+        **({"interval": row.interval.to_dict()} if row.interval else {}),
     }
 
 
@@ -236,11 +253,11 @@ def _one_line(cell: str) -> str:
 
 
 def text_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str] = frozenset()
 ) -> str:
     """Aligned columns of plain text.
 
-    >>> print(text_table(["class", "n"], [["cat", "3"], ["dog", "12"]], right=frozenset({1})))
+    >>> print(text_table(["class", "n"], [["cat", "3"], ["dog", "12"]], right=frozenset({"n"})))
     class   n
     cat     3
     dog    12
@@ -249,19 +266,19 @@ def text_table(
     widths = [max(len(line[n]) for line in lines) for n in range(len(header))]
     return "\n".join(
         "  ".join(
-            cell.rjust(width) if n in right else cell.ljust(width)
-            for n, (cell, width) in enumerate(zip(line, widths, strict=True))
+            cell.rjust(width) if name in right else cell.ljust(width)
+            for name, cell, width in zip(header, line, widths, strict=True)
         ).rstrip()
         for line in lines
     )
 
 
 def markdown_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()
+    header: Sequence[str], rows: Sequence[Sequence[str]], right: frozenset[str] = frozenset()
 ) -> str:
     """A table in Markdown, its cells escaped.
 
-    >>> print(markdown_table(["class", "n"], [["a|b", "3"]], right=frozenset({1})))
+    >>> print(markdown_table(["class", "n"], [["a|b", "3"]], right=frozenset({"n"})))
     | class | n |
     | --- | ---: |
     | a\\|b | 3 |
@@ -271,7 +288,7 @@ def markdown_table(
         escaped = _one_line(text).replace("\\", "\\\\").replace("|", "\\|")
         return html.escape(escaped, quote=False)
 
-    rule = ["---:" if n in right else "---" for n in range(len(header))]
+    rule = ["---:" if name in right else "---" for name in header]
     lines = [[cell(text) for text in header], rule, *([cell(t) for t in row] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

@@ -6,10 +6,14 @@ The evaluator has a view of all events, and makes one for each slice.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
+from streameval.certainty.interval import Interval, IntervalRequest, checked_level
+from streameval.certainty.methods import interval
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.evaluator.reports import (
     ClassificationReport,
@@ -34,6 +38,7 @@ from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows.window import PaneMark, Window
 
 _Row = TypeVar("_Row")
+_NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
@@ -62,6 +67,7 @@ class ViewContext:
         kept: The metrics that were named as ``metrics=``, or None.
         later: Labels or scores are kept from a later time on than the other, so that
             those not fed yet are undefined and no error.
+        cumulative: No event is ever removed from the window.
     """
 
     plan: StatePlan
@@ -70,6 +76,7 @@ class ViewContext:
     notes: Mapping[str, Any] = field(default_factory=dict)
     kept: Sequence[str] | None = None
     later: bool = False
+    cumulative: bool = True
     readers: dict[str, Callable[[StateSet], float]] = field(default_factory=dict)
     """Metrics without parameters as functions of a state set, made at their first read."""
     lock: Lock = field(default_factory=new_lock, repr=False, compare=False)
@@ -275,16 +282,70 @@ class View:
         return value
 
     @locked
-    def report(self, metrics: Iterable[str] | None = None) -> Report:
+    def interval(
+        self, /, name: str, *, level: float = 0.95, method: str = "auto", **params: Any
+    ) -> Interval:
+        """A metric with its confidence interval.
+
+        Args:
+            name: As in :meth:`value`.
+            level: The share of such intervals that contain the true value.
+            method: A name of :data:`streameval.certainty.methods.METHODS`; by
+                default the metric's own.
+            params: As in :meth:`value`.
+
+        Returns:
+            Value, ends, method and number of events; the ends are ``nan``, with a
+            reason, where there is no interval.
+
+        Raises:
+            MetricError: As :meth:`value`, or the metric has no interval of this method.
+            InputError: The level is not between 0 and 1.
+        """
+        metric = find(name, self._context.plan.task, params.pop("average", ...))
+        state_set = self._window.current()
+        self._context.require(name, metric.states, state_set)
+        return self._interval(metric, state_set, checked_level(level), method, params)
+
+    def _interval(
+        self,
+        metric: Metric,
+        state_set: StateSet,
+        level: float,
+        method: str = "auto",
+        params: Mapping[str, Any] = _NO_PARAMS,
+    ) -> Interval:
+        context = self._context
+        # A number in place of an undefined value is no estimate of anything.
+        value = self._named(context.bound(metric, params, math.nan)(state_set))
+        request = IntervalRequest(
+            metric=metric,
+            value=value,
+            states=tuple(getattr(state_set, state) for state in metric.states),
+            level=level,
+            n=state_set.support(metric.state),
+            positive=context.positive,
+            params=params,
+            cumulative=context.cumulative,
+        )
+        return interval(request, method)
+
+    @locked
+    def report(
+        self, metrics: Iterable[str] | None = None, *, intervals: float | None = None
+    ) -> Report:
         """The values of many metrics at once, with reasons and support.
 
         Args:
             metrics: Names; or None for those of ``metrics=``, else the default
                 ones of what was fed.
+            intervals: The level of the confidence interval of each; None: without.
 
         Raises:
             MetricError: A metric was named that this evaluator cannot answer.
+            InputError: The level is not between 0 and 1.
         """
+        level = None if intervals is None else checked_level(intervals)
         context = self._context
         state_set = self._window.current()
         if metrics is None and context.kept is not None:
@@ -297,7 +358,7 @@ class View:
                 context.require(metric.name, metric.states, state_set)
         return Report(
             context.plan.task,
-            tuple(self._row(metric, state_set) for metric in rows),
+            tuple(self._row(metric, state_set, level) for metric in rows),
             context.notes,
         )
 
@@ -308,7 +369,7 @@ class View:
             return False
         return True
 
-    def _row(self, metric: Metric, state_set: StateSet) -> ReportRow:
+    def _row(self, metric: Metric, state_set: StateSet, level: float | None = None) -> ReportRow:
         value = self._named(self._context.bound(metric, {})(state_set))
         reason = reason_of(value)
         if not reason and metric.state == "confusion" and state_set.confusion is not None:
@@ -318,7 +379,8 @@ class View:
                 some = ", ".join(str(names.get(label, label)) for label in missing[:5])
                 more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
                 reason = f"without the undefined {some}{more}"
-        return ReportRow(metric.name, float(value), reason, state_set.support(metric.state))
+        found = None if level is None else self._interval(metric, state_set, level)
+        return ReportRow(metric.name, float(value), reason, state_set.support(metric.state), found)
 
     @locked
     def classification_report(self) -> ClassificationReport:
@@ -388,8 +450,9 @@ class View:
         return cut
 
     @locked
-    def series(self, metric: str) -> list[SeriesRow]:
+    def series(self, metric: str, *, intervals: float | None = None) -> list[SeriesRow]:
         """A metric for each retained pane; see :meth:`streameval.Evaluator.series`."""
+        level = None if intervals is None else checked_level(intervals)
         context = self._context
         row = find(metric, context.plan.task)
         context.require(metric, row.states, self._window.current())
@@ -400,19 +463,21 @@ class View:
             )
         series = []
         for mark in panes.marked():
-            value = self._row(row, panes.state_set_from(mark.start))
-            times = iso_time(mark.start), iso_time(mark.end)
-            series.append(SeriesRow(*times, value.value, value.reason, value.support))
+            value = self._row(row, panes.state_set_from(mark.start), level)
+            series.append(SeriesRow(iso_time(mark.start), iso_time(mark.end), *value[1:]))
         return series
 
     @locked
-    def pane_reports(self, metrics: Sequence[str], known: PaneReports) -> PaneReports:
+    def pane_reports(
+        self, metrics: Sequence[str], known: PaneReports, *, intervals: float | None = None
+    ) -> PaneReports:
         """The rows of several metrics for each retained pane, by the pane's start in µs.
 
         Args:
             metrics: Names that this evaluator can answer.
             known: What the last call gave: panes that took no event since then
                 are not computed again.
+            intervals: The level of the confidence interval of each; None: without.
 
         Raises:
             MetricError: An unknown metric, or the window is not of panes.
@@ -429,7 +494,10 @@ class View:
                 reports[mark.start] = before
             else:
                 state_set = panes.state_set_from(mark.start)
-                reports[mark.start] = mark, [self._row(metric, state_set) for metric in rows]
+                reports[mark.start] = (
+                    mark,
+                    [self._row(metric, state_set, intervals) for metric in rows],
+                )
         return reports
 
     @property

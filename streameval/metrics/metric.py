@@ -20,6 +20,7 @@ __all__ = [
     "BINARY",
     "BOTH",
     "DIRECTIONS",
+    "FAMILIES",
     "MULTICLASS",
     "Metric",
     "call",
@@ -35,6 +36,19 @@ BOTH = BINARY | MULTICLASS
 NOWHERE: frozenset[str] = frozenset()
 
 DIRECTIONS = ("up", "down", "none")
+
+FAMILIES: Mapping[str, str] = MappingProxyType(
+    {
+        "proportion": "a share of independent events",
+        "confusion": "a smooth function of the confusion's cells",
+        "auc": "AUC, or a linear function of it",
+        "loss": "a mean of a loss of each event",
+        "calibration": "gaps between probabilities and frequencies, over bins",
+        "bootstrap": "anything else that resampled events have too",
+        "none": "a number without a sampling error, or one that depends on order",
+    }
+)
+"""What kinds of numbers metrics are, by the name that rows have."""
 
 
 def undefined_number(value: object) -> float:
@@ -178,6 +192,8 @@ class Metric:
     """Other names in use, for the hint in an error."""
     mean_of: Rule | None = None
     """For a mean over classes, the rule of a class's value."""
+    family: str = "bootstrap"
+    """What kind of number it is, which decides its interval; a name of :data:`FAMILIES`."""
 
     @property
     def states(self) -> tuple[str, ...]:

@@ -75,7 +75,12 @@ def _row(
 
 _rank_row = functools.partial(_row, state="index", tasks=BINARY)
 _support_row = functools.partial(
-    _row, class_metrics.support, high=math.inf, direction="none", params=("average",)
+    _row,
+    class_metrics.support,
+    high=math.inf,
+    direction="none",
+    params=("average",),
+    family="none",
 )
 
 
@@ -95,22 +100,26 @@ def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) 
         probability.log_loss,
         "mean −ln(probability given to the true class), clipped at 2⁻⁵²",
         high=math.inf,
+        family="loss",
         synonyms=("cross_entropy",),
     )
     yield row(
         probability.brier_score,
         "mean squared distance between probabilities and outcomes",
         high=top,
+        family="loss",
         synonyms=("brier",),
     )
     yield row(
         expected_calibration_error,
         f"mean gap between {what} and its observed frequency, over bins",
+        family="calibration",
         synonyms=("ece",),
     )
     yield row(
         max_calibration_error,
         f"largest gap between {what} and its observed frequency, in any bin",
+        family="calibration",
     )
 
 
@@ -139,11 +148,13 @@ ROWS: tuple[Metric, ...] = tuple(
         _row(
             class_metrics.accuracy,
             "share of events predicted right",
+            family="proportion",
             synonyms=("acc",),
         ),
         _row(
             class_metrics.error_rate,
             "share of events predicted wrong: 1 - accuracy",
+            family="proportion",
             direction="down",
             synonyms=("misclassification", "zero_one_loss"),
         ),
@@ -192,6 +203,7 @@ ROWS: tuple[Metric, ...] = tuple(
             "accuracy beyond predicting the previous event's true label",
             low=-math.inf,
             also=("succession",),
+            family="none",
         ),
         class_row(class_metrics.informedness, class_metrics.INFORMEDNESS),
         class_row(class_metrics.markedness, class_metrics.MARKEDNESS),
@@ -211,8 +223,9 @@ ROWS: tuple[Metric, ...] = tuple(
             ranking.roc_auc,
             "share of (positive, negative) pairs that the score orders correctly, ties half",
             synonyms=("auc", "auroc"),
+            family="auc",
         ),
-        _rank_row(ranking.gini, "2 · AUC − 1", low=-1.0),
+        _rank_row(ranking.gini, "2 · AUC − 1", low=-1.0, family="auc"),
         _rank_row(
             ranking.ks,
             "largest |TPR − FPR| over all thresholds (Kolmogorov–Smirnov)",
@@ -266,6 +279,7 @@ ROWS: tuple[Metric, ...] = tuple(
             state="class_probability",
             tasks=MULTICLASS,
             params=("k",),
+            family="proportion",
         ),
     )
 )

@@ -23,7 +23,7 @@ LAYERS = [
     "events",
     "states",
     "metrics",
-    "windows",
+    ("certainty", "windows"),
     "state_files",
     "evaluator",
     ("integrations", "plots", "prequential", "records"),

@@ -1,0 +1,454 @@
+"""How often intervals contain the truth, and how often alerts and comparisons are wrong.
+
+    python -m benchmarks.coverage --runs 2000
+
+Draws streams from populations whose metrics are known, feeds them to an evaluator and counts
+the intervals that contain the population's value. Every cell that is simulated is in the table;
+``coverage.md`` has it with the seeds' standard error. ``make coverage`` takes about half an hour;
+with fewer runs than the default, the table goes to ``coverage-quick.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+import streameval as se
+
+HERE = Path(__file__).parent
+LEVEL = 0.95
+RUNS = 2_000
+_NORMAL = NormalDist()
+
+
+class Cell(NamedTuple):
+    """A cell of a table: what was simulated, and how often it came out."""
+
+    section: str
+    population: str
+    size: str
+    what: str
+    share: float
+    """Of the runs that gave a result."""
+    runs: int
+    without: int
+    """Runs that gave none, with a reason: the metric or its interval is undefined."""
+    low: float
+    high: float
+    """What is wanted of the share."""
+    beside: str = ""
+    """The same of the usual method."""
+
+    @property
+    def met(self) -> bool:
+        return self.low <= self.share <= self.high
+
+
+Simulation = Callable[[int], list[Cell]]
+"""From the number of runs to the cells."""
+
+
+def _rng(*names: object) -> np.random.Generator:
+    # Not hash(), which differs between processes.
+    return np.random.Generator(np.random.PCG64(zlib.crc32(repr(names).encode())))
+
+
+def _covered(
+    section: str,
+    population: str,
+    size: str,
+    runs: int,
+    draw: Callable[[np.random.Generator], se.Evaluator],
+    truths: Mapping[str, float],
+    wanted: tuple[float, float] = (0.93, 0.97),
+) -> list[Cell]:
+    rng = _rng(section, population, size)
+    hits = dict.fromkeys(truths, 0)
+    without = dict.fromkeys(truths, 0)
+    for _ in range(runs):
+        ev = draw(rng)
+        for name, truth in truths.items():
+            found = ev.interval(name, level=LEVEL)
+            if not found.defined:
+                without[name] += 1
+            else:
+                # Ends and truth are rounded differently.
+                hits[name] += found.low - 1e-12 <= truth <= found.high + 1e-12
+    return [
+        Cell(
+            section,
+            population,
+            size,
+            name,
+            hits[name] / max(1, runs - without[name]),
+            runs,
+            without[name],
+            *wanted,
+        )
+        for name in truths
+    ]
+
+
+# Labels -----------------------------------------------------------------------
+
+_SIZES = (50, 200, 1_000, 10_000)
+_BINARY_METRICS = [
+    "accuracy",
+    "precision",
+    "recall",
+    "specificity",
+    "f1",
+    "jaccard",
+    "balanced_accuracy",
+    "matthews_corrcoef",
+    "cohen_kappa",
+    "informedness",
+    "fowlkes_mallows",
+]
+_MULTI_METRICS = [
+    "accuracy",
+    "f1_macro",
+    "f1_weighted",
+    "precision_macro",
+    "recall_macro",
+    "balanced_accuracy",
+    "matthews_corrcoef",
+    "cohen_kappa",
+    "cohen_kappa_quadratic",
+    "geometric_mean",
+]
+
+# Share of positives, recall, specificity.
+_BINARY = {
+    "half positive, recall .8, specificity .7": (0.5, 0.8, 0.7),
+    "half positive, recall .95, specificity .95": (0.5, 0.95, 0.95),
+    "a fifth positive, recall .7, specificity .9": (0.2, 0.7, 0.9),
+}
+_MULTI = {
+    "3 classes, even": np.array([[0.27, 0.04, 0.02], [0.05, 0.25, 0.03], [0.03, 0.06, 0.25]]),
+    "4 classes, .55 to .1": np.array(
+        [
+            [0.45, 0.05, 0.03, 0.02],
+            [0.03, 0.15, 0.01, 0.01],
+            [0.02, 0.02, 0.10, 0.01],
+            [0.01, 0.01, 0.01, 0.07],
+        ]
+    ),
+}
+
+
+def _labelled(task: str, cells: np.ndarray) -> se.Evaluator:
+    true, predicted = np.nonzero(cells)
+    ev = se.Evaluator(task=task, positive=1) if task == "binary" else se.Evaluator(task=task)  # type: ignore[arg-type]
+    ev.update_many(true, predicted, weight=cells[true, predicted])
+    return ev
+
+
+def _confusions(section: str, task: str, size: int, runs: int) -> list[Cell]:
+    found = []
+    populations: dict[str, np.ndarray] = {}
+    if task == "binary":
+        for name, (share, recall, specificity) in _BINARY.items():
+            negative = 1 - share
+            populations[name] = np.array(
+                [
+                    [negative * specificity, negative * (1 - specificity)],
+                    [share * (1 - recall), share * recall],
+                ]
+            )
+    else:
+        populations.update(_MULTI)
+    metrics = _BINARY_METRICS if task == "binary" else _MULTI_METRICS
+    for name, shares in populations.items():
+        # The metrics of the population: of so many events in exactly these shares.
+        whole = _labelled(task, np.rint(shares / shares.sum() * 10**9).astype(np.int64))
+        truths = {metric: whole[metric] for metric in metrics}
+
+        def draw(rng: np.random.Generator, shares: np.ndarray = shares) -> se.Evaluator:
+            counts = rng.multinomial(size, (shares / shares.sum()).ravel())
+            return _labelled(task, counts.reshape(shares.shape))
+
+        found += _covered(section, name, f"n = {size:,}", runs, draw, truths)
+    return found
+
+
+# Scores -----------------------------------------------------------------------
+
+
+def _scored(negatives: np.ndarray, positives: np.ndarray, *metrics: str) -> se.Evaluator:
+    ev = se.Evaluator(metrics=metrics)
+    truth = np.repeat([False, True], [len(negatives), len(positives)])
+    ev.update_many(truth, score=np.concatenate([negatives, positives]))
+    return ev
+
+
+def _shift(auc: float) -> float:
+    """How far apart two normal classes of variance 1 are."""
+    return math.sqrt(2) * _NORMAL.inv_cdf(auc)
+
+
+def _aucs(positives: int, negatives: int, runs: int) -> list[Cell]:
+    found = []
+    for auc in (0.7, 0.8, 0.9, 0.95, 0.98):
+        shift = _shift(auc)
+
+        def draw(rng: np.random.Generator, shift: float = shift) -> se.Evaluator:
+            return _scored(
+                rng.standard_normal(negatives), rng.standard_normal(positives) + shift, "roc_auc"
+            )
+
+        size = f"P/N = {positives}/{negatives}"
+        # Of the smallest samples less is wanted.
+        least = 0.92 if min(positives, negatives) <= 20 else 0.93
+        found += _covered(
+            "ROC-AUC, normal classes",
+            f"AUC {auc}",
+            size,
+            runs,
+            draw,
+            {"roc_auc": auc},
+            (least, 0.97 if least == 0.93 else 0.98),
+        )
+    return found
+
+
+def _average_precision(share: float, shift: float) -> float:
+    """Of the population: the integral of precision over recall."""
+    # An even grid in recall, in the middle of each step.
+    recall = (np.arange(200_000) + 0.5) / 200_000
+    thresholds = np.array([_NORMAL.inv_cdf(1 - r) for r in recall[::100]])
+    fine = np.interp(recall, recall[::100], thresholds) + shift
+    fpr = 0.5 * np.array([math.erfc(t / math.sqrt(2)) for t in fine])
+    return float(np.mean(share * recall / (share * recall + (1 - share) * fpr)))
+
+
+def _precisions(size: int, runs: int) -> list[Cell]:
+    found = []
+    for share, auc in ((0.5, 0.8), (0.5, 0.95), (0.1, 0.8), (0.1, 0.95)):
+        shift = _shift(auc)
+
+        def draw(
+            rng: np.random.Generator, share: float = share, shift: float = shift
+        ) -> se.Evaluator:
+            positives = int(rng.binomial(size, share))
+            return _scored(
+                rng.standard_normal(size - positives),
+                rng.standard_normal(positives) + shift,
+                "average_precision",
+            )
+
+        truths = {"average_precision": _average_precision(share, shift)}
+        found += _covered(
+            "Average precision, normal classes",
+            f"{share:.0%} positive, AUC {auc}",
+            f"n = {size:,}",
+            runs,
+            draw,
+            truths,
+            (0.92 if size * share <= 50 else 0.93, 0.97),
+        )
+    return found
+
+
+def _losses(size: int, runs: int) -> list[Cell]:
+    found = []
+    grid = (np.arange(400_000) + 0.5) / 400_000
+    for (a, b), sharpened in (((2, 3), 1.0), ((2, 3), 2.0), ((0.5, 4), 1.0)):
+        density = grid ** (a - 1) * (1 - grid) ** (b - 1)
+        density /= density.sum()
+
+        def chance(p: np.ndarray, sharpened: float = sharpened) -> np.ndarray:
+            """The true chance of a positive where p was predicted."""
+            odds = (p / (1 - p)) ** sharpened
+            return odds / (1 + odds)
+
+        q = chance(grid)
+        truths = {
+            "brier_score": float(np.sum(density * (q * (1 - grid) ** 2 + (1 - q) * grid**2))),
+            "log_loss": float(np.sum(density * -(q * np.log(grid) + (1 - q) * np.log1p(-grid)))),
+        }
+
+        def draw(
+            rng: np.random.Generator,
+            a: float = a,
+            b: float = b,
+            chance: Callable[[np.ndarray], np.ndarray] = chance,
+        ) -> se.Evaluator:
+            p = np.clip(rng.beta(a, b, size), 1e-9, 1 - 1e-9)
+            ev = se.Evaluator()
+            ev.update_many(rng.random(size) < chance(p), score=p)
+            return ev
+
+        name = f"p from beta({a}, {b})" + ("" if sharpened == 1 else f", odds to the {sharpened:g}")
+        found += _covered("Probabilities", name, f"n = {size:,}", runs, draw, truths)
+    return found
+
+
+# At every event ---------------------------------------------------------------
+
+_LOOKS = 10_000
+
+
+def _anytime_share(runs: int) -> list[Cell]:
+    found = []
+    for truth in (0.5, 0.9, 0.99):
+        rng = _rng("anytime", truth)
+        missed = wilson_missed = 0
+        n = np.arange(1, _LOOKS + 1)
+        z2 = _NORMAL.inv_cdf((1 + LEVEL) / 2) ** 2
+        for _ in range(runs):
+            right = rng.random(_LOOKS) < truth
+            shares = np.cumsum(right) / n
+            # Wilson's interval holds p where the score test does not reject it.
+            wilson_missed += bool(np.any((shares - truth) ** 2 > z2 * truth * (1 - truth) / n))
+            ev = se.Evaluator(metrics=["accuracy"])
+            for hit in right.tolist():
+                ev.update(True, hit)
+                low, high = _ends(ev.interval("accuracy", level=LEVEL, method="anytime"))
+                if not low <= truth <= high:
+                    missed += 1
+                    break
+        found.append(
+            Cell(
+                "Looked at after every event: ever missed",
+                f"accuracy {truth}",
+                f"{_LOOKS:,} looks",
+                "accuracy, anytime",
+                missed / runs,
+                runs,
+                0,
+                0.0,
+                1 - LEVEL,
+                f"Wilson {wilson_missed / runs:.1%}",
+            )
+        )
+    return found
+
+
+def _ends(found: se.Interval) -> tuple[float, float]:
+    return (found.low, found.high) if found.defined else (-math.inf, math.inf)
+
+
+def _anytime_auc(runs: int) -> list[Cell]:
+    found = []
+    for auc, share in ((0.8, 0.5), (0.95, 0.5), (0.8, 0.1)):
+        rng = _rng("anytime auc", auc, share)
+        shift = _shift(auc)
+        missed = wald_missed = 0
+        for _ in range(runs):
+            truth = rng.random(_LOOKS) < share
+            score = rng.standard_normal(_LOOKS) + shift * truth
+            ev = se.Evaluator(metrics=["roc_auc"])
+            late = wald = False
+            for n, (y, s) in enumerate(zip(truth.tolist(), score.tolist(), strict=True), 1):
+                ev.update(y, score=s)
+                if not late:
+                    low, high = _ends(ev.interval("roc_auc", level=LEVEL, method="anytime"))
+                    late = not low <= auc <= high
+                # The usual interval, from the same errors, once there are a few of each class.
+                if not wald and n >= 100:
+                    low, high = _ends(ev.interval("roc_auc", level=LEVEL, method="delong"))
+                    wald = not low <= auc <= high
+                if late and wald:
+                    break
+            missed += late
+            wald_missed += wald
+        found.append(
+            Cell(
+                "Looked at after every event: ever missed",
+                f"AUC {auc}, {share:.0%} positive",
+                f"{_LOOKS:,} looks",
+                "roc_auc, anytime",
+                missed / runs,
+                runs,
+                0,
+                0.0,
+                1 - LEVEL,
+                f"DeLong {wald_missed / runs:.1%}",
+            )
+        )
+    return found
+
+
+def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
+    """Every simulation, the longest first."""
+    looked = max(20, runs // 10)
+    yield partial(_anytime_auc, looked)
+    yield partial(_anytime_share, looked)
+    for size in reversed(_SIZES):
+        yield partial(_precisions, size, runs)
+        yield partial(_losses, size, runs)
+        yield partial(_confusions, "Labels, two classes", "binary", size, runs)
+        yield partial(_confusions, "Labels, several classes", "multiclass", size, runs)
+    for positives, negatives in ((20, 20), (50, 50), (200, 200), (10, 100), (10, 1_000)):
+        yield partial(_aucs, positives, negatives, runs)
+
+
+def _run(simulation: Callable[[], list[Cell]]) -> list[Cell]:
+    return simulation()
+
+
+def table(cells: Iterable[Cell], runs: int) -> str:
+    """The page, a section a table."""
+    sections: dict[str, list[Cell]] = {}
+    for cell in cells:
+        sections.setdefault(cell.section, []).append(cell)
+    lines = [
+        "# How often intervals contain the truth",
+        "",
+        f"Written by `make coverage`: {runs:,} streams a cell, 95 % intervals. Every cell that is "
+        "simulated is shown. The standard error of a share of .95 is "
+        f"{math.sqrt(0.95 * 0.05 / runs):.4f}. *Without*: runs with no interval, which the "
+        "evaluator says with a reason.",
+    ]
+    for title, found in sorted(sections.items()):
+        beside = any(cell.beside for cell in found)
+        head = ["population", "size", "what", "share", "wanted", "", "without"]
+        lines += ["", f"## {title}", "", "| " + " | ".join(head + ["beside it"] * beside) + " |"]
+        lines.append("| " + " | ".join(["---"] * (len(head) + beside)) + " |")
+        for cell in found:
+            row = [
+                cell.population,
+                cell.size,
+                cell.what,
+                f"{cell.share:.3f}",
+                f"{cell.low:g} to {cell.high:g}",
+                "✓" if cell.met else "✗",
+                f"{cell.without:,}" if cell.without else "",
+            ]
+            lines.append("| " + " | ".join(row + [cell.beside] * beside) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS, help="streams a cell")
+    runs = parser.parse_args().runs
+    began = time.monotonic()
+    with multiprocessing.Pool() as pool:
+        found = [
+            cell for cells in pool.imap(_run, simulations(runs), chunksize=1) for cell in cells
+        ]
+    name = "coverage.md" if runs >= RUNS else "coverage-quick.md"
+    (HERE / name).write_text(table(found, runs), encoding="utf-8")
+    missed = [cell for cell in found if not cell.met]
+    for cell in missed:
+        print(
+            f"not met: {cell.section}: {cell.population}, {cell.size}: {cell.what} {cell.share:.3f}"
+        )
+    seconds = time.monotonic() - began
+    print(f"{len(found) - len(missed)} of {len(found)} cells as wanted, in {seconds:.0f} s: {name}")
+
+
+if __name__ == "__main__":
+    main()

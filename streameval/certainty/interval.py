@@ -1,0 +1,144 @@
+"""Intervals and bounds of a value, and what a method computes an interval from."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streameval.errors import InputError, shown
+from streameval.events.values import Label
+from streameval.metrics.metric import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A metric's value with its confidence interval.
+
+    >>> print(Interval(0.75, 0.3, 0.95, level=0.95, method="wilson", n=4))
+    0.75 [0.3, 0.95]
+    """
+
+    value: float
+    """The metric's own value; ``nan`` where undefined."""
+    low: float
+    """The lower end; ``nan`` where there is no interval."""
+    high: float
+    level: float
+    """The share of such intervals that contain the true value, as 0.95."""
+    method: str
+    """How the ends were computed; empty where there are none."""
+    n: float
+    """How many events it rests on: their weight, or Kish's effective size."""
+    reason: str = ""
+    """Why there is no interval; else empty."""
+
+    def __str__(self) -> str:
+        ends = f" [{self.low:.6g}, {self.high:.6g}]" if self.defined else f" ({self.reason})"
+        return f"{self.value:.6g}{ends}"
+
+    @property
+    def defined(self) -> bool:
+        """Whether there are ends."""
+        return not math.isnan(self.low)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: an end that is not finite is None."""
+        low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
+        data = {"low": low, "high": high, "method": self.method, "n": self.n}
+        return {**data, "reason": self.reason} if self.reason else data
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds that contain the exact value with certainty, of an evaluator of bounded memory.
+
+    >>> Bounds(0.71, 0.72).width < 0.011
+    True
+    """
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """``high - low``; 0 where the value is exact."""
+        return self.high - self.low
+
+
+class IntervalRequest(NamedTuple):
+    """What a method computes an interval from."""
+
+    metric: Metric
+    value: float
+    """The metric's value, which is a number."""
+    states: tuple[Any, ...]
+    """As :attr:`~streameval.metrics.metric.Metric.states` names them."""
+    level: float
+    n: float
+    """The weight of the events."""
+    positive: Label | None
+    """The positive class as the states count it; None in a multi-class task."""
+    params: Mapping[str, Any]
+    """The metric's own parameters, as given."""
+    cumulative: bool
+    """Whether all events since the start are in the states, and none is ever removed."""
+
+
+class Ends(NamedTuple):
+    """The ends that a method has computed."""
+
+    low: float
+    high: float
+    method: str = ""
+    """Where it differs from the row's name."""
+    n: float | None = None
+    """Where it differs from the weight of the events."""
+    reason: str = ""
+    """Why there are none; both are ``nan`` then."""
+
+
+def no_ends(reason: str) -> Ends:
+    """No interval, and why.
+
+    >>> no_ends("fewer than two events").reason
+    'fewer than two events'
+    """
+    return Ends(math.nan, math.nan, reason=reason)
+
+
+def checked_level(level: object) -> float:
+    """The level of an interval as a float.
+
+    Raises:
+        InputError: It is not a number between 0 and 1.
+
+    >>> checked_level(95)
+    Traceback (most recent call last):
+    streameval.errors.InputError: level: expected a number between 0 and 1, got 95; pass 0.95
+    """
+    number = isinstance(level, (int, float, np.integer, np.floating))
+    if number and not isinstance(level, bool) and 0 < level < 1:  # type: ignore[operator]
+        return float(level)  # type: ignore[arg-type]
+    percent = number and 1 < level < 100  # type: ignore[operator]
+    raise InputError(
+        "level",
+        expected="a number between 0 and 1",
+        got=shown(level),
+        remedy=f"pass {level / 100:g}" if percent else "pass 0.95",  # type: ignore[operator]
+    )
+
+
+@functools.lru_cache
+def normal_quantile(level: float) -> float:
+    """z with P(−z < Z < z) = `level` for a standard normal Z.
+
+    >>> round(normal_quantile(0.95), 6)
+    1.959964
+    """
+    return NormalDist().inv_cdf(0.5 + level / 2)

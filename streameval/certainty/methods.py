@@ -1,0 +1,82 @@
+"""Registry of interval methods: which interval a metric has, and how it is computed.
+
+A new method is one function and one row of :data:`METHODS`. ``method="auto"`` takes the first
+row whose families hold the metric's :attr:`~streameval.metrics.metric.Metric.family`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
+from streameval.certainty.proportions import wilson
+from streameval.errors import MetricError, did_you_mean, shown
+from streameval.metrics.undefined import reason_of
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalMethod:
+    """A row of the registry."""
+
+    name: str
+    families: frozenset[str]
+    """The families of metrics that it serves."""
+    compute: Callable[[IntervalRequest], Ends]
+    automatic: bool = True
+    """Whether ``method="auto"`` may take it."""
+
+
+def _wilson(request: IntervalRequest) -> Ends:
+    return Ends(*wilson(round(request.value * request.n), request.n, request.level))
+
+
+METHODS: Mapping[str, IntervalMethod] = {
+    row.name: row for row in (IntervalMethod("wilson", frozenset({"proportion"}), _wilson),)
+}
+"""From the name of each method to its row, in the order of preference."""
+
+
+def check_method(method: object) -> None:
+    """Raise MetricError where no method has this name."""
+    if not isinstance(method, str) or method not in ("auto", *METHODS):
+        near = did_you_mean(method, METHODS) if isinstance(method, str) else ""
+        raise MetricError(
+            f"no interval method is called {shown(method)}; "
+            f"{near or 'there are auto, ' + ', '.join(METHODS)}"
+        )
+
+
+def interval(request: IntervalRequest, method: str = "auto") -> Interval:
+    """The interval of a metric's value.
+
+    Args:
+        request: The metric, its states and the level.
+        method: A name of :data:`METHODS`, or ``"auto"``.
+
+    Returns:
+        The value and the ends; ``nan`` ends and a reason where there is no interval.
+
+    Raises:
+        MetricError: The method does not serve this metric.
+    """
+    metric, value = request.metric, request.value
+    check_method(method)
+    fitting = [row for row in METHODS.values() if metric.family in row.families]
+    if method == "auto":
+        row = next((row for row in fitting if row.automatic), None)
+    else:
+        row = METHODS[method]
+        if row not in fitting:
+            names = ", ".join(row.name for row in fitting) or "no interval at all"
+            raise MetricError(f"{metric.name} has no {method} interval; it has {names}")
+    if math.isnan(value):
+        ends = no_ends(reason_of(value) or "the value is undefined")
+    elif row is None:
+        ends = no_ends(f"there is no interval for {metric.name}")
+    else:
+        ends = row.compute(request)
+    name = "" if ends.reason or row is None else ends.method or row.name
+    n = request.n if ends.n is None else ends.n
+    return Interval(value, ends.low, ends.high, request.level, name, n, ends.reason)
