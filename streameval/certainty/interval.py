@@ -70,6 +70,13 @@ class Bounds:
         """``high - low``; 0 where the value is exact."""
         return self.high - self.low
 
+    def __str__(self) -> str:
+        return f"[{self.low:.10g}, {self.high:.10g}]"
+
+    def to_list(self) -> list[float | None]:
+        """Both ends for JSON: null where the value is undefined."""
+        return [end if math.isfinite(end) else None for end in (self.low, self.high)]
+
 
 class IntervalRequest(NamedTuple):
     """What a method computes an interval from."""

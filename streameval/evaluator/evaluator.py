@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streameval.certainty.interval import Interval
+from streameval.certainty.interval import Bounds, Interval
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.options import (
     check_arguments,
@@ -79,6 +79,9 @@ class Evaluator:
             reason.
         temporal: Keep what ``kappa_temporal`` needs. It is about the order of
             events, so such an evaluator's bits depend on that order.
+        max_scores: Most distinct scores that are kept, at least 1024. Beyond them
+            scores are coarsened, memory stops growing, and metrics of the ranking
+            have certain :meth:`bounds`; all others stay exact. None keeps all.
 
     Threads:
         Any number of threads may call any method of an evaluator and of its
@@ -131,6 +134,7 @@ class Evaluator:
         time_unit: str | None = None,
         undefined: float | None = None,
         temporal: bool = False,
+        max_scores: int | None = None,
     ) -> None:
         check_arguments(task, bins, temporal, time_unit)
         declared = None if labels is None else listed(labels, "labels", "a list of labels")
@@ -146,7 +150,14 @@ class Evaluator:
         else:
             self._intake = several = ClassIntake(declared)
             classes = several.classes if several.closed else None
-        plan = plan_of(task, names, bins, None if task == "binary" else classes, temporal=temporal)
+        plan = plan_of(
+            task,
+            names,
+            bins,
+            None if task == "binary" else classes,
+            temporal=temporal,
+            max_scores=max_scores,
+        )
         spec = checked_window(window, plan)
         self._options: dict[str, Any] = {
             "task": task,
@@ -162,6 +173,8 @@ class Evaluator:
         self._slicer = Slicer(slices, max_slices)
         self._options["slices"] = [list(dimension) for dimension in self._slicer.dimensions]
         self._options["max_slices"] = max_slices
+        if max_scores is not None:
+            self._options["max_scores"] = max_scores
         if not isinstance(spec, Cumulative):
             notes["window"] = window_note(spec)
         self._context = ViewContext(
@@ -362,6 +375,19 @@ class Evaluator:
         """
         return self._total.interval(name, level=level, method=method, **params)
 
+    def bounds(self, name: str, **params: Any) -> Bounds:
+        """Certain bounds of a value; see :meth:`streameval.evaluator.view.View.bounds`.
+
+        >>> ev = Evaluator(max_scores=1024)
+        >>> ev.update_many([n % 3 == 0 for n in range(9000)], score=[n / 9e3 for n in range(9000)])
+        >>> bounds = ev.bounds("roc_auc")
+        >>> bounds.low < ev["roc_auc"] < bounds.high, round(bounds.width, 4)
+        (True, 0.0026)
+        >>> ev.bounds("log_loss").width
+        0.0
+        """
+        return self._total.bounds(name, **params)
+
     def report(
         self, metrics: Iterable[str] | None = None, *, intervals: float | None = None
     ) -> Report:
@@ -525,9 +551,9 @@ class Evaluator:
                 "twice; pass copy() of it if they shall"
             )
         differences = [
-            _difference(name, mine, other._options.get(name))
-            for name, mine in self._options.items()
-            if mine != other._options.get(name)
+            _difference(name, self._options.get(name), other._options.get(name))
+            for name in {**self._options, **other._options}
+            if self._options.get(name) != other._options.get(name)
         ]
         if differences:
             raise StateError(

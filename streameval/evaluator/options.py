@@ -10,6 +10,7 @@ from streameval.events import time as clock
 from streameval.events.event import Task
 from streameval.events.values import Label
 from streameval.metrics.registry import find
+from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.state_set import StatePlan
 from streameval.windows.cumulative import Cumulative
 from streameval.windows.kinds import KINDS, kind_of
@@ -46,6 +47,13 @@ def checked_window(window: WindowSpec | None, plan: StatePlan) -> WindowSpec:
             if likely
             else "",
         )
+    if plan.max_scores is not None and kind_of(spec) is LAST:
+        raise InputError(
+            "max_scores",
+            expected="another window",
+            got=f"max_scores={plan.max_scores}, which conflicts with {spec}",
+            remedy="leave out max_scores: the window keeps its n events anyhow",
+        )
     if plan.ordered and not spec.keeps_order:
         raise InputError(
             "temporal",
@@ -63,12 +71,14 @@ def plan_of(
     labels: tuple[Label, ...] | None,
     *,
     temporal: bool,
+    max_scores: int | None,
 ) -> StatePlan:
     """The states that the named metrics need; None: that all of the task's need."""
+    more: Any = {"labels": labels, "temporal": temporal, "max_scores": checked_limit(max_scores)}
     if names is None:
-        return StatePlan.everything(task, bins, labels=labels, temporal=temporal)
+        return StatePlan.everything(task, bins, **more)
     states = {state for name in names for state in find(name, task).states}
-    return StatePlan.for_states(task, states, bins, labels=labels, temporal=temporal)
+    return StatePlan.for_states(task, states, bins, **more)
 
 
 _PARTS = ("options", "window", "timeline", "slices", "slices_overflowed", "negative")
@@ -86,6 +96,7 @@ _OPTION_TYPES: dict[str, tuple[type, ...]] = {
     "time_unit": (str, type(None)),
     "slices": (list,),
     "max_slices": (int,),
+    "max_scores": (int,),
 }
 
 
@@ -93,6 +104,8 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
     """The constructor's options of a saved state, their types checked."""
     options = part_of(data.get("options") if isinstance(data, dict) else data, "options")
     wanted = set(_OPTION_TYPES)
+    if "max_scores" not in options:
+        wanted.remove("max_scores")  # written only where it is given
     parts = set(_PARTS)
     task = options.get("task")
     if isinstance(task, str) and task == "multiclass":  # an array is compared item by item

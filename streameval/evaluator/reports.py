@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.certainty.interval import Interval
+from streameval.certainty.interval import Bounds, Interval
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
 
@@ -27,6 +27,8 @@ class ReportRow(NamedTuple):
     """Weight of the events that the value is about."""
     interval: Interval | None = None
     """Where intervals were requested."""
+    bounds: Bounds | None = None
+    """Where the value depends on scores that have been coarsened."""
 
 
 class SeriesRow(NamedTuple):
@@ -39,6 +41,7 @@ class SeriesRow(NamedTuple):
     reason: str
     support: Weight
     interval: Interval | None = None
+    bounds: Bounds | None = None
 
 
 def number(value: float) -> str:
@@ -176,6 +179,7 @@ class SliceRow(NamedTuple):
     reason: str
     support: Weight
     interval: Interval | None = None
+    bounds: Bounds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +234,8 @@ def _value_cells(
             ("high", [f"{interval.high:.6g}" for interval in intervals]),
             ("interval", [interval.method for interval in intervals]),
         ]
+    if any(row.bounds for row in rows):
+        columns.append(("bounds", ["" if row.bounds is None else str(row.bounds) for row in rows]))
     columns.append(("support", [weight(row.support) for row in rows]))
     reasons = [row.reason or (row.interval.reason if row.interval else "") for row in rows]
     if any(reasons):
@@ -244,6 +250,7 @@ def _plain(row: ReportRow | SliceRow) -> dict[str, Any]:
         "support": row.support,
         **({"reason": row.reason} if row.reason else {}),
         **({"interval": row.interval.to_dict()} if row.interval else {}),
+        **({"bounds": row.bounds.to_list()} if row.bounds else {}),
     }
 
 

@@ -119,8 +119,8 @@ class PortableScoreIndex:
     def _coarsen(self, level: int) -> None:
         if level > self._level:
             self._level, self._wins, self._distinct = level, None, None
-            self._positives = _coarsened(self._positives, level)
-            self._negatives = _coarsened(self._negatives, level)
+            self._positives = self._positives.coarsened(level)
+            self._negatives = self._negatives.coarsened(level)
 
     @property
     def positives(self) -> Weight:
@@ -491,12 +491,3 @@ class PortableScoreIndex:
                 below += negative
             assert type(self._wins) is (int if self.exact else float)
             assert self._wins == wins or (not self.exact and isclose(self._wins, wins))
-
-
-def _coarsened(ranked: RankedWeights, level: int) -> RankedWeights:
-    scores, weights = ranked.arrays()
-    fresh = RankedWeights()
-    if not ranked.exact:
-        fresh.promote()
-    fresh.add_many(coarse_column(scores, level), weights)
-    return fresh
