@@ -115,10 +115,12 @@ soak: $(VENV)/.stamp-test  ## an hour of posts at 20,000 events a second; MINUTE
 
 OPERATIONS ?= 3000000
 SECONDS ?= 120
+STREAMS ?= 10000
 
-fuzz: $(VENV)/.stamp-test  ## random operations and random files, for a few minutes; OPERATIONS= SECONDS= SEED=
+fuzz: $(VENV)/.stamp-test  ## random operations, files and streams, for some minutes; OPERATIONS= SECONDS= STREAMS= SEED=
 	$(BIN)/python -m tests.crash.fuzz_native_index --operations $(OPERATIONS) --seed $(SEED)
 	$(BIN)/python -m tests.crash.fuzz_state_file --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.fuzz_bounds --streams $(STREAMS) --seed $(SEED)
 
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.

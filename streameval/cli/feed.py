@@ -298,6 +298,7 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator:
         "window": request.window,
         "slices": request.slices,
         "max_slices": request.max_slices,
+        "max_scores": request.max_scores,
         "time_unit": request.time_unit,
     }
     if request.labels is not None:

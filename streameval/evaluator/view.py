@@ -510,6 +510,8 @@ class View:
             raise MetricError(f"the curve {name!r} is not for {task} tasks")
         state_set = self._window.current()
         self._context.require(name, (state,), state_set)
+        if not curve.at_thresholds and getattr(state_set, state).level:
+            raise MetricError(_no_bounds(name, getattr(state_set, state).max_scores))
         return call(f"the curve {name}", curve.function, getattr(state_set, state), params)
 
     @locked

@@ -630,6 +630,8 @@ USAGE = [
     (("--worst", "1"), "--worst requires --slice"),
     (("--min-support", "1"), "--min-support requires --slice"),
     (("--max-slices", "1"), "--max-slices requires --slice"),
+    (("--max-scores", "100"), "Invalid value for '--max-scores'"),
+    (("--max-scores", "2048", "--window", "last:5"), "--max-scores conflicts with --window last"),
     (("--slice", "country", "--worst", "0"), "Invalid value for '--worst'"),
     (("--slice", "country,,model"), "--slice: expected fields joined by commas, or by + for a com"),
     (("--slice", "country,country"), "write --slice country,model,country+model"),
