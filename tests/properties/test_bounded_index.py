@@ -11,6 +11,7 @@ import pickle
 import random
 import struct
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.errors import InputError, StateError
+from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.coarse_score import (
     LEAST_SCORES,
     MOST_LEVEL,
@@ -72,9 +74,13 @@ def _cell(score: float, level: int) -> object:
     return "above 1", (_bits(score) - _bits(1.0)) >> level
 
 
+def _cells_at(events: list[float], level: int) -> int:
+    return len({_cell(score, level) for score in events})
+
+
 def _level_of(events: list[float], limit: int) -> int:
     level = 0
-    while len({_cell(score, level) for score in events}) > limit:
+    while _cells_at(events, level) > limit:
         level += 1
     return level
 
@@ -105,9 +111,12 @@ def test_columns_are_coarsened_as_scores_are_and_levels_nest(
     assert (coarse_column(coarser, high) == coarse_column(column, high)).all()
 
 
-@given(st.lists(scores, min_size=1, max_size=200, unique=True), st.integers(20, 60))
-def test_the_level_is_the_least_that_fits(values: list[float], limit: int):
-    assert least_level(np.array(sorted(values)), 0, limit) == _level_of(values, limit)
+@given(seed=st.integers(0, 10**9), size=st.integers(1, 300), limit=st.integers(7, 60))
+def test_the_level_is_the_least_that_fits(seed: int, size: int, limit: int):
+    values = sorted({score for _, score in _stream(seed, size)})
+    if limit < 522 and _cells_at(values, MOST_LEVEL) > limit:
+        return
+    assert least_level(np.array(values), 0, limit) == _level_of(values, limit)
 
 
 def test_the_highest_level_fits_the_smallest_limit():
@@ -188,6 +197,91 @@ def test_any_way_in_gives_one_content(kind: type[ScoreIndex], seed: int):
         assert index == merged
         assert index.level == wanted["level"]
         assert index.twice_wins == merged.twice_wins
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("read", [False, True])
+def test_the_limit_is_the_most_that_is_exact(kind: type[ScoreIndex], read: bool):
+    index = kind([(n % 2 == 0, n / 4096) for n in range(1023)], max_scores=1024)
+    assert not read or index.twice_wins
+    index.update(True, 0.75)
+    index.update(False, 0.75)
+    assert (index.level, index.distinct) == (0, 1024)
+    index.update(True, 0.8)
+    assert index.level > 0
+    assert index.distinct < 1024
+
+
+def _probabilities(seed: int, size: int) -> list[tuple[str, dict[str, float]]]:
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet([0.3, 1.0, 0.1], size)
+    rows[rng.random(size) < 0.1] = [0.0, 1.0, 0.0]
+    return [
+        (true, dict(zip("abc", row, strict=True)))
+        for true, row in zip(rng.choice(list("abc"), size).tolist(), rows.tolist(), strict=True)
+    ]
+
+
+def _scores_of(events: list[tuple[str, dict[str, float]]], *, read: bool = False) -> ClassScores:
+    scores = ClassScores(max_scores=1024)
+    for n, (true, proba) in enumerate(events):
+        scores.update(true, proba)
+        if read and n % 50 == 0:
+            assert scores.pair_wins("a", "b") >= 0
+    return scores
+
+
+def _plain(scores: ClassScores) -> dict[str, object]:
+    return {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in scores.to_state().items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_probabilities_of_classes_have_one_level_that_fits_each_multiset(seed: int):
+    events = _probabilities(seed, 9000)
+    whole = _scores_of(events)
+    level = max(
+        _level_of(
+            [proba[column] for true, proba in events if true == own and proba[column] > 0],
+            1024,
+        )
+        for column in "abc"
+        for own in "abc"
+    )
+    assert whole.level == level > 0
+    exact = ClassScores()
+    for true, proba in events:
+        exact.update(true, {label: coarse(score, level) for label, score in proba.items()})
+    assert _plain(whole) == {**_plain(exact), "max_scores": 1024, "level": level}
+    # Shards of unequal size are at unequal levels.
+    cuts = (0, 8, 100, 8000, 9000)
+    shards = [_scores_of(events[a:b]) for a, b in pairwise(cuts)]
+    assert len({shard.level for shard in shards}) > 1
+    for order in (shards, shards[::-1]):
+        merged = ClassScores(max_scores=1024)
+        for shard in order:
+            before = _plain(shard)
+            merged.merge(shard)
+            assert _plain(shard) == before
+        merged._check()
+        assert _plain(merged) == _plain(whole)
+    again = ClassScores.from_state(_scores_of(events, read=True).to_state())
+    again._check()
+    assert again == whole
+    assert again.pair_wins("b", "c") == whole.pair_wins("b", "c")
+    for true, proba in events[500:]:
+        again.revert(true, proba)
+    again._check()
+    assert again.level == level
+    rest = _scores_of(events[:500])
+    rest.merge(again)
+    for true, proba in events[:500]:
+        rest.revert(true, proba)
+    assert rest == again
+    with pytest.raises(StateError, match="expected ClassScores with max_scores=1024, got None"):
+        again.merge(exact)
 
 
 @pytest.mark.parametrize("kind", CLASSES)

@@ -93,6 +93,17 @@ def test_the_lower_bound_of_average_precision_is_tight():
     assert math.isclose(worst, (1000 - 3000 * psi) / 1000, abs_tol=1e-12)
 
 
+def test_the_best_correlation_may_be_inside_a_cell_above_all_positives():
+    # All negatives are above all positives, so that every threshold is worse than chance.
+    top = [(False, 0.3 + n * 2.0**-54, 1) for n in range(5)]
+    events = [*top, *((True, 0.1, 1) for _ in range(4))]
+    bounded, exact = _cells(events, 40), counted(events)
+    best = CUT_POINTS["mcc"](exact).value
+    assert CUT_POINTS["mcc"](bounded).value < best < 0
+    bounds = bounds_of(BOUNDED_CUTS["mcc"], lambda index: CUT_POINTS["mcc"](index).value, bounded)
+    assert bounds.low <= best <= bounds.high < 1e-14
+
+
 def test_every_metric_of_a_ranking_is_bounded_or_refused():
     rankings = {row.name for row in ROWS if {"index", "class_scores"} & set(row.states)}
     refused = {row.name for row in ROWS if without_bounds(row)}
@@ -284,13 +295,28 @@ def test_a_reverted_event_leaves_a_window_as_its_file_has_it():
     ev = se.Evaluator(max_scores=1024, window=se.Panes("20s", pane="10s"), time_unit="s")
     rng = np.random.default_rng(3)
     first, second = rng.random(900), rng.random(900)
+    labels = rng.random(900) < 0.5
     for start, scores in ((10**9, first), (10**9 + 10, second)):
-        ev.update_many(scores > 0.4, score=scores, event_time=[start] * 900)
-    assert ev.bounds("roc_auc").width >= 0
-    for score in second.tolist():
-        ev.revert(score > 0.4, score=score, event_time=10**9 + 10)
+        ev.update_many(labels, score=scores, event_time=[start] * 900)
+    assert ev.bounds("roc_auc").width > 0
+    for label, score in zip(labels.tolist(), second.tolist(), strict=True):
+        ev.revert(label, score=score, event_time=10**9 + 10)
     ev._check()
+    # Neither pane alone is over the limit.
+    assert ev.bounds("roc_auc").width == 0
     assert ev["roc_auc"] == se.from_bytes(ev.to_bytes())["roc_auc"]
+
+
+def test_a_pane_of_many_scores_leaves_a_window_without_a_trace():
+    window = se.Panes("100s", pane="10s")
+    ev = se.Evaluator(max_scores=1024, window=window, time_unit="s")
+    rng = np.random.default_rng(4)
+    for pane in range(25):
+        size = 20_000 if pane == 3 else 90
+        labels, scores = rng.random(size) < 0.5, rng.random(size)
+        ev.update_many(labels, score=scores, event_time=[10**9 + 10 * pane] * size)
+        assert (ev.bounds("roc_auc").width > 0) == (3 <= pane < 13)
+        ev._check()
 
 
 def test_without_a_limit_nothing_of_it_is_written(pair: tuple[se.Evaluator, se.Evaluator]):
