@@ -205,7 +205,7 @@ def bounds_of(row: BoundedFunction, compute: Compute, state: Any) -> Bounds:
         row: Of :data:`BOUNDED` or :data:`BOUNDED_CUTS`.
         compute: The metric or the rule's value, with its parameters.
         state: A :class:`~streameval.ScoreIndex` or a
-            :class:`~streameval.ClassScores`.
+            :class:`~streameval.states.class_scores.ClassScores`.
 
     Returns:
         Two equal numbers while the state is exact; ``nan`` twice where the value is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -34,7 +34,8 @@ class Interval:
     method: str
     """How the ends were computed; empty where there are none."""
     n: float
-    """How many events it rests on: their weight, or Kish's effective size."""
+    """How many events it rests on: their weight; where weights are not whole, Kish's
+    effective size, ``nan`` where that is not kept."""
     reason: str = ""
     """Why there is no interval; else empty."""
 
@@ -50,7 +51,8 @@ class Interval:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: an end that is not finite is None."""
         low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
-        data = {"low": low, "high": high, "method": self.method, "n": self.n}
+        n = self.n if math.isfinite(self.n) else None
+        data = {"low": low, "high": high, "method": self.method, "n": n}
         return {**data, "reason": self.reason} if self.reason else data
 
 
@@ -88,13 +90,18 @@ class IntervalRequest(NamedTuple):
     """As :attr:`~streameval.metrics.metric.Metric.states` names them."""
     level: float
     n: float
-    """The weight of the events."""
+    """How many events the states hold: their weight, or Kish's effective size where weights
+    are not whole; ``nan`` where that is not known."""
+    whole: bool
+    """Whether all weights are whole, and so counts."""
     positive: Label | None
     """The positive class as the states count it; None in a multi-class task."""
     params: Mapping[str, Any]
     """The metric's own parameters, as given."""
     cumulative: bool
     """Whether all events since the start are in the states, and none is ever removed."""
+    state: Callable[[str], Any] = lambda name: None
+    """From the name of a further state to it; None where it is not kept."""
 
 
 class Ends(NamedTuple):
@@ -119,8 +126,12 @@ def no_ends(reason: str) -> Ends:
     return Ends(math.nan, math.nan, reason=reason)
 
 
-def checked_level(level: object) -> float:
+def checked_level(level: object, field: str = "level") -> float:
     """The level of an interval as a float.
+
+    Args:
+        level: As given.
+        field: What it was given as, for the error.
 
     Raises:
         InputError: It is not a number between 0 and 1.
@@ -134,7 +145,7 @@ def checked_level(level: object) -> float:
         return float(level)  # type: ignore[arg-type]
     percent = number and 1 < level < 100  # type: ignore[operator]
     raise InputError(
-        "level",
+        field,
         expected="a number between 0 and 1",
         got=shown(level),
         remedy=f"pass {level / 100:g}" if percent else "pass 0.95",  # type: ignore[operator]

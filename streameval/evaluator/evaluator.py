@@ -82,6 +82,9 @@ class Evaluator:
         max_scores: Most distinct scores that are kept, at least 1024. Beyond them
             scores are coarsened, memory stops growing, and metrics of the ranking
             have certain :meth:`bounds`; all others stay exact. None keeps all.
+        intervals: Keep what only intervals read and what cannot be derived: the sums of
+            squared weights, for weights that are not whole and fading windows, and, where no
+            score index is kept, the second moments of the losses.
 
     Threads:
         Any number of threads may call any method of an evaluator and of its
@@ -135,8 +138,9 @@ class Evaluator:
         undefined: float | None = None,
         temporal: bool = False,
         max_scores: int | None = None,
+        intervals: bool = False,
     ) -> None:
-        check_arguments(task, bins, temporal, time_unit)
+        check_arguments(task, bins, temporal, intervals, time_unit)
         declared = None if labels is None else listed(labels, "labels", "a list of labels")
         names = None
         if metrics is not None:
@@ -157,6 +161,7 @@ class Evaluator:
             None if task == "binary" else classes,
             temporal=temporal,
             max_scores=max_scores,
+            intervals=intervals,
         )
         spec = checked_window(window, plan)
         self._options: dict[str, Any] = {
@@ -175,6 +180,9 @@ class Evaluator:
         self._options["max_slices"] = max_slices
         if max_scores is not None:
             self._options["max_scores"] = max_scores
+        if intervals:
+            # Written only where set: files of evaluators without it are as before.
+            self._options["intervals"] = True
         if not isinstance(spec, Cumulative):
             notes["window"] = window_note(spec)
         self._context = ViewContext(
@@ -389,14 +397,29 @@ class Evaluator:
         return self._total.bounds(name, **params)
 
     def report(
-        self, metrics: Iterable[str] | None = None, *, intervals: float | None = None
+        self,
+        metrics: Iterable[str] | None = None,
+        *,
+        intervals: float | None = None,
+        method: str = "auto",
     ) -> Report:
         """The values of many metrics at once; see :meth:`streameval.evaluator.view.View.report`."""
-        return self._total.report(metrics, intervals=intervals)
+        return self._total.report(metrics, intervals=intervals, method=method)
 
-    def classification_report(self) -> ClassificationReport:
-        """Precision, recall, F1 and support of each class, and their averages."""
-        return self._total.classification_report()
+    def classification_report(self, *, intervals: float | None = None) -> ClassificationReport:
+        """Precision, recall, F1 and support of each class, and their averages.
+
+        See :meth:`streameval.evaluator.view.View.classification_report`.
+
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update_many(["a", "b"], ["a", "b"], weight=[4, 6])
+        >>> print(ev.classification_report(intervals=0.95))
+                             precision            recall          f1-score  support
+        a                       1.0000            1.0000            1.0000        4
+                      [0.5101, 1.0000]  [0.5101, 1.0000]  [...]
+        ...
+        """
+        return self._total.classification_report(intervals=intervals)
 
     def curve(self, name: str, **params: Any) -> Any:
         """A curve with numpy columns; see :meth:`streameval.evaluator.view.View.curve`."""
@@ -450,6 +473,7 @@ class Evaluator:
         worst: int | None = None,
         best: int | None = None,
         intervals: float | None = None,
+        method: str = "auto",
     ) -> SliceReport:
         """A metric for every slice, the worst first.
 
@@ -462,9 +486,10 @@ class Evaluator:
             worst: Only so many of the worst; with ``best``, both ends.
             best: Only so many of the best.
             intervals: The level of the confidence interval of each; None: without.
+            method: As in :meth:`report`.
 
         Raises:
-            MetricError: An unknown metric, or one that is not fed.
+            MetricError: An unknown metric or method, or one that is not fed.
         """
         for name, number_of in (("worst", worst), ("best", best)):
             if number_of is not None and (type(number_of) is not int or number_of < 0):
@@ -475,7 +500,7 @@ class Evaluator:
         total, *rows = [
             SliceRow(key, *row[1:])
             for key, view in views.items()
-            for row in view.report([metric], intervals=intervals)
+            for row in view.report([metric], intervals=intervals, method=method)
         ]
         kept = [row for row in rows if row.support >= min_support]
         sign = -1.0 if METRICS[metric].direction == "down" else 1.0
@@ -606,6 +631,11 @@ class Evaluator:
         """Windows of event time: the latest moment seen, in microseconds since 1970."""
         timeline = self._windows.timeline
         return None if timeline is None else timeline.latest
+
+    def share_lock(self, other: Evaluator) -> None:
+        """Take over another's lock, before either is used: one call then holds both."""
+        self._lock = self._context.lock = other._lock
+        self._find_fast_paths()
 
     @contextmanager
     def restricted(

@@ -32,6 +32,8 @@ from streameval.events.values import Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.joint import JointCounts, weighted_joint
+from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
@@ -39,6 +41,7 @@ from streameval.states.ranking.portable_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
 from streameval.states.sums.weighted_sum import Form, Parts
+from streameval.states.weight_squares import WeightSquares
 
 _BINARY = frozenset({"binary"})
 _MULTICLASS = frozenset({"multiclass"})
@@ -63,13 +66,14 @@ class StateRow:
     types: tuple[type, ...]
     """The class; further ones whose objects serve as well."""
     tasks: frozenset[str]
-    """``binary``, ``multiclass`` or both."""
+    """``binary``, ``multiclass`` or both; ``comparison`` of the joint state of several models."""
     fed_by: Literal["labels", "scores", "order"]
     """Which events it counts, and with which arguments.
 
     - ``labels``: those with a prediction, as ``(y_true, y_pred, weight)``;
     - ``scores``: those with a score, as ``(positive, score, weight)`` in a binary
-      task, as ``(y_true, proba, weight, y_pred)`` in a multi-class one;
+      task, as ``(y_true, proba, weight, y_pred)`` in a multi-class one, and in a comparison
+      with a tuple of scores and one of labels, one of each model;
     - ``order``: the true labels of all, as ``(y_true)``. The state depends on their
       order, is kept on request only, and reverts nothing; a sliding window removes
       its first event by ``forget_oldest(y_true, following)``.
@@ -95,6 +99,8 @@ class StateRow:
 
     One that refuses binary scores stands before all others of them.
     """
+    certainty_of: frozenset[str] = frozenset()
+    """States beside which it is kept where intervals were requested, and only then."""
     compiled: bool = False
     """Whether the compiled ring of the last n events counts in it."""
     write: Callable[[Any], Form] = _written
@@ -195,6 +201,43 @@ STATES: dict[str, StateRow] = {
             refuses=_MULTICLASS,
         ),
         StateRow(
+            name="loss_squares",
+            types=(LossSquares,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="scores",
+            how_to_feed=_SCORES,
+            make=lambda plan: LossSquares(plan.bins),
+            support=lambda squares: squares.weight,
+            weighted_sum=weighted_sum.loss_squares,
+            source="index",
+            derive=lambda index, plan: LossSquares.from_blocks(index.group_blocks(), plan.bins),
+            certainty_of=frozenset({"probability", "class_probability"}),
+        ),
+        StateRow(
+            name="label_weights",
+            types=(WeightSquares,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="labels",
+            how_to_feed=_LABELS,
+            make=lambda plan: WeightSquares(),
+            support=lambda weights: weights.total,
+            weighted_sum=weighted_sum.weight_squares,
+            certainty_of=frozenset({"confusion"}),
+        ),
+        StateRow(
+            name="score_weights",
+            types=(WeightSquares,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="scores",
+            how_to_feed=_SCORES,
+            make=lambda plan: WeightSquares(),
+            support=lambda weights: weights.total,
+            weighted_sum=weighted_sum.weight_squares,
+            certainty_of=frozenset(
+                {"index", "probability", "moments", "class_probability", "class_scores"}
+            ),
+        ),
+        StateRow(
             name="succession",
             types=(PreviousLabel,),
             tasks=_BINARY | _MULTICLASS,
@@ -202,6 +245,16 @@ STATES: dict[str, StateRow] = {
             how_to_feed="labels",
             make=lambda plan: PreviousLabel(),
             support=lambda succession: succession.events,
+        ),
+        StateRow(
+            name="joint",
+            types=(JointCounts,),
+            tasks=frozenset({"comparison"}),
+            fed_by="scores",
+            how_to_feed="predictions of every model",
+            make=lambda plan: JointCounts(),
+            support=lambda counts: counts.total,
+            weighted_sum=weighted_joint,
         ),
     )
 }

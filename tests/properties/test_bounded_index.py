@@ -173,7 +173,9 @@ def test_any_way_in_gives_one_content(kind: type[ScoreIndex], seed: int):
     for n, (positive, score) in enumerate(events):
         one_by_one.update(positive, score)
         if n % 97 == 0:
-            assert one_by_one.twice_wins >= 0  # keeps W2 current from here on
+            # Keeps W2 and, in the compiled index, DeLong's sums current from here on.
+            assert one_by_one.twice_wins >= 0
+            assert min(one_by_one.delong_sums()) >= 0
     shards = [kind(max_scores=limit) for _ in range(7)]
     for shard in shards:
         # Read early or not, which is the portable index's choice of structure.
@@ -197,6 +199,8 @@ def test_any_way_in_gives_one_content(kind: type[ScoreIndex], seed: int):
         assert index == merged
         assert index.level == wanted["level"]
         assert index.twice_wins == merged.twice_wins
+        assert index.delong_sums() == merged.delong_sums()
+        index._check()
 
 
 @pytest.mark.parametrize("kind", CLASSES)

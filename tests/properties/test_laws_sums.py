@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
+from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
+from streameval.states.weight_squares import WeightSquares
 from tests.support.class_batch import class_batch
 from tests.support.laws import LAWS, StateSpec, assert_near, check_law, columns
 
@@ -115,6 +117,47 @@ SPECS = [
         events=binary(SCORES, st.one_of(FLOAT_WEIGHTS, st.floats(1e-300, 2.0**53))),
         update_many=feed_columns,
         read=read_moments,
+        update=FLOATS["update"],
+    ),
+    StateSpec(
+        name="loss-squares",
+        empty=lambda: LossSquares(4),
+        events=binary(st.one_of(PROBABILITIES, SCORES), WEIGHTS),
+        update_many=feed_columns,
+        read=lambda state: (state.weight, state.exact),
+        **COMMON,
+    ),
+    StateSpec(
+        name="loss-squares-floats",
+        empty=LossSquares,
+        events=binary(PROBABILITIES, FLOAT_WEIGHTS),
+        update_many=feed_columns,
+        read=lambda state: state.exact,
+        **FLOATS,
+    ),
+    StateSpec(
+        name="class-loss-squares",
+        empty=lambda: LossSquares(3),
+        events=multiclass(WEIGHTS),
+        update_many=feed_matrix,
+        read=lambda state: (state.weight, state.exact),
+        **COMMON,
+    ),
+    StateSpec(
+        name="weight-squares",
+        empty=WeightSquares,
+        events=binary(PROBABILITIES, WEIGHTS),
+        update_many=feed_columns,
+        read=lambda state: (state.total, state.effective_size),
+        **COMMON,
+    ),
+    StateSpec(
+        # Exact as well.
+        name="weight-squares-floats",
+        empty=WeightSquares,
+        events=binary(PROBABILITIES, st.one_of(FLOAT_WEIGHTS, st.floats(1e-300, 2.0**53))),
+        update_many=feed_columns,
+        read=lambda state: (state.total, state.effective_size),
         update=FLOATS["update"],
     ),
     StateSpec(
