@@ -13,7 +13,13 @@ from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from streameval.certainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
-from streameval.certainty.interval import Bounds, Interval, IntervalRequest, checked_level
+from streameval.certainty.interval import (
+    Bounds,
+    Interval,
+    IntervalRequest,
+    Replicates,
+    checked_level,
+)
 from streameval.certainty.methods import interval
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.evaluator.reports import (
@@ -36,6 +42,7 @@ from streameval.states.lock import Lock, held, new_lock
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.replicated import ReplicatedWindow
 from streameval.windows.window import PaneMark, Window
 
 _Row = TypeVar("_Row")
@@ -336,7 +343,7 @@ class View:
             )
         state_set = self._window.current()
         self._context.require(name, metric.states, state_set)
-        return self._interval(metric, state_set, checked_level(level), method, params)
+        return self._interval(metric, state_set, checked_level(level), method, params=params)
 
     def _interval(
         self,
@@ -344,17 +351,26 @@ class View:
         state_set: StateSet,
         level: float,
         method: str = "auto",
-        params: Mapping[str, Any] = _NO_PARAMS,
         *,
+        params: Mapping[str, Any] = _NO_PARAMS,
         positive: Label | None = None,
         required: bool = True,
+        pane: int | None = None,
     ) -> Interval:
-        context = self._context
+        context, window = self._context, self._window
         if positive is None:
             positive = context.positive
         states = tuple(getattr(state_set, state) for state in metric.states)
+        of_states = metric.bind(positive=positive, undefined=math.nan, **params)
+        replicates = None
+        if isinstance(window, ReplicatedWindow):
+            values = (
+                of_states(*[getattr(replicate, state) for state in metric.states])
+                for replicate in window.resampled(pane)
+            )
+            replicates = Replicates(window.unit, values)
         # A number in place of an undefined value is no estimate of anything.
-        value = self._named(metric.bind(positive=positive, undefined=math.nan, **params)(*states))
+        value = self._named(of_states(*states))
         support = state_set.support(metric.state)
         whole = isinstance(support, int)
         request = IntervalRequest(
@@ -362,12 +378,13 @@ class View:
             value=value,
             states=states,
             level=level,
-            n=support if whole else state_set.effective_size(metric.state),
+            n=support if whole or replicates else state_set.effective_size(metric.state),
             whole=whole,
             positive=positive,
             params=params,
             cumulative=context.cumulative,
             state=functools.partial(getattr, state_set),
+            replicates=replicates,
         )
         return interval(request, method, required=required)
 
@@ -470,6 +487,7 @@ class View:
         state_set: StateSet,
         level: float | None = None,
         method: str = "auto",
+        pane: int | None = None,
     ) -> ReportRow:
         value = self._named(self._context.bound(metric, {})(state_set))
         reason = reason_of(value)
@@ -482,7 +500,7 @@ class View:
                 reason = f"without the undefined {some}{more}"
         found = certain = None
         if level is not None:
-            found = self._interval(metric, state_set, level, method, required=False)
+            found = self._interval(metric, state_set, level, method, required=False, pane=pane)
         if metric.name in BOUNDED and getattr(state_set, metric.state).level:
             certain = self._bounds(metric, state_set)
         return ReportRow(
@@ -602,7 +620,7 @@ class View:
             )
         series = []
         for mark in panes.marked():
-            value = self._row(row, panes.state_set_from(mark.start), level)
+            value = self._row(row, panes.state_set_from(mark.start), level, pane=mark.start)
             series.append(SeriesRow(iso_time(mark.start), iso_time(mark.end), *value[1:]))
         return series
 
@@ -635,7 +653,7 @@ class View:
                 state_set = panes.state_set_from(mark.start)
                 reports[mark.start] = (
                     mark,
-                    [self._row(metric, state_set, intervals) for metric in rows],
+                    [self._row(metric, state_set, intervals, pane=mark.start) for metric in rows],
                 )
         return reports
 

@@ -323,3 +323,17 @@ def test_without_a_limit_nothing_of_it_is_written(pair: tuple[se.Evaluator, se.E
     assert "max_scores" not in pair[1].options
     assert b"max_scores" not in pair[1].to_bytes()
     assert set(METRICS) >= set(BOUNDED)
+
+
+def test_a_limit_in_a_file_is_not_trusted(pair: tuple[se.Evaluator, se.Evaluator]):
+    state = pair[0].to_state()
+    for value, message in (
+        ("many", "options.max_scores: expected a number or no such key, got 'many'"),
+        (1000, "options: max_scores: expected a number of distinct scores"),
+        (4096, "state set.index: expected 4096 max_scores, got 2048"),
+    ):
+        with pytest.raises(StateError, match=message):
+            se.Evaluator.from_state({**state, "options": {**state["options"], "max_scores": value}})
+    options = {key: value for key, value in state["options"].items() if key != "max_scores"}
+    with pytest.raises(StateError, match="state set: expected the states"):
+        se.Evaluator.from_state({**state, "options": options})
