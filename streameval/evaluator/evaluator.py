@@ -14,7 +14,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from streameval.certainty.interval import Interval
+from streameval.certainty.differences import sides
+from streameval.certainty.interval import Bounds, Interval
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.options import (
     check_arguments,
@@ -90,6 +91,9 @@ class Evaluator:
             ``unit="u17"``.
         temporal: Keep what ``kappa_temporal`` needs. It is about the order of
             events, so such an evaluator's bits depend on that order.
+        max_scores: Most distinct scores that are kept, at least 1024. Beyond them
+            scores are coarsened, memory stops growing, and metrics of the ranking
+            have certain :meth:`bounds`; all others stay exact. None keeps all.
         intervals: Keep what only intervals read and what cannot be derived: the sums of
             squared weights, for weights that are not whole and fading windows, and, where no
             score index is kept, the second moments of the losses.
@@ -146,6 +150,7 @@ class Evaluator:
         time_unit: str | None = None,
         undefined: float | None = None,
         temporal: bool = False,
+        max_scores: int | None = None,
         intervals: bool = False,
         bootstrap: Bootstrap | None = None,
     ) -> None:
@@ -169,6 +174,7 @@ class Evaluator:
             bins,
             None if task == "binary" else classes,
             temporal=temporal,
+            max_scores=max_scores,
             intervals=intervals,
         )
         spec = checked_window(window, plan)
@@ -190,6 +196,8 @@ class Evaluator:
         self._slicer = Slicer(slices, max_slices)
         self._options["slices"] = [list(dimension) for dimension in self._slicer.dimensions]
         self._options["max_slices"] = max_slices
+        if max_scores is not None:
+            self._options["max_scores"] = max_scores
         if intervals:
             # Written only where set: files of evaluators without it are as before.
             self._options["intervals"] = True
@@ -418,6 +426,19 @@ class Evaluator:
         """
         return self._total.interval(name, level=level, method=method, **params)
 
+    def bounds(self, name: str, **params: Any) -> Bounds:
+        """Certain bounds of a value; see :meth:`streameval.evaluator.view.View.bounds`.
+
+        >>> ev = Evaluator(max_scores=1024)
+        >>> ev.update_many([n % 3 == 0 for n in range(9000)], score=[n / 9e3 for n in range(9000)])
+        >>> bounds = ev.bounds("roc_auc")
+        >>> bounds.low < ev["roc_auc"] < bounds.high, round(bounds.width, 4)
+        (True, 0.0026)
+        >>> ev.bounds("log_loss").width
+        0.0
+        """
+        return self._total.bounds(name, **params)
+
     def report(
         self,
         metrics: Iterable[str] | None = None,
@@ -507,7 +528,8 @@ class Evaluator:
             min_support: Slices of less support are omitted, and counted.
             worst: Only so many of the worst; with ``best``, both ends.
             best: Only so many of the best.
-            intervals: The level of the confidence interval of each; None: without.
+            intervals: The level of the confidence interval of each, and of a mark where
+                a slice differs from all other events; None: without.
             method: As in :meth:`report`.
 
         Raises:
@@ -525,6 +547,10 @@ class Evaluator:
             for row in view.report([metric], intervals=intervals, method=method)
         ]
         kept = [row for row in rows if row.support >= min_support]
+        if total.interval is not None:
+            found = [row.interval for row in kept if row.interval is not None]
+            marks = sides(found, total.interval)
+            kept = [row._replace(differs=side) for row, side in zip(kept, marks, strict=True)]
         sign = -1.0 if METRICS[metric].direction == "down" else 1.0
         defined = sorted((r for r in kept if not math.isnan(r.value)), key=lambda r: sign * r.value)
         undefined = [row for row in kept if math.isnan(row.value)]

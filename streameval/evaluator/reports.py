@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.certainty.interval import Interval
+from streameval.certainty.differences import Side
+from streameval.certainty.interval import Bounds, Interval
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
 
@@ -27,6 +28,8 @@ class ReportRow(NamedTuple):
     """Weight of the events that the value is about."""
     interval: Interval | None = None
     """Where intervals were requested."""
+    bounds: Bounds | None = None
+    """Where the value depends on scores that have been coarsened."""
 
 
 class SeriesRow(NamedTuple):
@@ -39,6 +42,7 @@ class SeriesRow(NamedTuple):
     reason: str
     support: Weight
     interval: Interval | None = None
+    bounds: Bounds | None = None
 
 
 def number(value: float) -> str:
@@ -217,6 +221,10 @@ class SliceRow(NamedTuple):
     reason: str
     support: Weight
     interval: Interval | None = None
+    bounds: Bounds | None = None
+    differs: Side | None = None
+    """Where intervals were requested: the side on which it differs from all other events, by
+    :func:`streameval.certainty.differences.sides`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +242,14 @@ class SliceReport:
         return {
             "metric": self.metric,
             "total": {"slice": {}, **plain_value(self.total)},
-            "slices": [{"slice": dict(row.slice), **plain_value(row)} for row in self.rows],
+            "slices": [
+                {
+                    "slice": dict(row.slice),
+                    **plain_value(row),
+                    **({"differs": row.differs} if row.differs else {}),
+                }
+                for row in self.rows
+            ],
             "below_support": self.below_support,
         }
 
@@ -276,6 +291,11 @@ def value_cells(
             ("high", [f"{interval.high:.6g}" for interval in intervals]),
             ("interval", [interval.method for interval in intervals]),
         ]
+    if any(row.bounds for row in rows):
+        columns.append(("bounds", ["" if row.bounds is None else str(row.bounds) for row in rows]))
+    differs = [getattr(row, "differs", None) or "" for row in rows]
+    if any(differs):
+        columns.append(("differs", differs))
     columns.append(("support", [weight(row.support) for row in rows]))
     reasons = [row.reason or (row.interval.reason if row.interval else "") for row in rows]
     if any(reasons):
@@ -291,6 +311,7 @@ def plain_value(row: ReportRow | SliceRow | SeriesRow) -> dict[str, Any]:
         "support": row.support,
         **({"reason": row.reason} if row.reason else {}),
         **({"interval": row.interval.to_dict()} if row.interval else {}),
+        **({"bounds": row.bounds.to_list()} if row.bounds else {}),
     }
 
 
