@@ -356,7 +356,7 @@ def test_keyboard_and_landmarks(show: Show) -> None:
     assert "metric=f1" in page.url
     nameless = page.evaluate(
         "[...document.querySelectorAll('input, select, button')]"
-        ".filter((one) => !one.labels?.length && !one.textContent.trim()).length"
+        ".filter((one) => !one.labels?.length && !one.textContent.trim() && !one.ariaLabel).length"
     )
     assert nameless == 0
     assert page.evaluate("getComputedStyle(document.querySelector('.tip')).transitionDuration") in (
@@ -500,7 +500,7 @@ def test_before_the_first_event_it_says_how_to_send_some(show: Show) -> None:
     data["checkpoint"]["events"] = 0
     data["series"]["1h"] = {
         "start": [], "end": [], "immature": [], "support": [],
-        "metrics": {name: [] for name in data["series"]["1h"]["metrics"]},
+        "metrics": {name: [] for name in data["series"]["1h"]["metrics"]}, "low": {}, "high": {},
     }  # fmt: skip
     shown.publish(data)
     # No zeros, dashes or curves of nothing.
@@ -534,11 +534,13 @@ def test_each_pane_is_drawn_over_its_own_span(show: Show) -> None:
     series["end"] = [iso_day(first, day + 1) for day in days]
     for name in ("immature", "support"):
         series[name] = series[name][: len(days)]
-    series["metrics"] = {name: values[: len(days)] for name, values in series["metrics"].items()}
+    for name in ("metrics", "low", "high"):
+        series[name] = {metric: values[: len(days)] for metric, values in series[name].items()}
     shown = show(data, charts=True).open().drawn()
     traces = shown.page.evaluate(
-        "document.querySelector('#time-chart').data.map(({ type, mode, x, y, offset, width }) =>"
-        " ({ type, mode, x, y, offset, width }))"
+        "document.querySelector('#time-chart').data"
+        ".map(({ type, mode, name, x, y, offset, width }) =>"
+        " ({ type, mode, name, x, y, offset, width }))"
     )
     values = series["metrics"][shown.page.locator("#metric").input_value()]
     spans = {
@@ -548,7 +550,7 @@ def test_each_pane_is_drawn_over_its_own_span(show: Show) -> None:
     }
     drawn = set()
     for trace in traces:
-        if trace["mode"] != "lines":
+        if trace["mode"] != "lines" or trace.get("name") in ("interval", "bound"):
             continue
         x, y = trace["x"], trace["y"]
         for n in range(len(x) - 1):
@@ -738,7 +740,8 @@ def test_a_single_pane_is_drawn_as_wide_as_it_is(show: Show) -> None:
     series = data["series"]["1h"]
     for name in ("start", "end", "immature", "support"):
         series[name] = series[name][-1:]
-    series["metrics"] = {name: values[-1:] for name, values in series["metrics"].items()}
+    for name in ("metrics", "low", "high"):
+        series[name] = {metric: values[-1:] for metric, values in series[name].items()}
     shown = show(data, charts=True).open().drawn()
     layout = shown.page.evaluate(
         "() => { const { xaxis, yaxis } = document.querySelector('#over-time .js-plotly-plot,"
