@@ -19,10 +19,12 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from streameval.certainty.differences import Side, sides
+from streameval.certainty.interval import Interval
 from streameval.errors import MetricError
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import ReportRow
-from streameval.evaluator.slices import SliceKey, slice_name
+from streameval.evaluator.slices import slice_name
 from streameval.evaluator.view import PaneReports, View
 from streameval.events.time import iso_time
 from streameval.metrics.curves import SERVED_CURVES
@@ -155,9 +157,6 @@ class Confusion(Struct, frozen=True, forbid_unknown_fields=True):
     classes: Annotated[list[ClassRow], note("All classes, the largest first.")]
 
 
-Side: TypeAlias = Literal["below", "above"]
-
-
 class Slice(Struct, frozen=True, forbid_unknown_fields=True):
     """A slice's metrics."""
 
@@ -170,7 +169,7 @@ class Slice(Struct, frozen=True, forbid_unknown_fields=True):
     high: Annotated[dict[str, float], note("Upper ends of the intervals, where there are any.")]
     differs: Annotated[
         dict[str, Side],
-        note("Metrics that are certainly on one side of those of all other events."),
+        note("Metrics that differ from those of all other events, by a test at 5 %."),
     ]
 
 
@@ -704,7 +703,36 @@ class SnapshotBuilder:
 
     def _make_slices(self, evaluator: Evaluator) -> list[Slice]:
         names = self._names(evaluator.total)
-        return [self._slice(key, view, names) for key, view in evaluator.slices().items()]
+        plain, resampled = self._by_formula(names)
+        found = []
+        intervals: dict[str, list[tuple[Slice, Interval]]] = {name: [] for name in plain}
+        for key, view in evaluator.slices().items():
+            rows = {row.metric: row for row in _rows(view, plain, self._level)}
+            rows |= {row.metric: row for row in _rows(view, resampled, None)}
+            ends = {name: _ends(row) for name, row in rows.items()}
+            one = Slice(
+                slice=dict(key),
+                name=slice_name(key),
+                support=max((row.support for row in rows.values()), default=0),
+                metrics={name: finite(rows[name].value) for name in names if name in rows},
+                reasons={name: row.reason for name, row in rows.items() if row.reason},
+                low={name: low for name, (low, _) in ends.items() if low is not None},
+                high={name: high for name, (_, high) in ends.items() if high is not None},
+                differs={},
+            )
+            found.append(one)
+            for name in plain:
+                if name in rows and (interval := rows[name].interval) is not None:
+                    intervals[name].append((one, interval))
+        for row in _rows(evaluator.total, plain, self._level):
+            if row.interval is None:
+                continue
+            sure = intervals[row.metric]
+            marks = sides([interval for _, interval in sure], row.interval)
+            for (one, _), side in zip(sure, marks, strict=True):
+                if side is not None:
+                    one.differs[row.metric] = side
+        return found
 
     def open_slice(
         self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
@@ -753,22 +781,6 @@ class SnapshotBuilder:
             metrics={metric: [None if row is None else finite(row.value) for row in rows]},
             low={metric: [low for low, _ in ends]},
             high={metric: [high for _, high in ends]},
-        )
-
-    def _slice(self, key: SliceKey, view: View, names: Sequence[str]) -> Slice:
-        plain, resampled = self._by_formula(names)
-        rows = {row.metric: row for row in _rows(view, plain, self._level)}
-        rows |= {row.metric: row for row in _rows(view, resampled, None)}
-        ends = {name: _ends(row) for name, row in rows.items()}
-        return Slice(
-            slice=dict(key),
-            name=slice_name(key),
-            support=max((row.support for row in rows.values()), default=0),
-            metrics={name: finite(rows[name].value) for name in names if name in rows},
-            reasons={name: row.reason for name, row in rows.items() if row.reason},
-            low={name: low for name, (low, _) in ends.items() if low is not None},
-            high={name: high for name, (_, high) in ends.items() if high is not None},
-            differs={},
         )
 
 

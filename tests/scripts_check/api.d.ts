@@ -339,7 +339,7 @@ declare namespace Api {
     low: Record<string, number>;
     /** Upper ends of the intervals, where there are any. */
     high: Record<string, number>;
-    /** Metrics that are certainly on one side of those of all other events. */
+    /** Metrics that differ from those of all other events, by a test at 5 %. */
     differs: Record<string, "above" | "below">;
   }
   interface SlicesAnswer {

@@ -182,3 +182,21 @@ def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
     evaluators["all"].update(True, score=0.9, slices={"country": "ES"})
     assert support(data) == 100
     assert support(msgspec.structs.replace(data, sequence=2)) == 101
+
+
+def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    for n in range(200):
+        for evaluator in evaluators.values():
+            evaluator.update(
+                True, score=0.1, event_time=79 * MINUTE, slices={"country": f"C{n % 2}"}
+            )
+    found = build(SnapshotBuilder(settings, evaluators, Begins(), Clock()))
+    marks = {row.name: row.differs.get("accuracy") for row in found.slices["all"]}
+    assert marks == {
+        "country=C0": "below",
+        "country=C1": "below",
+        "country=ES": "above",
+        "country=PT": "above",
+    }

@@ -1,0 +1,74 @@
+"""Adjusted p-values of several tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values: they bound the chance of any false rejection.
+
+    With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the largest of (m − j + 1)·p₍ⱼ₎ over j ≤ i, at
+    most 1. It holds however the tests depend on each other.
+
+    Args:
+        p_values: In any order. ``nan`` is no test: it is not counted, and stays ``nan``.
+
+    Returns:
+        The adjusted values in the same order, in [0, 1].
+
+    Cost:
+        O(m log m).
+
+    Source:
+        Holm (1979), Scandinavian Journal of Statistics 6.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted = [math.nan] * len(p_values)
+    order = _ascending(p_values)
+    most = 0.0
+    for rank, position in enumerate(order):
+        most = max(most, min(1.0, (len(order) - rank) * p_values[position]))
+        adjusted[position] = most
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Benjamini and Hochberg's adjusted p-values: they bound the share of false discoveries.
+
+    With p₍₁₎ ≤ … ≤ p₍m₎ the adjusted value is the smallest of m·p₍ⱼ₎/j over j ≥ i. Rejecting
+    those of at most q keeps the expected share of false rejections at most q, where the tests
+    are independent or positively dependent.
+
+    Args:
+        p_values: In any order. ``nan`` is no test: it is not counted, and stays ``nan``.
+
+    Returns:
+        The adjusted values in the same order, in [0, 1].
+
+    Cost:
+        O(m log m).
+
+    Source:
+        Benjamini & Hochberg (1995), Journal of the Royal Statistical Society B 57.
+
+    >>> benjamini_hochberg([0.01, 0.04, 0.03])
+    [0.03, 0.04, 0.04]
+    """
+    adjusted = [math.nan] * len(p_values)
+    order = _ascending(p_values)
+    least = 1.0
+    for rank in range(len(order), 0, -1):
+        position = order[rank - 1]
+        least = min(least, len(order) * p_values[position] / rank)
+        adjusted[position] = least
+    return adjusted
+
+
+def _ascending(p_values: Sequence[float]) -> list[int]:
+    """Positions of the p-values that are numbers, ascending."""
+    numbers = [n for n, p in enumerate(p_values) if not math.isnan(p)]
+    return sorted(numbers, key=p_values.__getitem__)
