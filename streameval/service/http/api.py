@@ -235,7 +235,10 @@ def _view(data: Snapshot, query: QueryParameters) -> Answer:
     for part in ("reports", "curves", "confusion"):
         data = query.of_slice(data, window.name, part)
     if has_series:
-        data = query.of_slice(data, str(paned), "series", metric)
+        try:
+            data = query.of_slice(data, str(paned), "series", metric)
+        except RefusedError:  # the window of panes has no event of this slice
+            has_series = False
     return {
         "window": window,
         "report": data.reports[window.name],
@@ -426,7 +429,10 @@ ENDPOINTS = {
             report=Report,
             curves=dict[str, Curve],
             confusion=_MATRIX,
-            series=Annotated[_SERIES_ANSWER | None, note("Null where no window has panes.")],
+            series=Annotated[
+                _SERIES_ANSWER | None,
+                note("Null where no window has panes, or none with events of the slice."),
+            ],
         ),
         (
             _WINDOW,

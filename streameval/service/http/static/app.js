@@ -69,8 +69,11 @@ const page = {
     chosen.slice = name;
     history.pushState(null, "", address());
     changeSlice();
-    if (name !== null) byId("slice-title").focus();
-    else if (row instanceof HTMLElement) row.focus();
+    if (name !== null) {
+      byId("slice-title").focus({ preventScroll: true });
+      // At once: a smooth way there ends where the page was before it is redrawn.
+      byId("slice").scrollIntoView({ behavior: "instant" });
+    } else if (row instanceof HTMLElement) row.focus();
     else byId("main").focus();
   },
   reload: (id) => loads.now(id),

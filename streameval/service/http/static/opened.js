@@ -4,7 +4,7 @@
 import { byId, hiddenNote, make, note, section, setText } from "./dom.js";
 import * as text from "./text.js";
 
-const back = make("button", { type: "button", id: "slice-close", class: "control" }, "Back to all events");
+const back = make("button", { type: "button", id: "slice-close" }, "Back to all events");
 
 /** @type {Panel} */
 export const panel = {

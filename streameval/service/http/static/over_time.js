@@ -69,15 +69,18 @@ export const panel = {
  * @param {Api.ViewAnswer} view
  * @param {Page} page
  */
-function show(view, { meanings, snapshot, chosen }) {
+function show(view, { meanings, snapshot, status, chosen }) {
   const found = view.series;
   if (found === null) {
     clear("time-chart");
     byId("time-chart").hidden = true;
     byId("time-table").hidden = true;
     note(byId("time-legend"), "");
-    return note(byId("time-note"), "No window of this run has panes. " +
-      "Give one a length and a pane in the settings, and its metrics show here over time.");
+    setText(byId("time-about"), "");
+    return note(byId("time-note"), status.run?.series.length
+      ? "The window of panes has no events of this slice."
+      : "No window of this run has panes. " +
+        "Give one a length and a pane in the settings, and its metrics show here over time.");
   }
   const metric = found.metric;
   byId("time-chart").hidden = false;

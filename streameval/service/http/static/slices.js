@@ -167,7 +167,7 @@ function show(found, page) {
   note(byId("slices-legend"), scale && level !== undefined ? [
     `Whiskers: ${percent(level)} interval of ${metric}, from ${text.value(scale.low)} to ${text.value(scale.high)}.`,
     total === null ? "" : `Dashed line: all events, ${text.value(total)}.`,
-    `${MARKS.below} below, ${MARKS.above} above: differs from all other events by more than chance.`,
+    `${MARKS.below} below, ${MARKS.above} above: differs from all other events; of such marks about 5 % are chance.`,
   ].filter(Boolean).join(" ") : "");
   byId("slices-legend").title = level === undefined ? "" : meaning(level);
   const { name, spec, immature } = found.window;
@@ -241,7 +241,7 @@ function markOf({ differs }, metric, spelled = false) {
   if (!side) return null;
   const direction = meanings[metric]?.direction ?? "none";
   const kind = direction === "none" ? "" : (side === "below") === (direction === "up") ? "worse" : "better";
-  return make("span", { class: `side ${kind}`, title: `${side} all other events, by more than chance` },
+  return make("span", { class: `side ${kind}`, title: `${side} the value of all other events` },
     ` ${MARKS[side]}`, make("span", { class: spelled ? null : "visually-hidden" }, ` ${side}`));
 }
 

@@ -8,8 +8,9 @@ import { intervalOf, meaning as ofIntervals, percent, whisker, words } from "./w
 /** @type {Map<string, ReturnType<typeof tile>>} */
 const tiles = new Map();
 
-const OF_BOUNDS = "Certain bounds are shown where scores are counted in cells to bound the memory: the exact " +
-  "value of the events counted is between them, always. They say nothing of further events.";
+const OF_BOUNDS = "Certain bounds (certainly … to …) are shown where scores are kept in cells, to bound the memory: " +
+  "the exact value of the counted events is between them, always. Unlike the interval they say nothing of " +
+  "further events.";
 
 /** @type {Panel} */
 export const panel = {
@@ -48,7 +49,7 @@ function tile(name, choose) {
 }
 
 /** The chosen metric is drawn over time. @param {Api.ViewAnswer} view @param {Page} page */
-function show({ report, window }, { meanings, chosen, chooseMetric }) {
+function show({ report, window }, { meanings, chosen, chooseMetric, snapshot }) {
   const list = byId("tiles");
   const names = Object.keys(report.metrics);
   if (names.join("\n") !== [...tiles.keys()].join("\n")) {
@@ -63,7 +64,9 @@ function show({ report, window }, { meanings, chosen, chooseMetric }) {
     setText(one.shown, text.value(value));
     one.shown.title = defined ? String(value) : "undefined";
     setText(one.reason, defined ? "" : `Undefined: ${text.visible(reason || "no reason is given", 200)}`);
-    showInterval(one, given, report.level, meanings[name]);
+    const whole = chosen.slice === null ? null : snapshot.reports[window.name]?.metrics[name]?.value ?? null;
+    showInterval(one, given, { level: report.level, meaning: meanings[name], whole });
+    showBounds(one, given);
     setText(one.support, `${text.whole(support)} ${support === 1 ? "event" : "events"}`);
     setText(one.immature, window.immature ? "immature" : "");
     const meaning = meanings[name];
@@ -76,7 +79,8 @@ function show({ report, window }, { meanings, chosen, chooseMetric }) {
   const help = byId("intervals-help");
   help.hidden = report.level === undefined;
   if (report.level === undefined) return;
-  const [summary, about] = help.children;
+  const [summary, about, bounds] = help.children;
+  /** @type {HTMLElement} */ (bounds).hidden = !Object.values(report.metrics).some((given) => given.bounds);
   setText(summary, `What a ${percent(report.level)} interval is`);
   setText(about, ofIntervals(report.level));
 }
@@ -86,19 +90,32 @@ function show({ report, window }, { meanings, chosen, chooseMetric }) {
  *
  * @param {ReturnType<typeof tile>} one
  * @param {Api.Value} given
- * @param {number | undefined} level
- * @param {Api.Definition | undefined} meaning
+ * @param {{ level: number | undefined, meaning: Api.Definition | undefined, whole: number | null }} about `whole`: the
+ *   value of all events, where this is of a slice
  */
-function showInterval({ interval }, given, level, meaning) {
+function showInterval({ interval }, given, { level, meaning, whole }) {
   const { value, method, interval_as_of: asOf } = given;
   const ends = intervalOf(given);
   if (ends === null || value === null || level === undefined) return interval.replaceChildren();
   const older = asOf ? `; of the events until ${text.time(asOf)}` : "";
-  interval.title = `${percent(level)} interval (${method}${older})`;
+  const dashed = whole === null ? "" : `; dashed: all events, ${text.value(whole)}`;
+  interval.title = `${percent(level)} interval (${method}${older})${dashed}`;
   // A metric without a greatest value is shown up to 1, or to what there is.
-  const most = Math.max(1, value, Number.isFinite(ends.high) ? ends.high : 1);
+  const most = Math.max(1, value, whole ?? 1, Number.isFinite(ends.high) ? ends.high : 1);
   const scale = { low: meaning?.low ?? Math.min(0, value), high: meaning?.high ?? most };
   interval.replaceChildren(
     make("span", { class: "visually-hidden" }, `${percent(level)} interval `), words(ends),
-    whisker({ value, ends, scale }));
+    whisker({ value, ends, scale, reference: whole }));
+}
+
+/**
+ * Where memory is bounded: between what the exact value lies.
+ *
+ * @param {ReturnType<typeof tile>} one
+ * @param {Api.Value} given
+ */
+function showBounds({ bounds }, given) {
+  const [low, high] = given.bounds ?? [];
+  setText(bounds, low === undefined ? "" : `certainly ${text.value(low)} to ${text.value(high)}`);
+  bounds.title = low === undefined ? "" : `Certain bounds of the exact value: ${low} to ${high}`;
 }
