@@ -81,7 +81,10 @@ class IntervalRequest(NamedTuple):
     """As :attr:`~streameval.metrics.metric.Metric.states` names them."""
     level: float
     n: float
-    """The weight of the events."""
+    """How many events the states hold: their weight, or Kish's effective size where weights
+    are not whole; ``nan`` where that is not known."""
+    whole: bool
+    """Whether all weights are whole, and so counts."""
     positive: Label | None
     """The positive class as the states count it; None in a multi-class task."""
     params: Mapping[str, Any]

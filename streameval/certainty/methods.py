@@ -10,8 +10,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from streameval.certainty.anytime import ANYTIME, anytime
+from streameval.certainty.confusion_delta import delta
 from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
-from streameval.certainty.proportions import wilson
+from streameval.certainty.proportions import clopper_pearson, ends_of_share, wilson
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.metrics.undefined import reason_of
 
@@ -28,12 +30,21 @@ class IntervalMethod:
     """Whether ``method="auto"`` may take it."""
 
 
-def _wilson(request: IntervalRequest) -> Ends:
-    return Ends(*wilson(round(request.value * request.n), request.n, request.level))
-
+_PROPORTION = frozenset({"proportion"})
 
 METHODS: Mapping[str, IntervalMethod] = {
-    row.name: row for row in (IntervalMethod("wilson", frozenset({"proportion"}), _wilson),)
+    row.name: row
+    for row in (
+        IntervalMethod("wilson", _PROPORTION, lambda request: ends_of_share(request, wilson)),
+        IntervalMethod(
+            "clopper_pearson",
+            _PROPORTION,
+            lambda request: ends_of_share(request, clopper_pearson),
+            automatic=False,
+        ),
+        IntervalMethod("delta", frozenset({"confusion"}), delta),
+        IntervalMethod("anytime", frozenset(ANYTIME), anytime, automatic=False),
+    )
 }
 """From the name of each method to its row, in the order of preference."""
 
@@ -75,8 +86,12 @@ def interval(request: IntervalRequest, method: str = "auto") -> Interval:
         ends = no_ends(reason_of(value) or "the value is undefined")
     elif row is None:
         ends = no_ends(f"there is no interval for {metric.name}")
+    elif math.isnan(request.n):
+        ends = no_ends("with weights that are not whole, it needs Evaluator(intervals=True)")
     else:
         ends = row.compute(request)
     name = "" if ends.reason or row is None else ends.method or row.name
+    if name and not request.whole:
+        name += " (Kish)"
     n = request.n if ends.n is None else ends.n
     return Interval(value, ends.low, ends.high, request.level, name, n, ends.reason)

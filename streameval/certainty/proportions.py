@@ -1,10 +1,56 @@
-"""Intervals of a proportion: k of n independent events."""
+"""Intervals of a proportion: k of n independent events, and which events a metric is a share of."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import TypeAlias, cast
 
-from streameval.certainty.interval import normal_quantile
+from streameval.certainty.interval import Ends, IntervalRequest, normal_quantile
+from streameval.events.values import Label
+from streameval.metrics.averages import one_class_counts, pooled_counts, pooled_parts
+
+Bounded: TypeAlias = Callable[[float, float, float], tuple[float, float]]
+"""From successes, trials and level to the ends of a proportion."""
+
+
+def ends_of_share(request: IntervalRequest, bounded: Bounded) -> Ends:
+    """The ends of a metric that is a share of events, or a monotone function of one.
+
+    Of one class against the rest, the events are those that the metric's denominator counts:
+    recall is a share of the positive events. A micro average is a function of the accuracy
+    alone, so its ends are those of the accuracy, mapped by that function.
+
+    Args:
+        request: Of a metric of the family ``proportion``.
+        bounded: The interval of a proportion.
+
+    >>> from streameval import Evaluator
+    >>> ev = Evaluator()
+    >>> ev.update_many([1, 1, 1, 0, 0], [1, 1, 0, 0, 0])
+    >>> print(ev.interval("recall"), "of", ev.interval("recall").n)
+    0.666667 [0.20766, 0.938508] of 3
+    """
+    rule, n, level = request.metric.rule, request.n, request.level
+    if rule is None:
+        # Whole weights have an exact quotient; others need not be near a whole number.
+        hits = request.value * n
+        return Ends(*bounded(round(hits) if request.whole else hits, n, level))
+    (counts,) = request.states
+    if request.metric.average == "micro":
+        correct, total = pooled_counts(counts)
+        classes = len(counts.labels)
+        low, high = (
+            rule.value(*pooled_parts(rule, end, 1.0, classes))
+            for end in bounded(correct if request.whole else correct * (n / total), n, level)
+        )
+        return Ends(min(low, high), max(low, high))
+    found = one_class_counts(counts, cast(Label, request.positive))
+    successes, trials = rule.parts(*found)
+    if request.whole:
+        return Ends(*bounded(successes, trials, level), n=trials)
+    scale = n / found[-1]
+    return Ends(*bounded(successes * scale, trials * scale, level), n=trials * scale)
 
 
 def wilson(successes: float, trials: float, level: float) -> tuple[float, float]:
@@ -40,3 +86,114 @@ def wilson(successes: float, trials: float, level: float) -> tuple[float, float]
         0.0 if successes == 0 else max(0.0, middle - half),
         1.0 if successes == trials else min(1.0, middle + half),
     )
+
+
+def clopper_pearson(successes: float, trials: float, level: float) -> tuple[float, float]:
+    """Clopper and Pearson's interval of a proportion: coverage of at least `level`, always.
+
+    Quantiles of two beta distributions: of Beta(k, n − k + 1) at (1 − level)/2 and of
+    Beta(k + 1, n − k) at (1 + level)/2. Wider than Wilson's, whose coverage is `level` on
+    average over p.
+
+    Args:
+        successes: k, from 0 to `trials`.
+        trials: n > 0.
+        level: As 0.95.
+
+    Returns:
+        The lower and the upper end, in [0, 1], to 1e-12.
+
+    Cost:
+        O(√n).
+
+    Source:
+        Clopper & Pearson (1934).
+
+    >>> [round(end, 4) for end in clopper_pearson(8, 10, 0.95)]
+    [0.4439, 0.9748]
+    """
+    failures = trials - successes
+    tail = (1 - level) / 2
+    # The upper end is the lower end of the failures, reflected.
+    return (
+        0.0 if successes == 0 else _beta_quantile(tail, successes, failures + 1),
+        1.0 if failures == 0 else 1 - _beta_quantile(tail, failures, successes + 1),
+    )
+
+
+def beyond_log(x: float) -> float:
+    """``x − ln(1 + x)``, without cancellation near 0.
+
+    >>> beyond_log(1e-9)
+    4.999999996666667e-19
+    """
+    if abs(x) > 0.1:
+        return x - math.log1p(x)
+    # x²/2 − x³/3 + x⁴/4 − …: the seventeenth term is below the last bit.
+    total = 0.0
+    for power in range(17, 1, -1):
+        total = 1 / power - x * total
+    return x * x * total
+
+
+def stirling_remainder(x: float) -> float:
+    """``ln Γ(x) − x·ln x + x``, to the last bits however large x is (Stirling's series)."""
+    if x < 15:
+        return math.lgamma(x) - x * math.log(x) + x
+    y = 1 / (x * x)
+    series = 1 / 12 - y * (1 / 360 - y * (1 / 1260 - y * (1 / 1680 - y * (1 / 1188 - y / 522.0))))
+    return 0.5 * math.log(2 * math.pi / x) + series / x
+
+
+def _beta_quantile(probability: float, a: float, b: float) -> float:
+    """The x with P(X < x) = `probability` for X of Beta(a, b).
+
+    Newton's steps, and halving of the bracket where a step would leave it.
+    """
+    mean = a / (a + b)
+    constant = stirling_remainder(a + b) - stirling_remainder(a) - stirling_remainder(b)
+    low, high = 0.0, 1.0
+    spread = math.sqrt(mean * (1 - mean) / (a + b + 1))
+    x = max(mean / 2, mean - normal_quantile(1 - 2 * probability) * spread)
+    for _ in range(200):
+        gap = x - mean
+        # ln of x^a·(1 − x)^b/B(a, b).
+        log_kernel = constant - a * beyond_log(gap / mean) - b * beyond_log(-gap / (1 - mean))
+        kernel = math.exp(log_kernel)
+        if gap < 0:
+            below = kernel * _beta_fraction(a, b, x) / a
+        else:
+            below = 1 - kernel * _beta_fraction(b, a, 1 - x) / b
+        low, high = (x, high) if below < probability else (low, x)
+        step = (below - probability) * x * (1 - x) / kernel if kernel else math.inf
+        after = x - step
+        if not low < after < high:
+            after = (low + high) / 2
+        if abs(after - x) <= 1e-15 * x or not low < after < high:
+            return after
+        x = after
+    return x
+
+
+def _beta_fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of the incomplete beta function, by Lentz's method.
+
+    Source:
+        Press et al., Numerical Recipes, 6.4.
+    """
+    tiny = 1e-300
+    c, d = 1.0, 1 - (a + b) * x / (a + 1)
+    d = 1 / (d or tiny)
+    value = d
+    m = 0
+    while True:
+        m += 1
+        for top in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1 / ((1 + top * d) or tiny)
+            c = (1 + top / c) or tiny
+            value *= c * d
+        if abs(c * d - 1) < 1e-16 or m > 10_000_000:
+            return value

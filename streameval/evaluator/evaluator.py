@@ -80,6 +80,9 @@ class Evaluator:
             reason.
         temporal: Keep what ``kappa_temporal`` needs. It is about the order of
             events, so such an evaluator's bits depend on that order.
+        intervals: Keep what only intervals read and what cannot be derived: the sums of
+            squared weights, for weights that are not whole and fading windows, and, where no
+            score index is kept, the second moments of the losses.
 
     Threads:
         Any number of threads may call any method of an evaluator and of its
@@ -132,8 +135,9 @@ class Evaluator:
         time_unit: str | None = None,
         undefined: float | None = None,
         temporal: bool = False,
+        intervals: bool = False,
     ) -> None:
-        check_arguments(task, bins, temporal, time_unit)
+        check_arguments(task, bins, temporal, intervals, time_unit)
         declared = None if labels is None else listed(labels, "labels", "a list of labels")
         names = None
         if metrics is not None:
@@ -147,7 +151,14 @@ class Evaluator:
         else:
             self._intake = several = ClassIntake(declared)
             classes = several.classes if several.closed else None
-        plan = plan_of(task, names, bins, None if task == "binary" else classes, temporal=temporal)
+        plan = plan_of(
+            task,
+            names,
+            bins,
+            None if task == "binary" else classes,
+            temporal=temporal,
+            intervals=intervals,
+        )
         spec = checked_window(window, plan)
         self._options: dict[str, Any] = {
             "task": task,
@@ -163,6 +174,9 @@ class Evaluator:
         self._slicer = Slicer(slices, max_slices)
         self._options["slices"] = [list(dimension) for dimension in self._slicer.dimensions]
         self._options["max_slices"] = max_slices
+        if intervals:
+            # Written only where set: files of evaluators without it are as before.
+            self._options["intervals"] = True
         if not isinstance(spec, Cumulative):
             notes["window"] = window_note(spec)
         self._context = ViewContext(
@@ -531,9 +545,9 @@ class Evaluator:
                 "twice; pass copy() of it if they shall"
             )
         differences = [
-            _difference(name, mine, other._options.get(name))
-            for name, mine in self._options.items()
-            if mine != other._options.get(name)
+            _difference(name, self._options.get(name), other._options.get(name))
+            for name in {**self._options, **other._options}
+            if self._options.get(name) != other._options.get(name)
         ]
         if differences:
             raise StateError(

@@ -18,14 +18,17 @@ from streameval.windows.panes import PANES
 from streameval.windows.window import WindowSpec
 
 
-def check_arguments(task: object, bins: object, temporal: object, time_unit: object) -> None:
+def check_arguments(
+    task: object, bins: object, temporal: object, intervals: object, time_unit: object
+) -> None:
     """Raise InputError where one of these arguments of the constructor is not of its values."""
     if not isinstance(task, str) or task not in ("binary", "multiclass"):
         raise InputError("task", expected='"binary" or "multiclass"', got=shown(task))
     if not isinstance(bins, int) or isinstance(bins, bool) or not 1 <= bins <= 10_000:
         raise InputError("bins", expected="a number of bins from 1 to 10000", got=shown(bins))
-    if type(temporal) is not bool:
-        raise InputError("temporal", expected="True or False", got=shown(temporal))
+    for name, value in (("temporal", temporal), ("intervals", intervals)):
+        if type(value) is not bool:
+            raise InputError(name, expected="True or False", got=shown(value))
     known = isinstance(time_unit, str) and time_unit in clock.TIME_UNITS
     if time_unit is not None and not known:
         raise InputError("time_unit", expected="s, ms, us or ns", got=shown(time_unit))
@@ -63,12 +66,17 @@ def plan_of(
     labels: tuple[Label, ...] | None,
     *,
     temporal: bool,
+    intervals: bool,
 ) -> StatePlan:
     """The states that the named metrics need; None: that all of the task's need."""
     if names is None:
-        return StatePlan.everything(task, bins, labels=labels, temporal=temporal)
+        return StatePlan.everything(
+            task, bins, labels=labels, temporal=temporal, intervals=intervals
+        )
     states = {state for name in names for state in find(name, task).states}
-    return StatePlan.for_states(task, states, bins, labels=labels, temporal=temporal)
+    return StatePlan.for_states(
+        task, states, bins, labels=labels, temporal=temporal, intervals=intervals
+    )
 
 
 _PARTS = ("options", "window", "timeline", "slices", "slices_overflowed", "negative")
@@ -87,6 +95,8 @@ _OPTION_TYPES: dict[str, tuple[type, ...]] = {
     "slices": (list,),
     "max_slices": (int,),
 }
+_LATER_OPTIONS = {"intervals": True}
+"""Options of a later version with their one written value: not written where not set."""
 
 
 def checked_options(data: dict[str, Any]) -> dict[str, Any]:
@@ -100,9 +110,15 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
         parts -= {"negative"}
     if set(data) != parts:
         raise StateError(f"expected the parts {sorted(parts)}, got {shown(sorted(data))}")
-    if set(options) != wanted:
+    if set(options) - set(_LATER_OPTIONS) != wanted:
         raise StateError(f"options: expected {sorted(wanted)}, got {shown(sorted(options))}")
     for name, value in options.items():
+        if name in _LATER_OPTIONS:
+            if value is not _LATER_OPTIONS[name]:
+                raise StateError(
+                    f"options.{name}: expected True or no such key, got {shown(value)}"
+                )
+            continue
         wrong = isinstance(value, bool) != (name == "temporal")
         if wrong or not isinstance(value, _OPTION_TYPES[name]):
             raise StateError(f"options.{name}: got {shown(value)}, which is of the wrong type")

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from streameval.certainty.interval import Interval, IntervalRequest, checked_level
 from streameval.certainty.methods import interval
@@ -198,6 +198,18 @@ def _named(kind: str, name: object, rows: Mapping[str, _Row]) -> _Row:
     return rows[name]
 
 
+class _Unchanging:
+    """A window of events that are given once."""
+
+    series = None
+
+    def __init__(self, state_set: StateSet) -> None:
+        self._state_set = state_set
+
+    def current(self) -> StateSet:
+        return self._state_set
+
+
 class View:
     """Metrics, reports and curves of the events in one window.
 
@@ -318,12 +330,15 @@ class View:
         context = self._context
         # A number in place of an undefined value is no estimate of anything.
         value = self._named(context.bound(metric, params, math.nan)(state_set))
+        support = state_set.support(metric.state)
+        whole = isinstance(support, int)
         request = IntervalRequest(
             metric=metric,
             value=value,
             states=tuple(getattr(state_set, state) for state in metric.states),
             level=level,
-            n=state_set.support(metric.state),
+            n=support if whole else state_set.effective_size(metric.state),
+            whole=whole,
             positive=context.positive,
             params=params,
             cumulative=context.cumulative,
@@ -499,6 +514,33 @@ class View:
                     [self._row(metric, state_set, intervals) for metric in rows],
                 )
         return reports
+
+    @locked
+    def before(self, length_us: int) -> View:
+        """The window one length before this one, of those of its panes that are retained.
+
+        Args:
+            length_us: The window's length, in microseconds.
+
+        Returns:
+            A view of the events now in these panes; it does not change.
+
+        Raises:
+            MetricError: The window is not of panes.
+
+        Cost:
+            One merge of the panes.
+        """
+        panes = self._window.series
+        if panes is None:
+            raise MetricError("the window before needs a window of panes")
+        marks = panes.marked()
+        end = marks[-1].end - length_us if marks else 0
+        merged = StateSet(self._context.plan)
+        for mark in marks:
+            if end - length_us < mark.end <= end:
+                merged.merge(panes.state_set_from(mark.start))
+        return View(cast(Window, _Unchanging(merged)), self._context)
 
     @property
     @locked

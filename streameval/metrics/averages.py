@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from streameval.errors import MetricError, shown
 from streameval.events.values import Label, Weight
@@ -34,12 +34,17 @@ __all__ = [
     "averaged",
     "exact_sum",
     "mean_of_scaled",
+    "one_class_counts",
+    "pooled_counts",
+    "pooled_parts",
     "undefined_classes",
     "whole_cells",
     "whole_counts",
 ]
 
 Average: TypeAlias = Literal["binary", "macro", "micro", "weighted"]
+
+_Number = TypeVar("_Number", int, float)
 
 
 class WholeCounts(NamedTuple):
@@ -160,6 +165,11 @@ class Rule(NamedTuple):
     source: str = ""
     synonyms: tuple[str, ...] = ()
     """Other names in use, for the hint in an error."""
+    share: bool = False
+    """The numerator counts some of the events that the denominator counts, so that the value
+    is a proportion of these."""
+    given: Callable[..., Rule] | None = None
+    """The rule with the metric's own parameters; None where it has none."""
     fast: Mapping[str, Callable[..., float]] = MappingProxyType({})
     """Averages that have a function of their own, with the same bits."""
 
@@ -168,7 +178,7 @@ class Rule(NamedTuple):
         """Which classes have no value, in words: "a class that is …"."""
         return " or ".join(_NEEDS[need].class_is for need in self.needs)
 
-    def value(self, numerator: int, denominator: int) -> float:
+    def value(self, numerator: float, denominator: float) -> float:
         value = numerator / denominator
         return math.sqrt(value) if self.root else value
 
@@ -239,21 +249,28 @@ def averaged(
 def _one_class(
     rule: Rule, counts: ConfusionCounts, positive: Label, undefined: float | None
 ) -> float:
-    total = counts.total
-    if type(total) is int:
-        correct, fp, fn, _ = counts.binary(positive)
-        true, predicted = correct + fn, correct + fp
-    else:
-        whole = whole_counts(counts)
-        total = whole.total
-        correct = true = predicted = 0
-        if positive in whole.labels:
-            row = whole.labels.index(positive)
-            correct, true, predicted = whole.correct[row], whole.true[row], whole.predicted[row]
-    numerator, denominator = rule.parts(correct, true, predicted, total)  # type: ignore[arg-type]
+    found = one_class_counts(counts, positive)
+    numerator, denominator = rule.parts(*found)
     if denominator:
         return rule.value(numerator, denominator)
-    return rule.no_value(correct, true, predicted, total, positive, undefined)  # type: ignore[arg-type]
+    return rule.no_value(*found, positive, undefined)
+
+
+def one_class_counts(counts: ConfusionCounts, label: Label) -> tuple[int, int, int, int]:
+    """Correct, true and predicted weight of a class, and the total, as :func:`whole_counts` has it.
+
+    >>> one_class_counts(ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["cat", "dog"]), "cat")
+    (3, 4, 5, 10)
+    """
+    total = counts.total
+    if type(total) is int:
+        correct, fp, fn, _ = counts.binary(label)
+        return correct, correct + fn, correct + fp, total  # type: ignore[return-value]
+    whole = whole_counts(counts)
+    if label not in whole.labels:
+        return 0, 0, 0, whole.total
+    row = whole.labels.index(label)
+    return whole.correct[row], whole.true[row], whole.predicted[row], whole.total
 
 
 def _each_class(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> dict[Label, float]:
@@ -294,17 +311,34 @@ def _mean(
 
 
 def _micro(rule: Rule, counts: ConfusionCounts, undefined: float | None) -> float:
-    correct, total = counts.correct, counts.total
-    if type(total) is not int:
-        whole = whole_counts(counts)
-        correct, total = sum(whole.correct), whole.total
-    # Pooled over all classes, each event is one true and one predicted label. The
-    # number of true negatives depends on the number of classes.
-    pool = total * len(counts.labels) if rule.uses_total else total
-    numerator, denominator = rule.parts(correct, total, total, pool)  # type: ignore[arg-type]
+    correct, total = pooled_counts(counts)
+    numerator, denominator = pooled_parts(rule, correct, total, len(counts.labels))
     if denominator:
         return rule.value(numerator, denominator)
     return _no_class(rule, counts, undefined) if total else undefined_value(NO_EVENTS, undefined)
+
+
+def pooled_counts(counts: ConfusionCounts) -> tuple[int, int]:
+    """The weight of the correct events and of all, as :func:`whole_counts` has it.
+
+    >>> pooled_counts(ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["cat", "dog"]))
+    (7, 10)
+    """
+    correct, total = counts.correct, counts.total
+    if type(total) is int:
+        return correct, total  # type: ignore[return-value]
+    whole = whole_counts(counts)
+    return sum(whole.correct), whole.total
+
+
+def pooled_parts(
+    rule: Rule, correct: _Number, total: _Number, classes: int
+) -> tuple[_Number, _Number]:
+    """Numerator and denominator of a rule's micro average, a function of the accuracy alone."""
+    # Pooled over all classes, each event is one true and one predicted label. The
+    # number of true negatives depends on the number of classes.
+    pool = total * classes if rule.uses_total else total
+    return rule.parts(correct, total, total, pool)  # type: ignore[arg-type]
 
 
 def exact_sum(weights: Collection[Weight]) -> Weight:

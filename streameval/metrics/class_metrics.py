@@ -174,6 +174,7 @@ PRECISION = Rule(
     title="Precision, or positive predictive value",
     definition="share of the events predicted positive that are: TP / (TP + FP)",
     parts=lambda c, t, p, s: (c, p),
+    share=True,
     needs=("predicted",),
     example="average=None -> {'cat': 0.6, 'dog': 0.8}",
     source="scikit-learn's ``precision_score``",
@@ -187,6 +188,7 @@ RECALL = Rule(
     title="Recall, or sensitivity, true positive rate, hit rate, coverage",
     definition="share of the positive events predicted so: TP / (TP + FN)",
     parts=lambda c, t, p, s: (c, t),
+    share=True,
     needs=("true",),
     example='positive="cat" -> 0.75',
     note="Its weighted average is the accuracy, bit for bit.",
@@ -211,6 +213,7 @@ JACCARD = Rule(
     title="Jaccard index, or intersection over union",
     definition="share of the events positive or predicted so that are both: TP / (TP + FP + FN)",
     parts=lambda c, t, p, s: (c, t + p - c),
+    share=True,
     needs=("either",),
     example="average=None -> {'cat': 0.5, 'dog': 0.5714285714285714}",
     source="scikit-learn's ``jaccard_score``; Jaccard (1912)",
@@ -233,6 +236,7 @@ SPECIFICITY = Rule(
     title="Specificity, or true negative rate",
     definition="share of the negative events predicted so: TN / (TN + FP)",
     parts=lambda c, t, p, s: (s - t - p + c, s - t),
+    share=True,
     needs=("others true",),
     example='positive="dog" -> 0.75',
     source="Altman & Bland (1994), Diagnostic tests 1",
@@ -243,6 +247,7 @@ FPR = Rule(
     title="False positive rate, or false alarm rate",
     definition="share of the negative events predicted positive: FP / (FP + TN)",
     parts=lambda c, t, p, s: (p - c, s - t),
+    share=True,
     needs=("others true",),
     example='positive="dog" -> 0.25',
     direction="down",
@@ -254,6 +259,7 @@ FNR = Rule(
     title="False negative rate, or miss rate",
     definition="share of the positive events predicted negative: FN / (FN + TP)",
     parts=lambda c, t, p, s: (t - c, t),
+    share=True,
     needs=("true",),
     example='positive="cat" -> 0.25',
     direction="down",
@@ -266,6 +272,7 @@ NPV = Rule(
     title="Negative predictive value",
     definition="share of the events predicted negative that are: TN / (TN + FN)",
     parts=lambda c, t, p, s: (s - t - p + c, s - p),
+    share=True,
     needs=("others predicted",),
     example='positive="cat" -> 0.8',
     source="Altman & Bland (1994), Diagnostic tests 2",
@@ -316,6 +323,16 @@ NEGATIVE_LIKELIHOOD_RATIO = Rule(
     note="How many times likelier a positive event is predicted negative than a negative one.",
     source="Deeks & Altman (2004), Diagnostic tests 4: likelihood ratios",
 )
+
+
+@functools.lru_cache
+def _fbeta_rule(beta: float = 1.0) -> Rule:
+    """The rule of F-beta, exact for the float that `beta` is."""
+    top, bottom = (Fraction(float(beta)) ** 2).as_integer_ratio()
+    # (1+β²)TP / ((1+β²)TP + β²FN + FP) with TP + FN = t and TP + FP = p.
+    return FBETA._replace(parts=lambda c, t, p, s: ((top + bottom) * c, top * t + bottom * p))
+
+
 # The classes that have a value do not depend on beta.
 FBETA = Rule(
     name="fbeta",
@@ -327,6 +344,7 @@ FBETA = Rule(
     note="(1 + β²)·TP / ((1 + β²)·TP + β²·FN + FP); `beta` above 1 favours recall.",
     source="scikit-learn's ``fbeta_score``; van Rijsbergen (1979)",
     synonyms=("f_beta", "f2"),
+    given=_fbeta_rule,
 )
 
 _DOCSTRING = """{title}.
@@ -483,7 +501,7 @@ def fbeta(
 ) -> float | dict[Label, float]:
     if not isinstance(beta, Real) or not 0 < beta < math.inf:
         raise MetricError(f"beta: expected a positive number, got {shown(beta)}")
-    return averaged(_fbeta_rule(float(beta)), counts, average, positive, undefined)
+    return averaged(_fbeta_rule(beta), counts, average, positive, undefined)
 
 
 fbeta.__doc__ = _docstring(
@@ -491,14 +509,6 @@ fbeta.__doc__ = _docstring(
     params="beta: Above 1 favours recall, below 1 precision; 1 is F1.\n    ",
     raises=", or\n        `beta` is not a positive finite number",
 )
-
-
-@functools.lru_cache
-def _fbeta_rule(beta: float) -> Rule:
-    """The rule of F-beta, exact for the float that `beta` is."""
-    top, bottom = (Fraction(beta) ** 2).as_integer_ratio()
-    # (1+β²)TP / ((1+β²)TP + β²FN + FP) with TP + FN = t and TP + FP = p.
-    return FBETA._replace(parts=lambda c, t, p, s: ((top + bottom) * c, top * t + bottom * p))
 
 
 @overload
@@ -703,6 +713,8 @@ def class_row(function: Callable[..., Any], rule: Rule, params: tuple[str, ...] 
         params=params,
         needs_positive=True,
         synonyms=rule.synonyms,
+        rule=rule,
+        family="proportion" if rule.share else "confusion",
     )
 
 
@@ -712,9 +724,11 @@ def class_rows(
     """The row of the positive class, and one for each average, such as ``f1_macro``."""
     yield class_row(function, rule, (*params, "average"))
     for average, words in _AVERAGES.items():
+        fast = rule.fast.get(average)
+        pooled = average == "micro" or fast in (accuracy, error_rate)
         yield Metric(
             name=f"{rule.name}_{average}",
-            function=rule.fast.get(average) or functools.partial(function, average=average),
+            function=fast or functools.partial(function, average=average),
             state="confusion",
             definition=words.format(rule.name),
             low=rule.low,
@@ -722,5 +736,8 @@ def class_rows(
             direction=rule.direction,
             params=params,
             fixed=MappingProxyType({"average": average}),
-            mean_of=None if average == "micro" else rule,
+            rule=rule,
+            average="micro" if pooled else average,
+            # Pooled, every rule is a monotone function of the accuracy.
+            family="proportion" if pooled else "confusion",
         )

@@ -190,8 +190,11 @@ class Metric:
     """Further states it reads, passed after `state`."""
     synonyms: tuple[str, ...] = ()
     """Other names in use, for the hint in an error."""
-    mean_of: Rule | None = None
-    """For a mean over classes, the rule of a class's value."""
+    rule: Rule | None = None
+    """For a metric of one class, or its average over classes, how a class's value is computed."""
+    average: str = "binary"
+    """With `rule`: ``binary`` (one class), ``macro``, ``weighted`` or ``micro``, to which a
+    weighted mean that equals the micro average belongs."""
     family: str = "bootstrap"
     """What kind of number it is, which decides its interval; a name of :data:`FAMILIES`."""
 
@@ -199,6 +202,11 @@ class Metric:
     def states(self) -> tuple[str, ...]:
         """Every state that the function takes, in the order of its arguments."""
         return (self.state, *self.also)
+
+    @property
+    def mean_of(self) -> Rule | None:
+        """For a mean over classes, the rule of a class's value."""
+        return self.rule if self.average in ("macro", "weighted") else None
 
     @property
     def needs_scores(self) -> bool:

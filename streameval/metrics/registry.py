@@ -91,6 +91,7 @@ def _kappa_row(weights: Literal["linear", "quadratic"], distance: str) -> Metric
         name=f"cohen_kappa_{weights}",
         low=-1.0,
         fixed=MappingProxyType({"weights": weights}),
+        family="confusion",
     )
 
 
@@ -148,12 +149,16 @@ ROWS: tuple[Metric, ...] = tuple(
         _row(
             class_metrics.accuracy,
             "share of events predicted right",
+            rule=class_metrics.RECALL,
+            average="micro",
             family="proportion",
             synonyms=("acc",),
         ),
         _row(
             class_metrics.error_rate,
             "share of events predicted wrong: 1 - accuracy",
+            rule=class_metrics.FNR,
+            average="micro",
             family="proportion",
             direction="down",
             synonyms=("misclassification", "zero_one_loss"),
@@ -161,7 +166,9 @@ ROWS: tuple[Metric, ...] = tuple(
         _row(
             class_metrics.balanced_accuracy,
             "mean recall of the classes that some event has",
-            mean_of=class_metrics.RECALL,
+            rule=class_metrics.RECALL,
+            average="macro",
+            family="confusion",
         ),
         *class_rows(class_metrics.precision, class_metrics.PRECISION),
         *class_rows(class_metrics.recall, class_metrics.RECALL),
@@ -177,18 +184,21 @@ ROWS: tuple[Metric, ...] = tuple(
             class_metrics.geometric_mean,
             "K-th root of the product of the K classes' recalls",
             synonyms=("g_mean", "gmean"),
+            family="confusion",
         ),
         _row(
             agreement.matthews_corrcoef,
             "correlation of the true and the predicted class",
             low=-1.0,
             synonyms=("mcc", "phi"),
+            family="confusion",
         ),
         _row(
             agreement.cohen_kappa,
             "agreement beyond chance: (p_o - p_e) / (1 - p_e)",
             low=-1.0,
             params=("weights",),
+            family="confusion",
             synonyms=("kappa",),
         ),
         _kappa_row("linear", "distance"),
@@ -197,6 +207,7 @@ ROWS: tuple[Metric, ...] = tuple(
             agreement.kappa_m,
             "accuracy beyond always predicting the most frequent class",
             low=-math.inf,
+            family="confusion",
         ),
         _row(
             agreement.kappa_temporal,
@@ -212,10 +223,12 @@ ROWS: tuple[Metric, ...] = tuple(
         _row(
             class_metrics.prevalence_weighted_precision,
             "correct over predicted, each class counting as often as it is true",
+            family="confusion",
         ),
         _row(
             class_metrics.prevalence_weighted_recall,
             "correct over true, each class counting as often as it is true",
+            family="confusion",
         ),
         _support_row("weight of the positive events", tasks=BINARY, needs_positive=True),
         _support_row("weight of all events", tasks=MULTICLASS),

@@ -92,7 +92,9 @@ class Runner:
             self._rows = StateRows(connection)
             self._positions = Positions(connection)
             self._quarantine = Quarantine(connection, settings.quarantine, now)
-            self._alerts = Alerts(settings, connection, webhook, now)
+            self._alerts = Alerts(
+                settings, connection, webhook, self._counting.evaluators, now, clock
+            )
         counters = store.counters()
         kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
         self._label_kind = decoder.label_kind = kind

@@ -441,7 +441,7 @@ class PartitionRows:
             log.info("%s: is being read again", status.partition)
 
 
-class _Part(Generic[_T]):
+class Part(Generic[_T]):
     """A part of a snapshot; recomputed when it has changed and enough time has passed."""
 
     __slots__ = ("_at", "_cost", "_make", "_value", "as_of", "stale")
@@ -516,20 +516,20 @@ class SnapshotBuilder:
         self._metrics = main_metrics(settings)
         self._level = interval_level(settings)
         self._known_panes: dict[str, tuple[PaneReports, PaneReports]] = {}
-        self._totals: dict[str, _Part[_Totals]] = {}
-        self._resampled: dict[str, _Part[dict[str, Value]]] = {}
-        self._panes: dict[str, _Part[_Panes]] = {}
-        self._slices: dict[str, _Part[list[Slice]]] = {}
+        self._totals: dict[str, Part[_Totals]] = {}
+        self._resampled: dict[str, Part[dict[str, Value]]] = {}
+        self._panes: dict[str, Part[_Panes]] = {}
+        self._slices: dict[str, Part[list[Slice]]] = {}
         for window in settings.window:
             name, evaluator = window.name, evaluators[window.name]
-            self._totals[name] = _Part(partial(self._make_totals, name))
-            self._slices[name] = _Part(partial(self._make_slices, evaluator))
-            self._resampled[name] = _Part(partial(self._make_resampled, name))
+            self._totals[name] = Part(partial(self._make_totals, name))
+            self._slices[name] = Part(partial(self._make_slices, evaluator))
+            self._resampled[name] = Part(partial(self._make_resampled, name))
             if kind_of_settings(window).name == "panes":
-                self._panes[name] = _Part(partial(self._make_panes, name, evaluator))
+                self._panes[name] = Part(partial(self._make_panes, name, evaluator))
         # Half of the time is for the totals, which readers wait for; they are made first.
-        totals: list[_Part[Any]] = [*self._totals.values()]
-        others: list[_Part[Any]] = [
+        totals: list[Part[Any]] = [*self._totals.values()]
+        others: list[Part[Any]] = [
             *self._panes.values(),
             *self._slices.values(),
             *self._resampled.values(),

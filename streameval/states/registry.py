@@ -39,10 +39,11 @@ from streameval.states.ranking.portable_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
 from streameval.states.sums import weighted_sum
 from streameval.states.sums.weighted_sum import Form, Parts
+from streameval.states.weight_squares import WeightSquares
 
 _BINARY = frozenset({"binary"})
 _MULTICLASS = frozenset({"multiclass"})
-_NO_TASK: frozenset[str] = frozenset()
+_NOTHING: frozenset[str] = frozenset()
 
 
 def _written(state: Any) -> Form:
@@ -90,11 +91,13 @@ class StateRow:
     """A state that this one can be derived from, and then is, at the first read."""
     derive: Callable[[Any, Any], Any] = lambda source, plan: None
     """From the source's state and the plan to this state."""
-    refuses: frozenset[str] = _NO_TASK
+    refuses: frozenset[str] = _NOTHING
     """Tasks in which it may refuse a validated event: too many labels, too much weight.
 
     One that refuses binary scores stands before all others of them.
     """
+    certainty_of: frozenset[str] = _NOTHING
+    """States beside which it is kept where intervals were requested, and only then."""
     compiled: bool = False
     """Whether the compiled ring of the last n events counts in it."""
     write: Callable[[Any], Form] = _written
@@ -193,6 +196,30 @@ STATES: dict[str, StateRow] = {
             support=lambda scores: scores.total,
             weighted_sum=weighted_sum.class_scores,
             refuses=_MULTICLASS,
+        ),
+        StateRow(
+            name="label_weights",
+            types=(WeightSquares,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="labels",
+            how_to_feed=_LABELS,
+            make=lambda plan: WeightSquares(),
+            support=lambda weights: weights.total,
+            weighted_sum=weighted_sum.weight_squares,
+            certainty_of=frozenset({"confusion"}),
+        ),
+        StateRow(
+            name="score_weights",
+            types=(WeightSquares,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="scores",
+            how_to_feed=_SCORES,
+            make=lambda plan: WeightSquares(),
+            support=lambda weights: weights.total,
+            weighted_sum=weighted_sum.weight_squares,
+            certainty_of=frozenset(
+                {"index", "probability", "moments", "class_probability", "class_scores"}
+            ),
         ),
         StateRow(
             name="succession",

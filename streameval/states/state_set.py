@@ -6,6 +6,7 @@ its own. The :class:`StatePlan` lists the states that a set keeps.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -75,19 +76,19 @@ class StatePlan:
         *,
         labels: tuple[Label, ...] | None = None,
         temporal: bool = False,
+        intervals: bool = False,
     ) -> StatePlan:
         """What all metrics of the task read.
 
         States that can be derived from another are not kept: a state set derives
         them when they are first read. States that depend on the order of events
-        are kept if ``temporal``.
+        are kept if ``temporal``, those that only intervals read if ``intervals``.
         """
-        keeps = {
-            row.name
-            for row in states_of(task, STATES)
-            if row.source is None and (temporal or not row.ordered)
-        }
-        return cls(task, frozenset(keeps), bins, labels)
+        rows = states_of(task, STATES)
+        names = {row.name for row in rows if not (row.certainty_of or row.ordered)}
+        return cls.for_states(
+            task, names, bins, labels=labels, temporal=temporal, intervals=intervals
+        )
 
     @classmethod
     def for_states(
@@ -98,11 +99,17 @@ class StatePlan:
         *,
         labels: tuple[Label, ...] | None = None,
         temporal: bool = False,
+        intervals: bool = False,
     ) -> StatePlan:
-        """The least that serves metrics of these states."""
-        rows = states_of(task, states)
-        if temporal:
-            rows += tuple(row for row in states_of(task, STATES) if row.ordered)
+        """The least that serves metrics of these states; further arguments as above."""
+        named = set(states)
+        rows = tuple(
+            row
+            for row in states_of(task, STATES)
+            if row.name in named
+            or (temporal and row.ordered)
+            or (intervals and row.certainty_of & named)
+        )
         names = {row.name for row in rows}
         keeps = frozenset(row.name for row in rows if row.source not in names)
         return cls(task, keeps, bins, labels)
@@ -455,6 +462,29 @@ class StateSet:
             # What it would be derived from has counted the same events.
             row = STATES[row.source]
         return row.support(getattr(self, row.name)) if row.name in self.plan.keeps else 0
+
+    def effective_size(self, state: str) -> float:
+        """How many events of equal weight tell as much as those that a state has counted.
+
+        Whole weights are counts: the size is their sum. Others, and those of a fading window,
+        have Kish's effective size (Σw)² / Σw².
+
+        Returns:
+            At most the number of events where weights are not counts; nan where the plan
+            keeps no Σw².
+
+        >>> fractions = StateSet(StatePlan.everything("binary", intervals=True))
+        >>> for weight in (1, 0.5, 0.5):
+        ...     fractions.update(1, 1, 0.5, weight)
+        >>> fractions.effective_size("index")
+        2.6666666666666665
+        """
+        row = STATES[state]
+        source = getattr(self, row.name if row.name in self.plan.keeps else str(row.source))
+        if source.exact:
+            return float(self.support(state))
+        weights = getattr(self, "label_weights" if row.fed_by == "labels" else "score_weights")
+        return math.nan if weights is None else float(weights.effective_size)
 
     @property
     def has_labels(self) -> bool:

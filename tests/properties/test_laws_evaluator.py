@@ -99,6 +99,13 @@ SPECS = [
         BINARY,
         ("accuracy", "log_loss", "binormal_auc"),
     ),
+    spec("binary with intervals", {"intervals": True}, BINARY, READ["binary"]),
+    spec(
+        "multi-class probabilities with intervals",
+        {"task": "multiclass", "intervals": True},
+        {"y_true": st.sampled_from("abc"), "proba": SHARES, "weight": WEIGHTS},
+        READ["multiclass"],
+    ),
     spec(
         "multi-class labels",
         {"task": "multiclass"},

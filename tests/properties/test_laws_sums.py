@@ -13,6 +13,7 @@ from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
+from streameval.states.weight_squares import WeightSquares
 from tests.support.class_batch import class_batch
 from tests.support.laws import LAWS, StateSpec, assert_near, check_law, columns
 
@@ -115,6 +116,23 @@ SPECS = [
         events=binary(SCORES, st.one_of(FLOAT_WEIGHTS, st.floats(1e-300, 2.0**53))),
         update_many=feed_columns,
         read=read_moments,
+        update=FLOATS["update"],
+    ),
+    StateSpec(
+        name="weight-squares",
+        empty=WeightSquares,
+        events=binary(PROBABILITIES, WEIGHTS),
+        update_many=feed_columns,
+        read=lambda state: (state.total, state.effective_size),
+        **COMMON,
+    ),
+    StateSpec(
+        # Exact as well.
+        name="weight-squares-floats",
+        empty=WeightSquares,
+        events=binary(PROBABILITIES, st.one_of(FLOAT_WEIGHTS, st.floats(1e-300, 2.0**53))),
+        update_many=feed_columns,
+        read=lambda state: (state.total, state.effective_size),
         update=FLOATS["update"],
     ),
     StateSpec(

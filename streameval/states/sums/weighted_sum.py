@@ -155,9 +155,8 @@ _INVERSE_BITS = 128
 def moments(parts: Parts, unit: int) -> Form:
     """The weighted sum of forms of ``ScoreMoments``."""
     # Rounding each sum separately could make a variance of 0 negative. All are
-    # multiplied by one number instead, 1 / unit to 128 bits.
-    inverse = (1 << (_INVERSE_BITS + unit.bit_length())) // unit
-    shift = _INVERSE_BITS + unit.bit_length()
+    # multiplied by one number instead.
+    inverse, shift = _inverse(unit)
     form: Form = {"exact": False}
     for name in ("negative", "positive"):
         form[name] = {
@@ -165,6 +164,24 @@ def moments(parts: Parts, unit: int) -> Form:
             for key in ("weight", "sum", "squares")
         }
     return form
+
+
+def _inverse(unit: int) -> tuple[int, int]:
+    """1 / unit to 128 bits, as a number over 2**shift."""
+    shift = _INVERSE_BITS + unit.bit_length()
+    return (1 << shift) // unit, shift
+
+
+def weight_squares(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``WeightSquares``: squares are scaled by squares."""
+    inverse, shift = _inverse(unit)
+    total = [(form["sum"], factor) for form, factor in parts]
+    squares = [(form["squares"], factor * factor) for form, factor in parts]
+    return {
+        "exact": False,
+        "sum": _scaled(total, inverse, shift),
+        "squares": _scaled(squares, inverse * inverse, 2 * shift),
+    }
 
 
 def _scaled(sums: Sequence[tuple[dict[str, int], int]], inverse: int, shift: int) -> dict[str, int]:

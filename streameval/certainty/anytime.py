@@ -1,0 +1,93 @@
+"""Intervals that may be read after every event: confidence sequences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from streameval.certainty.interval import Ends, IntervalRequest, no_ends
+from streameval.certainty.proportions import beyond_log, ends_of_share, stirling_remainder
+
+
+def beta_binomial(successes: float, trials: float, level: float) -> tuple[float, float]:
+    """Interval of a proportion that may be read after every event.
+
+    The beta-binomial mixture confidence sequence: the p of
+
+        ln B(½ + k, ½ + n − k) − ln B(½, ½) − k·ln p − (n − k)·ln(1 − p) < ln(1/α)
+
+    With probability `level` or more, the intervals after the first event, the second
+    and so on *all* contain the true proportion, so an analysis may stop when one of them
+    settles its question. It is about 1.5 to 2 times as wide as Wilson's.
+
+    Args:
+        successes: k of all events since a start, from 0 to `trials`.
+        trials: n > 0.
+        level: 1 − α.
+
+    Returns:
+        The lower and the upper end, in [0, 1], to 1e-12.
+
+    Cost:
+        O(1): about 120 evaluations.
+
+    Source:
+        Robbins (1970); Howard, Ramdas, McAuliffe & Sekhon (2021).
+
+    >>> [round(end, 4) for end in beta_binomial(80, 100, 0.95)]
+    [0.6484, 0.909]
+    """
+    failures = trials - successes
+    # With p = k/n the left side is at most 0; ln B(½, ½) = ln π.
+    limit = (
+        math.log(math.pi / (1 - level))
+        + _half_remainder(successes + failures, 1.0)
+        - _half_remainder(successes, 0.5)
+        - _half_remainder(failures, 0.5)
+    )
+    return (
+        0.0 if successes == 0 else 1 - _upper_root(failures, successes, limit),
+        1.0 if failures == 0 else _upper_root(successes, failures, limit),
+    )
+
+
+def _upper_root(successes: float, failures: float, limit: float) -> float:
+    """The p above k/n where n·KL(k/n, p) = `limit`."""
+    trials = successes + failures
+    if not successes:
+        return -math.expm1(-limit / trials)
+    share, rest = successes / trials, failures / trials
+    low, high = 0.0, rest
+    while low < (middle := (low + high) / 2) < high:
+        distance = successes * beyond_log(middle / share)
+        if middle < rest:
+            distance += failures * beyond_log(-middle / rest)
+        if middle < rest and distance < limit:
+            low = middle
+        else:
+            high = middle
+    return min(1.0, share + high)
+
+
+def _half_remainder(x: float, more: float) -> float:
+    """``ln Γ(x + more) − x·ln x + x``, likewise."""
+    total = x + more
+    grown = x * math.log1p(more / x) if x else 0.0
+    return stirling_remainder(total) + grown + more * math.log(total) - more
+
+
+ANYTIME: Mapping[str, Callable[[IntervalRequest], Ends]] = {
+    "proportion": lambda request: ends_of_share(request, beta_binomial),
+}
+"""From the families of metrics that have a confidence sequence to it."""
+
+
+def anytime(request: IntervalRequest) -> Ends:
+    """The ends of a metric's confidence sequence, for events that are counted since a start."""
+    if not request.cumulative:
+        return no_ends(
+            "anytime covers all events since a start, no window: pass no window= to the Evaluator"
+        )
+    if not request.whole:
+        return no_ends("anytime needs weights that are counts")
+    return ANYTIME[request.metric.family](request)

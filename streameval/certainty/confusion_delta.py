@@ -1,0 +1,372 @@
+"""Intervals of functions of the confusion's cells, by the delta method.
+
+The cells are multinomial: of n events, the share π_ij is of true class i and predicted class j.
+A smooth function of the shares has, with its partial derivatives g_ij, the variance
+
+    (Σ π_ij·g_ij² − (Σ π_ij·g_ij)²) / n
+
+Every metric here is a function of the classes' correct, true and predicted shares, so that
+g_ij = [i = j]·a_i + b_i + c_j; weighted kappa adds a multiple of the distance of i and j.
+
+Two things make the intervals hold for small n. The variance is that of the cells and one
+pseudo-event spread over all of them, as cells that are 0 by chance have no variance: ten correct
+predictions would have an interval of width 0. And a metric with two finite ends has Wilson's
+interval of a proportion with the same variance, its range scaled to [0, 1], so that no end is
+outside the range; near 0 and 1 that interval is asymmetric, as on a logit or Fisher's z scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
+from streameval.certainty.proportions import wilson
+from streameval.events.values import Label
+from streameval.metrics.averages import Rule, one_class_counts, whole_cells, whole_counts
+from streameval.states.confusion import ConfusionCounts
+
+Floats = npt.NDArray[np.float64]
+
+_BLOCK = 1_000_000
+"""Cells that are computed at once."""
+
+
+class Table(NamedTuple):
+    """A confusion in integers of the classes that have events, and what is added to it."""
+
+    correct: list[int]
+    true: list[int]
+    predicted: list[int]
+    total: int
+    cells: list[tuple[int, int, int]]
+    """``(row, column, weight)`` of those that have events."""
+    pseudo: int
+    """The weight of the pseudo-event: of one event."""
+    positions: Floats
+    """Of the classes among all labels, for distances."""
+
+    def margins(self) -> tuple[list[int], list[int], list[int], int]:
+        """Correct, true, predicted and total with the pseudo-event, up to a common factor.
+
+        Half of the pseudo-event is spread as if truth and prediction were independent, half
+        evenly, each over all cells.
+        """
+        classes, total = len(self.true), self.total
+        scale = 2 * (classes * total) ** 2
+        factor = self.pseudo * classes * total
+
+        def margin(counts: list[int]) -> list[int]:
+            return [scale * n + factor * (classes * n + total) for n in counts]
+
+        correct = [
+            scale * c + self.pseudo * (classes * classes * t * p + total * total)
+            for c, t, p in zip(self.correct, self.true, self.predicted, strict=True)
+        ]
+        total_with = scale * (total + self.pseudo)
+        return correct, margin(self.true), margin(self.predicted), total_with
+
+    def mean(self, function: Callable[[slice], Floats]) -> float:
+        """The mean over the shares, with the pseudo-event, of a function of rows of cells."""
+        classes = len(self.true)
+        true, predicted = (
+            np.array([n / self.total for n in counts]) for counts in (self.true, self.predicted)
+        )
+        rows = np.array([row for row, _, _ in self.cells])
+        columns = np.array([column for _, column, _ in self.cells])
+        whole = self.total + self.pseudo
+        weights = np.array([weight / whole for _, _, weight in self.cells])
+        half = self.pseudo / whole / 2
+        parts = []
+        step = max(1, _BLOCK // classes)
+        for start in range(0, classes, step):
+            block = slice(start, start + step)
+            shares = half * (true[block, None] * predicted + 1 / classes**2)
+            inside = (rows >= start) & (rows < start + step)
+            shares[rows[inside] - start, columns[inside]] += weights[inside]
+            parts.append(float((shares * function(block)).sum()))
+        return math.fsum(parts)
+
+
+class Gradient(NamedTuple):
+    """A function's value, and its derivatives by shares of all events."""
+
+    value: float
+    correct: Floats
+    """By the share of each class's correct events."""
+    true: Floats
+    predicted: Floats
+    distances: Callable[[slice], Floats] | None = None
+    """By each cell directly, as rows."""
+
+    def rows(self, block: slice) -> Floats:
+        """The derivatives by the cells of some rows."""
+        rows: Floats = self.true[block, None] + self.predicted
+        index = np.arange(len(self.true))[block]
+        rows[index - block.start, index] += self.correct[block]
+        return rows if self.distances is None else rows + self.distances(block)
+
+
+def table_of(counts: ConfusionCounts, n: float) -> Table:
+    """The confusion of all classes that have events, for `n` events.
+
+    >>> table = table_of(ConfusionCounts.from_matrix([[3, 1], [2, 4]], ["cat", "dog"]), 10)
+    >>> table.cells
+    [(0, 0, 3), (0, 1, 1), (1, 0, 2), (1, 1, 4)]
+    """
+    whole = whole_counts(counts)
+    kept = [k for k, (t, p) in enumerate(zip(whole.true, whole.predicted, strict=True)) if t or p]
+    row = {whole.labels[k]: n for n, k in enumerate(kept)}
+    return Table(
+        [whole.correct[k] for k in kept],
+        [whole.true[k] for k in kept],
+        [whole.predicted[k] for k in kept],
+        whole.total,
+        [(row[true], row[pred], weight) for true, pred, weight in whole_cells(counts)],
+        max(1, round(whole.total / n)),
+        np.array(kept, dtype=np.float64),
+    )
+
+
+def one_class_table(counts: ConfusionCounts, label: Label, n: float) -> Table:
+    """The confusion of a class (the first one) and all others."""
+    c, t, p, s = one_class_counts(counts, label)
+    cells = [(0, 0, c), (0, 1, t - c), (1, 0, p - c), (1, 1, s - t - p + c)]
+    return Table(
+        [c, s - t - p + c], [t, s - t], [p, s - p], s, cells, max(1, round(s / n)), np.zeros(2)
+    )
+
+
+class _Dual:
+    """An integer with its derivatives by three variables: a Rule's parts are polynomials of it.
+
+    >>> c, t, p = (_Dual(n, tuple(int(k == i) for i in range(3))) for k, n in enumerate((3, 4, 5)))
+    >>> (2 * c - t * p).value, (2 * c - t * p).partials
+    (-14, (2, -5, -4))
+    """
+
+    __slots__ = ("partials", "value")
+
+    def __init__(self, value: int, partials: tuple[int, ...] = (0, 0, 0)) -> None:
+        self.value = value
+        self.partials = partials
+
+    def __add__(self, other: _Dual | int) -> _Dual:
+        other = other if isinstance(other, _Dual) else _Dual(other)
+        partials = zip(self.partials, other.partials, strict=True)
+        return _Dual(self.value + other.value, tuple(x + y for x, y in partials))
+
+    def __mul__(self, other: _Dual | int) -> _Dual:
+        other = other if isinstance(other, _Dual) else _Dual(other)
+        partials = zip(self.partials, other.partials, strict=True)
+        return _Dual(
+            self.value * other.value,
+            tuple(x * other.value + self.value * y for x, y in partials),
+        )
+
+    def __sub__(self, other: _Dual | int) -> _Dual:
+        return self + other * -1
+
+    def __rsub__(self, other: int) -> _Dual:
+        return self.__mul__(-1).__add__(other)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+_UNITS = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+
+
+def derivatives(
+    rule: Rule, correct: int, true: int, predicted: int, total: int
+) -> tuple[float, tuple[float, ...]]:
+    """A rule's value, and its derivatives by the correct, true and predicted share.
+
+    The derivatives of numerator and denominator are exact integers. That by the total follows
+    from the others, as the value does not depend on the scale of the counts.
+    """
+    c, t, p = map(_Dual, (correct, true, predicted), _UNITS)
+    parts: Any = rule.parts(c, t, p, total)  # type: ignore[arg-type]
+    top, bottom = parts
+    value = rule.value(top.value, bottom.value)
+    # A root has half the derivative of its square, over the value.
+    twice = 2 * value if rule.root else 1.0
+    return value, tuple(
+        total * (x * bottom.value - top.value * y) / bottom.value**2 / twice
+        for x, y in zip(top.partials, bottom.partials, strict=True)
+    )
+
+
+def _one_class(table: Table, rule: Rule) -> Gradient:
+    correct, true, predicted, total = table.margins()
+    value, slopes = derivatives(rule, correct[0], true[0], predicted[0], total)
+    by_correct, by_true, by_predicted = (np.array([slope, 0.0]) for slope in slopes)
+    return Gradient(value, by_correct, by_true, by_predicted)
+
+
+def _mean(table: Table, rule: Rule, *, by_support: bool) -> Gradient:
+    correct, true, predicted, total = table.margins()
+    found = [
+        derivatives(rule, c, t, p, total) for c, t, p in zip(correct, true, predicted, strict=True)
+    ]
+    values = np.array([value for value, _ in found])
+    weights = np.array([t / total for t in true]) if by_support else 1 / len(found)
+    value = float((weights * values).sum())
+    slopes = np.array([slopes for _, slopes in found]).T * weights
+    if by_support:
+        slopes[1] += values - value
+    return Gradient(value, *slopes)
+
+
+def _shares(table: Table) -> tuple[Floats, Floats, Floats]:
+    correct, true, predicted, total = table.margins()
+    a, b, c = (np.array([n / total for n in counts]) for counts in (correct, true, predicted))
+    return a, b, c
+
+
+def _geometric_mean(table: Table) -> Gradient:
+    correct, true, predicted = _shares(table)
+    value = float(np.exp(np.log(correct / true).mean()))
+    each = value / len(true)
+    return Gradient(value, each / correct, -each / true, 0 * predicted)
+
+
+def _matthews(table: Table) -> Gradient:
+    correct, true, predicted = _shares(table)
+    by_true, by_predicted = (float((x * (1 - x)).sum()) for x in (true, predicted))
+    root = math.sqrt(by_true * by_predicted)
+    value = float(correct.sum() - (true * predicted).sum()) / root
+    return Gradient(
+        value,
+        np.full(len(true), 1 / root),
+        -predicted / root + value * true / by_true,
+        -true / root + value * predicted / by_predicted,
+    )
+
+
+def _kappa(table: Table) -> Gradient:
+    correct, true, predicted = _shares(table)
+    beyond = float((true * (1 - predicted)).sum())
+    wrong = 1 - float(correct.sum())
+    slope = -wrong / beyond**2
+    return Gradient(
+        1 - wrong / beyond, np.full(len(true), 1 / beyond), slope * predicted, slope * true
+    )
+
+
+def _weighted_kappa(table: Table, power: int) -> Gradient:
+    _, true, predicted = _shares(table)
+    positions = table.positions
+
+    def distances(block: slice) -> Floats:
+        apart: Floats = np.abs(positions[block, None] - positions) ** power
+        return apart
+
+    seen = table.mean(distances)
+    # Row by row: all distances at once would take the memory of the full matrix.
+    rows = [slice(k, k + 1) for k in range(len(positions))]
+    from_true, from_predicted = (
+        np.array([float(distances(row)[0] @ shares) for row in rows])
+        for shares in (predicted, true)
+    )
+    chance = float(true @ from_true)
+    slope = seen / chance**2
+    return Gradient(
+        1 - seen / chance,
+        0 * true,
+        slope * from_true,
+        slope * from_predicted,
+        lambda block: distances(block) / -chance,
+    )
+
+
+def _kappa_m(table: Table) -> Gradient:
+    correct, true, predicted = _shares(table)
+    wrong, most = 1 - float(correct.sum()), int(true.argmax())
+    others = 1 - float(true[most])
+    by_true = np.zeros(len(true))
+    by_true[most] = -wrong / others**2
+    return Gradient(1 - wrong / others, np.full(len(true), 1 / others), by_true, 0 * predicted)
+
+
+def _prevalence_weighted_precision(table: Table) -> Gradient:
+    correct, true, predicted = _shares(table)
+    chance = float(predicted @ true)
+    value = float(correct @ true) / chance
+    return Gradient(
+        value, true / chance, (correct - value * predicted) / chance, -value * true / chance
+    )
+
+
+def _prevalence_weighted_recall(table: Table) -> Gradient:
+    correct, true, predicted = _shares(table)
+    chance = float(true @ true)
+    value = float(correct @ true) / chance
+    return Gradient(value, true / chance, (correct - 2 * value * true) / chance, 0 * predicted)
+
+
+GRADIENTS: Mapping[str, Callable[[Table], Gradient]] = {
+    "geometric_mean": _geometric_mean,
+    "matthews_corrcoef": _matthews,
+    "cohen_kappa": _kappa,
+    "cohen_kappa_linear": lambda table: _weighted_kappa(table, 1),
+    "cohen_kappa_quadratic": lambda table: _weighted_kappa(table, 2),
+    "kappa_m": _kappa_m,
+    "prevalence_weighted_precision": _prevalence_weighted_precision,
+    "prevalence_weighted_recall": _prevalence_weighted_recall,
+}
+"""From the metrics that no Rule describes to their gradients."""
+
+
+def gradient_of(request: IntervalRequest) -> tuple[Table, Gradient]:
+    """The cells that a metric's variance is computed from, and its gradient."""
+    metric, params = request.metric, request.params
+    (counts,) = request.states
+    rule = metric.rule
+    if rule is not None and metric.average == "binary":
+        table = one_class_table(counts, request.positive, request.n)  # type: ignore[arg-type]
+    else:
+        table = table_of(counts, request.n)
+    if rule is None:
+        kind = params.get("weights")
+        return table, GRADIENTS[metric.name if kind is None else f"{metric.name}_{kind}"](table)
+    if rule.given is not None:
+        rule = rule.given(**params)
+    if metric.average == "binary":
+        return table, _one_class(table, rule)
+    return table, _mean(table, rule, by_support=metric.average == "weighted")
+
+
+def delta(request: IntervalRequest) -> Ends:
+    """The interval of a function of the confusion.
+
+    A metric with two finite ends has Wilson's interval of a share with the same variance. One
+    with a single end has a normal interval on the logarithm of its distance from there.
+
+    Cost:
+        O(classes²), at 10 ns a cell; O(1) for a metric of one class.
+    """
+    table, gradient = gradient_of(request)
+    if len(table.true) < 2:
+        return no_ends("all events are of one class and were predicted so")
+    center = table.mean(gradient.rows)
+    # Of one event.
+    variance = table.mean(lambda block: (gradient.rows(block) - center) ** 2)
+    low, high = request.metric.low, request.metric.high
+    value, smooth, n = request.value, gradient.value, request.n
+    if math.isfinite(low) and math.isfinite(high):
+        span = high - low
+        size = n * (smooth - low) * (high - smooth) / variance
+        share = (value - low) / span
+        bottom, top = wilson(share * size, size, request.level)
+        return Ends(low + span * bottom, low + span * top)
+    end = low if math.isfinite(low) else high
+    apart, own = abs(smooth - end), abs(value - end)
+    factor = math.exp(normal_quantile(request.level) * math.sqrt(variance / n) / apart)
+    # Centred on the value with the pseudo-event, which is at no end.
+    near, far = min(apart / factor, own), max(apart * factor, own)
+    return Ends(end + near, end + far) if math.isfinite(low) else Ends(end - far, end - near)

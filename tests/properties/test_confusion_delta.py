@@ -1,0 +1,235 @@
+"""The delta method on the confusion: derivatives, a published example, coverage, exactness."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.certainty.confusion_delta import GRADIENTS, Gradient, Table, gradient_of
+from streameval.certainty.interval import IntervalRequest
+from streameval.certainty.proportions import wilson
+from streameval.metrics.metric import Metric
+from streameval.metrics.registry import ROWS, find
+from streameval.states.confusion import ConfusionCounts
+
+DELTA = [row for row in ROWS if row.family == "confusion"]
+
+
+def request(row: Metric, counts: ConfusionCounts, **params: Any) -> IntervalRequest:
+    positive = 1 if row.needs_positive else None
+    value = row.bind(positive=positive, **params)(counts)
+    return IntervalRequest(row, value, (counts,), 0.95, counts.total, True, positive, params, True)
+
+
+def moments(table: Table, gradient: Gradient) -> tuple[float, float]:
+    mean = table.mean(gradient.rows)
+    return mean, table.mean(lambda block: (gradient.rows(block) - mean) ** 2)
+
+
+def test_every_function_of_the_confusion_has_a_gradient() -> None:
+    without_rule = {row.name for row in DELTA if row.rule is None}
+    assert without_rule == set(GRADIENTS)
+    assert {"f1", "f1_macro", "balanced_accuracy", "matthews_corrcoef"} <= {
+        row.name for row in DELTA
+    }
+
+
+def without_pseudo_event(row: Metric, cells: np.ndarray, **params: Any) -> tuple[Any, Gradient]:
+    """The gradient at the cells themselves: the pseudo-event's weight is next to nothing."""
+    counts = ConfusionCounts.from_matrix((cells * 10**15).tolist(), list(range(len(cells))))
+    return gradient_of(request(row, counts, **params)._replace(n=counts.total))
+
+
+SQUARES = st.integers(2, 4).flatmap(
+    lambda k: st.lists(st.integers(1, 60), min_size=k * k, max_size=k * k).map(
+        lambda cells: np.array(cells, dtype=object).reshape(k, k)
+    )
+)
+
+
+@pytest.mark.parametrize("row", DELTA, ids=lambda row: row.name)
+@settings(max_examples=15)
+@given(cells=SQUARES, beta=st.sampled_from([0.5, 1, 2]))
+def test_derivatives_are_those_of_the_metric(row: Metric, cells: np.ndarray, beta: float) -> None:
+    if row.needs_positive:
+        cells = cells[:2, :2]
+    size = len(cells)
+    true = np.sort(cells.sum(axis=1))
+    if row.name == "kappa_m" and true[-1] == true[-2]:
+        return  # The largest of equal classes has no derivative.
+    params = {"beta": beta} if "beta" in row.params else {}
+    metric = row.bind(positive=1 if row.needs_positive else None, **params)
+    scale, step = 10**8, 10**4
+
+    def value(i: int, j: int, change: int) -> float:
+        moved = cells * scale
+        moved[i, j] += change
+        return metric(ConfusionCounts.from_matrix(moved.tolist(), list(range(size))))
+
+    _, gradient = without_pseudo_event(row, cells, **params)
+    assert gradient.value == pytest.approx(value(0, 0, 0), abs=1e-9)
+    if row.needs_positive:
+        # The table of one class has that class first.
+        found = gradient.rows(slice(0, 2))[::-1, ::-1]
+    else:
+        found = gradient.rows(slice(0, size))
+    shares = (cells / cells.sum()).astype(float)
+    centred = found - (shares * found).sum()
+    total = int(cells.sum()) * scale
+    for i in range(size):
+        for j in range(size):
+            slope = (value(i, j, step) - value(i, j, -step)) / (2 * step) * total
+            assert centred[i, j] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+
+def test_published_error_of_kappa() -> None:
+    """Fleiss, Cohen & Everitt (1969), two raters of 200 patients: kappa .429, variance .002885."""
+    cells = np.array([[106, 10, 4], [22, 28, 10], [2, 12, 6]], dtype=object)
+    table, gradient = without_pseudo_event(find("cohen_kappa"), cells)
+    assert gradient.value == pytest.approx(0.429, abs=5e-4)
+    assert moments(table, gradient)[1] / 200 == pytest.approx(0.002885, abs=5e-7)
+
+
+def test_the_error_of_f1_is_that_of_its_share() -> None:
+    """F1 = 2J/(1 + J), and J is the share of TP among TP + FP + FN: the same variance."""
+    tp, fp, fn, tn = 30, 5, 10, 155
+    cells = np.array([[tn, fp], [fn, tp]], dtype=object)
+    table, gradient = without_pseudo_event(find("f1"), cells)
+    share, n = tp / (tp + fp + fn), tp + fp + fn
+    expected = (2 / (1 + share) ** 2) ** 2 * share * (1 - share) / n
+    assert moments(table, gradient)[1] / 200 == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_table_with_the_pseudo_event_adds_up() -> None:
+    """Margins in integers and means over rows are of the same table, dense here."""
+    counts = ConfusionCounts.from_matrix([[8, 1, 0], [2, 5, 0], [0, 0, 0]], [0, 1, 2])
+    counts.update(3, 0)
+    row = find("f1_macro")
+    table, _ = gradient_of(request(row, counts))
+    # Class 2 has no event.
+    dense = np.array([[8, 1, 0], [2, 5, 0], [1, 0, 0]], dtype=float)
+    true, predicted = dense.sum(1) / 17, dense.sum(0) / 17
+    dense += 0.5 * np.outer(true, predicted) + 0.5 / 9
+    *columns, total = table.margins()
+    shares = [[n / total for n in counts] for counts in columns]
+    assert shares[0] == pytest.approx(np.diag(dense) / 18)
+    assert shares[1] == pytest.approx(dense.sum(1) / 18)
+    assert shares[2] == pytest.approx(dense.sum(0) / 18)
+    values = np.arange(9.0).reshape(3, 3)
+    assert table.mean(lambda block: values[block]) == pytest.approx((values * dense).sum() / 18)
+
+
+# Intervals ---------------------------------------------------------------------
+
+
+def evaluator_of(cells: np.ndarray) -> se.Evaluator:
+    ev = se.Evaluator(task="binary" if len(cells) == 2 else "multiclass")
+    true, predicted = np.nonzero(cells)
+    ev.update_many(true, predicted, weight=cells[true, predicted])
+    return ev
+
+
+TRUTHS = {
+    "even": np.array([[0.4, 0.1], [0.1, 0.4]]),
+    "a fifth positive": np.array([[0.74, 0.06], [0.06, 0.14]]),
+    "nearly always right": np.array([[0.49, 0.01], [0.01, 0.49]]),
+    "three classes": np.array([[0.4, 0.07, 0.03], [0.05, 0.2, 0.02], [0.03, 0.04, 0.16]]),
+}
+
+
+@pytest.mark.parametrize("n", [50, 200])
+@pytest.mark.parametrize("truth", TRUTHS)
+@pytest.mark.parametrize("name", ["f1", "f1_macro", "matthews_corrcoef", "cohen_kappa"])
+def test_coverage(name: str, truth: str, n: int) -> None:
+    shares = TRUTHS[truth]
+    if name == "f1" and len(shares) > 2:
+        name = "f1_weighted"
+    expected = evaluator_of(np.rint(shares * 10**9).astype(int))[name]
+    rng = np.random.default_rng(11)
+    runs = 400
+    hits = 0
+    for cells in rng.multinomial(n, shares.ravel(), size=runs):
+        found = evaluator_of(cells.reshape(shares.shape)).interval(name)
+        hits += found.low <= expected <= found.high
+    # Of 400 runs the standard error is .011.
+    assert 0.92 - 0.015 <= hits / runs <= 0.97 + 0.015
+
+
+@pytest.mark.parametrize("row", DELTA, ids=lambda row: row.name)
+@settings(max_examples=40)
+@given(cells=st.lists(st.integers(0, 6), min_size=9, max_size=9))
+def test_an_interval_contains_its_value_within_the_range(row: Metric, cells: list[int]) -> None:
+    size = 2 if row.needs_positive else 3
+    matrix = np.array(cells)[: size * size].reshape(size, size)
+    if not matrix.any():
+        return
+    task = "binary" if "binary" in row.tasks and size == 2 else "multiclass"
+    ev = se.Evaluator(task=task)
+    true, predicted = np.nonzero(matrix)
+    ev.update_many(true, predicted, weight=matrix[true, predicted])
+    found = ev.interval(row.name)
+    if not found.defined:
+        assert math.isnan(found.value) or "one class" in found.reason
+        return
+    slack = 1e-12 * max(1.0, abs(found.value))
+    assert row.low <= found.low <= found.value + slack
+    assert found.value - slack <= found.high <= row.high
+    assert found.low < found.high
+
+
+def test_perfect_predictions_have_a_width() -> None:
+    ev = evaluator_of(np.array([[10, 0], [0, 10]]))
+    for name in ("f1", "f1_macro", "matthews_corrcoef", "cohen_kappa", "balanced_accuracy"):
+        found = ev.interval(name)
+        assert found.value == found.high == 1
+        assert 0.3 < found.low < 0.95
+    # F1 of ten positives is 2J/(1 + J) of the share J of 10 in 10.
+    share = wilson(10, 10, 0.95)[0]
+    assert ev.interval("f1").low == pytest.approx(2 * share / (1 + share), abs=0.01)
+
+
+def test_one_class_alone_has_no_interval_of_a_mean() -> None:
+    ev = se.Evaluator(task="multiclass")
+    ev.update("a", "a", weight=9)
+    found = ev.interval("f1_macro")
+    assert found.value == 1
+    assert not found.defined
+    assert found.reason == "all events are of one class and were predicted so"
+    only = evaluator_of(np.array([[0, 0], [0, 9]])).interval("f1")
+    assert only.value == only.high == 1
+    assert 0.6 < only.low < 0.95
+
+
+@given(st.lists(st.tuples(*[st.sampled_from("abcd")] * 2), min_size=4, max_size=40))
+def test_order_and_shards_have_the_same_bits(events: list[tuple[str, str]]) -> None:
+    def counted(part: list[tuple[str, str]]) -> se.Evaluator:
+        ev = se.Evaluator(task="multiclass")
+        for y_true, y_pred in part:
+            ev.update(y_true, y_pred)
+        return ev
+
+    one = counted(events)
+    others = [counted(events[::-1]), se.merge([counted(events[::2]), counted(events[1::2])])]
+    for row in DELTA:
+        if "multiclass" in row.tasks:
+            found = one.interval(row.name)
+            for other in others:
+                assert repr(other.interval(row.name)) == repr(found)
+
+
+def test_weights_that_are_not_whole_have_kishs_size() -> None:
+    whole, half = se.Evaluator(), se.Evaluator(intervals=True)
+    for ev, weight in ((whole, 1), (half, 0.5)):
+        for n in range(60):
+            ev.update(n % 3 == 0, n % 4 == 0, weight=weight)
+    for name in ("f1", "matthews_corrcoef", "f1_macro"):
+        expected, found = whole.interval(name), half.interval(name)
+        assert (expected.method, found.method) == ("delta", "delta (Kish)")
+        assert found.n == expected.n == 60
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)

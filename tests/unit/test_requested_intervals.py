@@ -1,0 +1,156 @@
+"""What ``Evaluator(intervals=True)`` keeps, and that nothing is kept without it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import InputError, StateError
+from streameval.states.state_set import StateSet
+from streameval.states.weight_squares import WeightSquares
+from tests.support.window_model import Model, batches, binary_stream, columns
+
+
+def current(evaluator: se.Evaluator) -> StateSet:
+    return evaluator._windows.total.current()
+
+
+def kish(weights: list[Any]) -> float:
+    exact = [Fraction(weight) for weight in weights]
+    return float(sum(exact) ** 2 / sum(weight * weight for weight in exact))
+
+
+def fed(weights: list[Any], **options: Any) -> se.Evaluator:
+    evaluator = se.Evaluator(**options)
+    for n, weight in enumerate(weights):
+        evaluator.update(n % 2 == 0, score=n / len(weights), weight=weight)
+    return evaluator
+
+
+FRACTIONS = [1, 0.5, 2, 3.75, 0.1, 7, 0.3]
+
+
+def test_states_are_kept_on_request_only() -> None:
+    assert se.Evaluator().plan.keeps == {"confusion", "index"}
+    kept = se.Evaluator(intervals=True).plan.keeps
+    assert kept == {"confusion", "index", "label_weights", "score_weights"}
+    only = se.Evaluator(metrics=["accuracy"], intervals=True).plan.keeps
+    assert only == {"confusion", "label_weights"}
+
+
+def test_whole_weights_are_counts() -> None:
+    for options in ({}, {"intervals": True}):
+        states = current(fed([1, 2, 5], **options))
+        assert states.effective_size("confusion") == states.effective_size("probability") == 8.0
+
+
+@pytest.mark.parametrize("weights", [FRACTIONS, FRACTIONS[::-1]], ids=["rising", "falling"])
+def test_fractional_weights_have_the_effective_size_of_kish(weights: list[Any]) -> None:
+    one = fed(weights, intervals=True)
+    many = se.Evaluator(intervals=True)
+    scores = [n / len(weights) for n in range(len(weights))]
+    many.update_many([n % 2 == 0 for n in range(len(weights))], score=scores, weight=weights)
+    for evaluator in (one, many, se.from_bytes(one.to_bytes())):
+        for state in ("confusion", "index", "probability", "moments"):
+            assert current(evaluator).effective_size(state) == kish(weights)
+
+
+def test_without_the_request_the_effective_size_of_fractions_is_unknown() -> None:
+    states = current(fed(FRACTIONS))
+    assert math.isnan(states.effective_size("confusion"))
+    assert math.isnan(states.effective_size("probability"))
+
+
+def test_shards_have_the_effective_size_of_the_whole() -> None:
+    shards = [fed(part, intervals=True) for part in (FRACTIONS[:3], [2, 2], FRACTIONS[3:])]
+    expected = kish([*FRACTIONS, 2, 2])
+    assert current(se.merge(shards)).effective_size("confusion") == expected
+    assert current(se.merge(shards[::-1])).effective_size("confusion") == expected
+    with pytest.raises(StateError, match="intervals is True here and None there"):
+        shards[0].merge(se.Evaluator())
+    with pytest.raises(StateError, match="intervals is None here and True there"):
+        se.Evaluator().merge(shards[0])
+
+
+@pytest.mark.parametrize("window", [se.Fading("20m"), se.Fading(33)], ids=repr)
+def test_a_fading_window_has_the_effective_size_of_its_weights(window: Any) -> None:
+    evaluator = se.Evaluator(window=window, time_unit="s", intervals=True)
+    model = Model(window)
+    timed = isinstance(window.half_life, str)
+    for run in batches(binary_stream(300, seed=2), np.random.default_rng(1), 50):
+        evaluator.update_many(**columns(run, timed=timed))
+        for item in run:
+            model.add(item)
+        weights = [weight for _, weight in model.inside()]
+        direct = sum(weights) ** 2 / sum(weight * weight for weight in weights)
+        assert current(evaluator).effective_size("confusion") == pytest.approx(direct, rel=1e-9)
+        assert current(evaluator).effective_size("index") == pytest.approx(direct, rel=1e-9)
+    assert (
+        current(evaluator).effective_size("confusion") < current(evaluator).support("confusion") * 2
+    )
+    evaluator._check()
+
+
+def test_an_event_of_another_weight_is_not_removed() -> None:
+    weights = WeightSquares()
+    weights.update(True, True, 2)
+    with pytest.raises(InputError, match="an event that was counted before"):
+        weights.revert(True, True, 1)
+    assert weights.total == 2
+    weights.update(True, True, 0.5)
+    with pytest.raises(InputError, match="whole weights only"):
+        weights.revert(True, True, 2)
+
+
+def test_the_option_is_true_or_false() -> None:
+    with pytest.raises(InputError, match="intervals: expected True or False, got 1"):
+        se.Evaluator(intervals=1)  # type: ignore[arg-type]
+    data = se.Evaluator(intervals=True).to_state()
+    data["options"]["intervals"] = False
+    with pytest.raises(StateError, match=r"options.intervals: expected True or no such key"):
+        se.Evaluator.from_state(data)
+
+
+# Files of evaluators that keep no intervals --------------------------------
+
+
+def plain_evaluators() -> Iterator[se.Evaluator]:
+    binary = [(n % 3 == 0, n % 7 / 7, 1 + n % 2) for n in range(60)]
+    for options in (
+        {},
+        {"metrics": ["log_loss", "accuracy"]},
+        {"window": se.Fading("1m"), "time_unit": "s"},
+        {"window": se.Panes("1m"), "time_unit": "s", "slices": ("country",)},
+    ):
+        for unit in (1, 0.5):
+            evaluator = se.Evaluator(**options)  # type: ignore[arg-type]
+            for n, (y_true, score, weight) in enumerate(binary):
+                more: dict[str, Any] = {}
+                if "time_unit" in options:
+                    more["event_time"] = 10**9 + n * 5
+                if "slices" in options:
+                    more["slices"] = {"country": "PT" if n % 2 else "DE"}
+                evaluator.update(y_true, score=score, weight=weight * unit, **more)
+            yield evaluator
+    several = se.Evaluator(task="multiclass")
+    for n in range(30):
+        several.update("abc"[n % 3], proba={"a": 0.5, "b": 0.25, "c": 0.25}, weight=1 + n % 3)
+    yield several
+
+
+def test_files_of_other_evaluators_have_the_bytes_of_earlier_versions() -> None:
+    digest = hashlib.sha256()
+    for evaluator in plain_evaluators():
+        data = evaluator.to_bytes()
+        assert se.from_bytes(data).to_bytes() == data
+        digest.update(data)
+    # Of the version before intervals.
+    earlier = "2b2b67e4dec9b1859955f67378747629fcbec31cf3941b111b9acc9dcf92a767"
+    assert digest.hexdigest() == earlier
