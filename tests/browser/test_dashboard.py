@@ -1062,8 +1062,8 @@ def test_slices_are_sorted_by_the_end_that_makes_them_certain(show: Show) -> Non
         "95 % interval of accuracy, from 0.1000 to 0.9600. Dashed line: all events, 0.8000."
     )
     cells = page.locator("#slices-table tbody .whiskers")
-    expect(cells.nth(0)).to_have_text(f"{words(0.58, 0.62)} ▾ below")
-    expect(cells.nth(3)).to_have_text(f"{words(0.94, 0.96)} ▴ above")
+    expect(cells.nth(0)).to_have_text(f"▾ below{words(0.58, 0.62)}")
+    expect(cells.nth(3)).to_have_text(f"▴ above{words(0.94, 0.96)}")
     expect(cells.nth(4)).to_have_text("no interval")
     expect(cells.nth(5)).to_have_text("– undefined: no events")
     # All on one scale, from 0.1 to 0.96, as wide as each other.

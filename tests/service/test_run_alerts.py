@@ -101,7 +101,9 @@ def test_what_readers_see() -> None:
     (state,) = kept.judge({"low": Observation(Value(0.9, 3))}, 9 * SECOND).states
     assert (state.state, state.since) == ("firing", "1970-01-01T00:00:07Z")
     assert state.reason == "support 3, less than 10"
-    (state,) = kept.judge({"low": Observation(Value(math.nan, 3, "no positive"))}, 9 * SECOND).states
+    (state,) = kept.judge(
+        {"low": Observation(Value(math.nan, 3, "no positive"))}, 9 * SECOND
+    ).states
     assert (state.value, state.reason) == (None, "no positive")
     (state,) = kept.judge({}, 9 * SECOND).states
     assert state.reason == "not computed"

@@ -376,10 +376,9 @@ def _by_interval(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
     The worst slices by value are mostly those of few events, which are so by chance; those whose
     better end is the worst are certainly bad. Without an interval a slice is behind the others.
     """
-    ends = "low" if falls else "high"
 
     def end(row: Slice) -> float:
-        return getattr(row, ends).get(sort, -math.inf if falls else math.inf)
+        return row.low.get(sort, -math.inf) if falls else row.high.get(sort, math.inf)
 
     return sorted(_sorted(rows, sort, falls=falls), key=end, reverse=falls)
 

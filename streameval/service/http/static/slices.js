@@ -167,7 +167,7 @@ function show(found, page) {
   note(byId("slices-legend"), scale && level !== undefined ? [
     `Whiskers: ${percent(level)} interval of ${metric}, from ${text.value(scale.low)} to ${text.value(scale.high)}.`,
     total === null ? "" : `Dashed line: all events, ${text.value(total)}.`,
-    `${MARKS.below} below, ${MARKS.above} above: differs from all other events; of such marks about 5 % are chance.`,
+    `${MARKS.below} below, ${MARKS.above} above: differs from all other events; at most 5 % of such marks are chance.`,
   ].filter(Boolean).join(" ") : "");
   byId("slices-legend").title = level === undefined ? "" : meaning(level);
   const { name, spec, immature } = found.window;
@@ -260,7 +260,7 @@ function forestOf(row, metric) {
   const { forest } = row;
   if (!forest?.ends) return forest?.value === null ? text.NOTHING : make("span", { class: "muted" }, "no interval");
   return make("div", { class: "forest" }, whisker(forest),
-    make("span", {}, words(forest.ends)), markOf(row, metric, true));
+    markOf(row, metric, true) ?? make("span"), make("span", {}, words(forest.ends)));
 }
 
 /**
@@ -283,11 +283,11 @@ function columnsOf(metrics, forest, level) {
       key: "name", name: "Slice", class: "stream", title: "The slice's fields and values",
       cell: (row) => text.visible(row.name || "(all)", 80), hint: (row) => text.visible(row.name, 1000),
     },
+    ...(forest === null ? [] : [whiskers]),
     {
       key: "support", name: "Support", number: true, title: "Events of the slice that are counted",
       cell: (row) => whole(row.support),
     },
-    ...(forest === null ? [] : [whiskers]),
     ...metrics.map((name) => /** @type {Column<Row>} */ ({
       key: name, name, number: true,
       title: meanings[name] ? `${meanings[name].definition} (${range(meanings[name])})` : name,
