@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from streameval.certainty.delong import sequence
 from streameval.certainty.interval import Ends, IntervalRequest, no_ends
 from streameval.certainty.proportions import beyond_log, ends_of_share, stirling_remainder
 
@@ -78,6 +79,7 @@ def _half_remainder(x: float, more: float) -> float:
 
 ANYTIME: Mapping[str, Callable[[IntervalRequest], Ends]] = {
     "proportion": lambda request: ends_of_share(request, beta_binomial),
+    "auc": sequence,
 }
 """From the families of metrics that have a confidence sequence to it."""
 
@@ -88,6 +90,6 @@ def anytime(request: IntervalRequest) -> Ends:
         return no_ends(
             "anytime covers all events since a start, no window: pass no window= to the Evaluator"
         )
-    if not request.whole:
+    if not request.counts:
         return no_ends("anytime needs weights that are counts")
     return ANYTIME[request.metric.family](request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -34,7 +34,8 @@ class Interval:
     method: str
     """How the ends were computed; empty where there are none."""
     n: float
-    """How many events it rests on: their weight, or Kish's effective size."""
+    """How many events it rests on: their weight; where weights are not whole, Kish's
+    effective size, ``nan`` where that is not kept."""
     reason: str = ""
     """Why there is no interval; else empty."""
 
@@ -50,7 +51,8 @@ class Interval:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: an end that is not finite is None."""
         low, high = (end if math.isfinite(end) else None for end in (self.low, self.high))
-        data = {"low": low, "high": high, "method": self.method, "n": self.n}
+        n = self.n if math.isfinite(self.n) else None
+        data = {"low": low, "high": high, "method": self.method, "n": n}
         return {**data, "reason": self.reason} if self.reason else data
 
 
@@ -81,10 +83,11 @@ class IntervalRequest(NamedTuple):
     """As :attr:`~streameval.metrics.metric.Metric.states` names them."""
     level: float
     n: float
-    """How many events the states hold: their weight, or Kish's effective size where weights
-    are not whole; ``nan`` where that is not known."""
-    whole: bool
-    """Whether all weights are whole, and so counts."""
+    """How many events it rests on: their weight; Kish's effective size unless :attr:`counts`."""
+    counts: bool
+    """Whether weights are counts: all whole, of a window that does not fade."""
+    state: Callable[[str], Any]
+    """From the name of a further state to it; None where it is not kept."""
     positive: Label | None
     """The positive class as the states count it; None in a multi-class task."""
     params: Mapping[str, Any]

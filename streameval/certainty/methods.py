@@ -1,7 +1,8 @@
 """Registry of interval methods: which interval a metric has, and how it is computed.
 
 A new method is one function and one row of :data:`METHODS`. ``method="auto"`` takes the first
-row whose families hold the metric's :attr:`~streameval.metrics.metric.Metric.family`.
+row that suits and whose families hold the metric's
+:attr:`~streameval.metrics.metric.Metric.family`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from streameval.certainty.anytime import ANYTIME, anytime
+from streameval.certainty.calibration import calibration_ends
 from streameval.certainty.confusion_delta import delta
+from streameval.certainty.delong import delong, newcombe, suits_delong
 from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
+from streameval.certainty.losses import loss_ends
 from streameval.certainty.proportions import clopper_pearson, ends_of_share, wilson
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.metrics.undefined import reason_of
@@ -28,9 +32,12 @@ class IntervalMethod:
     compute: Callable[[IntervalRequest], Ends]
     automatic: bool = True
     """Whether ``method="auto"`` may take it."""
+    suits: Callable[[IntervalRequest], bool] = lambda request: True
+    """Whether it is to be relied on here; else ``method="auto"`` takes the next row."""
 
 
 _PROPORTION = frozenset({"proportion"})
+_AUC = frozenset({"auc"})
 
 METHODS: Mapping[str, IntervalMethod] = {
     row.name: row
@@ -43,6 +50,10 @@ METHODS: Mapping[str, IntervalMethod] = {
             automatic=False,
         ),
         IntervalMethod("delta", frozenset({"confusion"}), delta),
+        IntervalMethod("delong", _AUC, delong, suits=suits_delong),
+        IntervalMethod("newcombe", _AUC, newcombe),
+        IntervalMethod("log_t", frozenset({"loss"}), loss_ends),
+        IntervalMethod("gaps", frozenset({"calibration"}), calibration_ends),
         IntervalMethod("anytime", frozenset(ANYTIME), anytime, automatic=False),
     )
 }
@@ -59,12 +70,14 @@ def check_method(method: object) -> None:
         )
 
 
-def interval(request: IntervalRequest, method: str = "auto") -> Interval:
+def interval(request: IntervalRequest, method: str = "auto", *, required: bool = True) -> Interval:
     """The interval of a metric's value.
 
     Args:
         request: The metric, its states and the level.
         method: A name of :data:`METHODS`, or ``"auto"``.
+        required: Whether a method that does not serve this metric is an error; else there is
+            no interval, with that reason.
 
     Returns:
         The value and the ends; ``nan`` ends and a reason where there is no interval.
@@ -75,23 +88,29 @@ def interval(request: IntervalRequest, method: str = "auto") -> Interval:
     metric, value = request.metric, request.value
     check_method(method)
     fitting = [row for row in METHODS.values() if metric.family in row.families]
+    missing = f"there is no interval for {metric.name}"
     if method == "auto":
-        row = next((row for row in fitting if row.automatic), None)
+        row = next((row for row in fitting if row.automatic and row.suits(request)), None)
     else:
-        row = METHODS[method]
-        if row not in fitting:
-            names = ", ".join(row.name for row in fitting) or "no interval at all"
-            raise MetricError(f"{metric.name} has no {method} interval; it has {names}")
+        row = METHODS[method] if METHODS[method] in fitting else None
+        if row is None:
+            names = ", ".join(row.name for row in fitting) or "none"
+            missing = f"{metric.name} has no {method} interval; it has {names}"
+            if required:
+                raise MetricError(missing)
     if math.isnan(value):
         ends = no_ends(reason_of(value) or "the value is undefined")
     elif row is None:
-        ends = no_ends(f"there is no interval for {metric.name}")
+        ends = no_ends(missing)
     elif math.isnan(request.n):
-        ends = no_ends("with weights that are not whole, it needs Evaluator(intervals=True)")
+        ends = no_ends(
+            "the effective size of weights that are not counts is not kept: pass "
+            "intervals=True to the Evaluator"
+        )
     else:
         ends = row.compute(request)
     name = "" if ends.reason or row is None else ends.method or row.name
-    if name and not request.whole:
+    if name and not request.counts:
         name += " (Kish)"
     n = request.n if ends.n is None else ends.n
     return Interval(value, ends.low, ends.high, request.level, name, n, ends.reason)

@@ -35,19 +35,19 @@ def ends_of_share(request: IntervalRequest, bounded: Bounded) -> Ends:
     if rule is None:
         # Whole weights have an exact quotient; others need not be near a whole number.
         hits = request.value * n
-        return Ends(*bounded(round(hits) if request.whole else hits, n, level))
+        return Ends(*bounded(round(hits) if request.counts else hits, n, level))
     (counts,) = request.states
     if request.metric.average == "micro":
         correct, total = pooled_counts(counts)
         classes = len(counts.labels)
         low, high = (
             rule.value(*pooled_parts(rule, end, 1.0, classes))
-            for end in bounded(correct if request.whole else correct * (n / total), n, level)
+            for end in bounded(correct if request.counts else correct * (n / total), n, level)
         )
         return Ends(min(low, high), max(low, high))
     found = one_class_counts(counts, cast(Label, request.positive))
     successes, trials = rule.parts(*found)
-    if request.whole:
+    if request.counts:
         return Ends(*bounded(successes, trials, level), n=trials)
     scale = n / found[-1]
     return Ends(*bounded(successes * scale, trials * scale, level), n=trials * scale)

@@ -378,14 +378,29 @@ class Evaluator:
         return self._total.interval(name, level=level, method=method, **params)
 
     def report(
-        self, metrics: Iterable[str] | None = None, *, intervals: float | None = None
+        self,
+        metrics: Iterable[str] | None = None,
+        *,
+        intervals: float | None = None,
+        method: str = "auto",
     ) -> Report:
         """The values of many metrics at once; see :meth:`streameval.evaluator.view.View.report`."""
-        return self._total.report(metrics, intervals=intervals)
+        return self._total.report(metrics, intervals=intervals, method=method)
 
-    def classification_report(self) -> ClassificationReport:
-        """Precision, recall, F1 and support of each class, and their averages."""
-        return self._total.classification_report()
+    def classification_report(self, *, intervals: float | None = None) -> ClassificationReport:
+        """Precision, recall, F1 and support of each class, and their averages.
+
+        See :meth:`streameval.evaluator.view.View.classification_report`.
+
+        >>> ev = Evaluator(task="multiclass")
+        >>> ev.update_many(["a", "b"], ["a", "b"], weight=[4, 6])
+        >>> print(ev.classification_report(intervals=0.95))
+                             precision            recall          f1-score  support
+        a                       1.0000            1.0000            1.0000        4
+                      [0.5101, 1.0000]  [0.5101, 1.0000]  [...]
+        ...
+        """
+        return self._total.classification_report(intervals=intervals)
 
     def curve(self, name: str, **params: Any) -> Any:
         """A curve with numpy columns; see :meth:`streameval.evaluator.view.View.curve`."""
@@ -439,6 +454,7 @@ class Evaluator:
         worst: int | None = None,
         best: int | None = None,
         intervals: float | None = None,
+        method: str = "auto",
     ) -> SliceReport:
         """A metric for every slice, the worst first.
 
@@ -452,9 +468,10 @@ class Evaluator:
             best: Only so many of the best.
             intervals: The level of the confidence interval of each, and of a mark where
                 a slice differs from all other events; None: without.
+            method: As in :meth:`report`.
 
         Raises:
-            MetricError: An unknown metric, or one that is not fed.
+            MetricError: An unknown metric or method, or one that is not fed.
         """
         for name, number_of in (("worst", worst), ("best", best)):
             if number_of is not None and (type(number_of) is not int or number_of < 0):
@@ -465,7 +482,7 @@ class Evaluator:
         total, *rows = [
             SliceRow(key, *row[1:])
             for key, view in views.items()
-            for row in view.report([metric], intervals=intervals)
+            for row in view.report([metric], intervals=intervals, method=method)
         ]
         kept = [row for row in rows if row.support >= min_support]
         if total.interval is not None:

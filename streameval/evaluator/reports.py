@@ -138,28 +138,63 @@ class ClassificationReport:
     accuracy: float
     total: Weight
     averages: Mapping[str, tuple[float, float, float, Weight]]
+    row_intervals: Mapping[Label, tuple[Interval, ...]] | None = None
+    """Of the three metrics of each class, where intervals were requested."""
+    average_intervals: Mapping[str, tuple[Interval, ...]] | None = None
+    accuracy_interval: Interval | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As ``sklearn.metrics.classification_report(output_dict=True)``."""
-        table: dict[str, Any] = {
-            str(label): dict(zip(_COLUMNS, row, strict=True)) for label, row in self.rows.items()
-        }
+        """As ``sklearn.metrics.classification_report(output_dict=True)``.
+
+        Where intervals were requested, a class and an average have a further key
+        ``intervals``, from a metric to its interval, and there is an ``accuracy_interval``.
+        """
+
+        def line(row: Sequence[float], intervals: Sequence[Interval] | None) -> dict[str, Any]:
+            plain: dict[str, Any] = dict(zip(_COLUMNS, row, strict=True))
+            if intervals is not None:
+                named = zip(_COLUMNS, intervals, strict=False)
+                plain["intervals"] = {name: interval.to_dict() for name, interval in named}
+            return plain
+
+        table: dict[str, Any] = {}
+        for label, row in self.rows.items():
+            table[str(label)] = line(row, (self.row_intervals or {}).get(label))
         table["accuracy"] = self.accuracy
+        if self.accuracy_interval is not None:
+            table["accuracy_interval"] = self.accuracy_interval.to_dict()
         for name, row in self.averages.items():
-            table[name] = dict(zip(_COLUMNS, row, strict=True))
+            table[name] = line(row, (self.average_intervals or {}).get(name))
         return table
 
-    def _cells(self, digits: int = 4) -> tuple[list[str], list[list[str]]]:
-        def line(name: str, row: Sequence[float]) -> list[str]:
-            return [name, *(f"{value:.{digits}f}" for value in row[:3]), weight(row[3])]
+    def _cells(self, *, beneath: bool = False) -> tuple[list[str], list[list[str]]]:
+        """The table; the ends of intervals are beside their numbers, or in lines beneath."""
+        lines: list[list[str]] = []
 
-        rows = [line(str(label), row) for label, row in self.rows.items()]
-        rows.append(["accuracy", "", "", f"{self.accuracy:.{digits}f}", weight(self.total)])
-        rows.extend(line(name, row) for name, row in self.averages.items())
-        return ["", *_COLUMNS], rows
+        def add(
+            name: str, values: Sequence[float | None], support: Weight, ends: Sequence[str] | None
+        ) -> None:
+            numbers = ["" if value is None else f"{value:.4f}" for value in values]
+            if ends is None:
+                lines.append([name, *numbers, weight(support)])
+            elif beneath:
+                lines.append([name, *numbers, weight(support)])
+                lines.append(["", *ends, ""])
+            else:
+                both = (f"{n} {end}".strip() for n, end in zip(numbers, ends, strict=True))
+                lines.append([name, *both, weight(support)])
+
+        for label, row in self.rows.items():
+            add(str(label), row[:3], row[3], _ends((self.row_intervals or {}).get(label)))
+        of_accuracy = self.accuracy_interval
+        ends = None if of_accuracy is None else ["", "", *(_ends([of_accuracy]) or ())]
+        add("accuracy", (None, None, self.accuracy), self.total, ends)
+        for name, row in self.averages.items():
+            add(name, row[:3], row[3], _ends((self.average_intervals or {}).get(name)))
+        return ["", *_COLUMNS], lines
 
     def __str__(self) -> str:
-        return text_table(*self._cells(), right=frozenset(_COLUMNS))
+        return text_table(*self._cells(beneath=True), right=frozenset(_COLUMNS))
 
     def to_markdown(self) -> str:
         """A Markdown table."""
@@ -167,6 +202,12 @@ class ClassificationReport:
 
     def _repr_html_(self) -> str:
         return html_table(*self._cells())
+
+
+def _ends(intervals: Sequence[Interval] | None) -> list[str] | None:
+    if intervals is None:
+        return None
+    return [f"[{one.low:.4f}, {one.high:.4f}]" if one.defined else "" for one in intervals]
 
 
 class SliceRow(NamedTuple):

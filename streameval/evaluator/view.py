@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
@@ -314,7 +314,13 @@ class View:
             MetricError: As :meth:`value`, or the metric has no interval of this method.
             InputError: The level is not between 0 and 1.
         """
-        metric = find(name, self._context.plan.task, params.pop("average", ...))
+        average = params.pop("average", ...)
+        metric = find(name, self._context.plan.task, average)
+        if average is None:
+            raise MetricError(
+                "an interval is of one number, and average=None has one for each class: "
+                "classification_report(intervals=0.95) has theirs"
+            )
         state_set = self._window.current()
         self._context.require(name, metric.states, state_set)
         return self._interval(metric, state_set, checked_level(level), method, params)
@@ -326,28 +332,37 @@ class View:
         level: float,
         method: str = "auto",
         params: Mapping[str, Any] = _NO_PARAMS,
+        *,
+        positive: Label | None = None,
+        required: bool = True,
     ) -> Interval:
         context = self._context
+        if positive is None:
+            positive = context.positive
+        states = tuple(getattr(state_set, state) for state in metric.states)
         # A number in place of an undefined value is no estimate of anything.
-        value = self._named(context.bound(metric, params, math.nan)(state_set))
-        support = state_set.support(metric.state)
-        whole = isinstance(support, int)
+        value = self._named(metric.bind(positive=positive, undefined=math.nan, **params)(*states))
         request = IntervalRequest(
             metric=metric,
             value=value,
-            states=tuple(getattr(state_set, state) for state in metric.states),
+            states=states,
             level=level,
-            n=support if whole else state_set.effective_size(metric.state),
-            whole=whole,
-            positive=context.positive,
+            n=state_set.effective_size(metric.state),
+            counts=state_set.counts(metric.state),
+            state=functools.partial(getattr, state_set),
+            positive=positive,
             params=params,
             cumulative=context.cumulative,
         )
-        return interval(request, method)
+        return interval(request, method, required=required)
 
     @locked
     def report(
-        self, metrics: Iterable[str] | None = None, *, intervals: float | None = None
+        self,
+        metrics: Iterable[str] | None = None,
+        *,
+        intervals: float | None = None,
+        method: str = "auto",
     ) -> Report:
         """The values of many metrics at once, with reasons and support.
 
@@ -355,9 +370,10 @@ class View:
             metrics: Names; or None for those of ``metrics=``, else the default
                 ones of what was fed.
             intervals: The level of the confidence interval of each; None: without.
+            method: As in :meth:`interval`; a metric that it does not serve has no interval.
 
         Raises:
-            MetricError: A metric was named that this evaluator cannot answer.
+            MetricError: A metric was named that this evaluator cannot answer, or no such method.
             InputError: The level is not between 0 and 1.
         """
         level = None if intervals is None else checked_level(intervals)
@@ -373,7 +389,7 @@ class View:
                 context.require(metric.name, metric.states, state_set)
         return Report(
             context.plan.task,
-            tuple(self._row(metric, state_set, level) for metric in rows),
+            tuple(self._row(metric, state_set, level, method) for metric in rows),
             context.notes,
         )
 
@@ -384,7 +400,13 @@ class View:
             return False
         return True
 
-    def _row(self, metric: Metric, state_set: StateSet, level: float | None = None) -> ReportRow:
+    def _row(
+        self,
+        metric: Metric,
+        state_set: StateSet,
+        level: float | None = None,
+        method: str = "auto",
+    ) -> ReportRow:
         value = self._named(self._context.bound(metric, {})(state_set))
         reason = reason_of(value)
         if not reason and metric.state == "confusion" and state_set.confusion is not None:
@@ -394,12 +416,23 @@ class View:
                 some = ", ".join(str(names.get(label, label)) for label in missing[:5])
                 more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
                 reason = f"without the undefined {some}{more}"
-        found = None if level is None else self._interval(metric, state_set, level)
+        found = None
+        if level is not None:
+            found = self._interval(metric, state_set, level, method, required=False)
         return ReportRow(metric.name, float(value), reason, state_set.support(metric.state), found)
 
     @locked
-    def classification_report(self) -> ClassificationReport:
-        """Precision, recall, F1 and support of each class, and their averages."""
+    def classification_report(self, *, intervals: float | None = None) -> ClassificationReport:
+        """Precision, recall, F1 and support of each class, and their averages.
+
+        Args:
+            intervals: The level of the confidence interval of each number; None: without.
+
+        Raises:
+            MetricError: No predicted labels were fed.
+            InputError: The level is not between 0 and 1.
+        """
+        level = None if intervals is None else checked_level(intervals)
         names = self._context.names()
         state_set = self._window.current()
         self._context.require("classification_report", ("confusion",), state_set)
@@ -426,7 +459,28 @@ class View:
             for average in ("macro", "weighted")
         }
         accuracy = float(find("accuracy", task).bind(undefined=undefined)(counts))
-        return ClassificationReport(rows, accuracy, counts.total, averages)  # type: ignore[arg-type]
+        report = ClassificationReport(rows, accuracy, counts.total, averages)  # type: ignore[arg-type]
+        if level is None:
+            return report
+        of_classes = [find(family, "binary") for family in families]
+        return replace(
+            report,
+            row_intervals={
+                names.get(label, label): tuple(
+                    self._interval(metric, state_set, level, positive=label)
+                    for metric in of_classes
+                )
+                for label in counts.labels
+            },
+            average_intervals={
+                f"{average} avg": tuple(
+                    self._interval(find(f"{family}_{average}", task), state_set, level)
+                    for family in families
+                )
+                for average in ("macro", "weighted")
+            },
+            accuracy_interval=self._interval(find("accuracy", task), state_set, level),
+        )
 
     @locked
     def curve(self, /, name: str, **params: Any) -> Any:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-def _filled_bins(sums: AnySums) -> list[tuple[int, Weight, Weight, Weight]]:
+def filled_bins(sums: AnySums) -> list[tuple[int, Weight, Weight, Weight]]:
     """(position, weight, observed weight, units of probability) of each bin with events."""
     happened = sums.bin_positives if isinstance(sums, ProbabilitySums) else sums.bin_correct
     rows = zip(sums.bin_weights, happened, sums.bin_probability_units, strict=True)
@@ -76,7 +76,7 @@ def calibration_curve(sums: AnySums) -> CalibrationCurve:
     ([0.5, 1.0], [0.1125, 0.75], [2, 1])
     """
     reason = missing_probability(sums, "calibration")
-    rows = [] if reason else _filled_bins(sums)
+    rows = [] if reason else filled_bins(sums)
     edges = np.linspace(0.0, 1.0, len(sums.bin_weights) + 1)
     positions = np.array([position for position, *_ in rows], dtype=np.intp)
     return CalibrationCurve(
@@ -109,7 +109,7 @@ def expected_calibration_error(sums: AnySums, *, undefined: float | None = None)
     reason = missing_probability(sums, "the calibration error")
     if reason:
         return undefined_value(reason, undefined)
-    gap = sum(abs(happened * UNIT - units) for _, _, happened, units in _filled_bins(sums))
+    gap = sum(abs(happened * UNIT - units) for _, _, happened, units in filled_bins(sums))
     return gap / (sums.weight * UNIT)
 
 
@@ -133,5 +133,5 @@ def max_calibration_error(sums: AnySums, *, undefined: float | None = None) -> f
         return undefined_value(reason, undefined)
     return max(
         abs(happened * UNIT - units) / (weight * UNIT)
-        for _, weight, happened, units in _filled_bins(sums)
+        for _, weight, happened, units in filled_bins(sums)
     )

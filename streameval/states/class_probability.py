@@ -7,7 +7,7 @@ predicted label: the first two are sums of units of 2**-60 (see
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -143,6 +143,30 @@ def column_terms(true: IntArray, proba: FloatArray, predicted: IntArray) -> Colu
     return ColumnTerms(given, missed, rank, confidence)
 
 
+def chunks_of_terms(
+    batch: EventBatch,
+) -> Iterator[tuple[ColumnTerms, BoolArray, WeightArray | None]]:
+    """A batch's terms, whether the predicted label was true, and weights; a chunk at a time."""
+    assert batch.score is not None
+    names = batch.score_labels
+    order = sorted(range(len(names)), key=names.__getitem__)
+    column_of = {names[column]: n for n, column in enumerate(order)}
+    columns = np.array([column_of.get(label, ABSENT) for label in batch.labels], dtype=np.int64)
+    rows = max(1, CHUNK // max(1, len(order)))
+    for start in range(0, len(batch), rows):
+        part = batch.take(slice(start, start + rows))
+        assert part.score is not None
+        true = columns[part.y_true]
+        # Columns in the order of their labels, so that a tie is decided by position.
+        proba = part.score[:, order]
+        if part.y_pred is None:
+            predicted = np.argmax(proba, axis=1)
+            hit = true == predicted
+        else:
+            predicted, hit = columns[part.y_pred], part.y_true == part.y_pred
+        yield column_terms(true, proba, predicted), hit, part.weight
+
+
 class ClassProbabilitySums:
     """Log loss, Brier score, ranks and reliability of multi-class events.
 
@@ -255,48 +279,23 @@ class ClassProbabilitySums:
 
     def update_many(self, batch: EventBatch) -> None:
         """Count a validated batch: the same bits as its events one by one."""
-        assert batch.score is not None
-        y_true, y_pred, weight = batch.y_true, batch.y_pred, batch.weight
-        if weight is not None and weight.dtype.kind == "f":
+        if batch.weight is not None and batch.weight.dtype.kind == "f":
             self._promote()
-        names = batch.score_labels
-        order = sorted(range(len(names)), key=names.__getitem__)
-        column_of = {names[column]: n for n, column in enumerate(order)}
-        columns = np.array([column_of.get(label, ABSENT) for label in batch.labels], dtype=np.int64)
-        rows = max(1, CHUNK // max(1, len(order)))
-        for start in range(0, len(y_true), rows):
-            chunk = slice(start, start + rows)
-            # Columns in the order of their labels, so that a tie is decided by position.
-            self._add_chunk(
-                columns[y_true[chunk]],
-                batch.score[chunk][:, order],
-                None if weight is None else weight[chunk],
-                None if y_pred is None else columns[y_pred[chunk]],
-                None if y_pred is None else y_true[chunk] == y_pred[chunk],
-            )
+        for terms, hit, weight in chunks_of_terms(batch):
+            self._add_chunk(terms, hit, weight)
 
-    def _add_chunk(
-        self,
-        true: IntArray,
-        proba: FloatArray,
-        weight: WeightArray | None,
-        predicted: IntArray | None,
-        hit: BoolArray | None,
-    ) -> None:
-        if predicted is None:
-            predicted = np.argmax(proba, axis=1)
-        terms = column_terms(true, proba, predicted)
-        self._sums.add_bins(terms.confidence, true == predicted if hit is None else hit, weight)
+    def _add_chunk(self, terms: ColumnTerms, hit: BoolArray, weight: WeightArray | None) -> None:
+        self._sums.add_bins(terms.confidence, hit, weight)
         cells: WeightArray | None = None
         if weight is not None:
-            cells = np.repeat(weight, proba.shape[1])
+            cells = np.repeat(weight, terms.squares.shape[1])
         self._sums.add_losses(terms.given, terms.squares.ravel(), weight, cells)
         absent = terms.rank == ABSENT
         if absent.any():
             # A class without a column has no cell to be wrong in by 1.
             missed = int(absent.sum()) if weight is None else total_weight(weight[absent])
             self._sums.brier += UNIT * missed
-        size = proba.shape[1] - ABSENT
+        size = terms.squares.shape[1] - ABSENT
         for code, total in enumerate(total_weight_by_group(terms.rank - ABSENT, size, weight)):
             if total:
                 self._add_rank(code + ABSENT, total)

@@ -7,7 +7,7 @@ events were counted: one by one, in batches, from shards, or with others reverte
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -157,7 +157,7 @@ class ProbabilitySums:
             if type(weight) is float:
                 self._promote()
         if 0.0 <= probability <= 1.0:
-            loss, brier = _event_terms(positive, probability)
+            loss, brier = binary_terms(positive, probability)
             self._sums.add(loss, brier, probability, positive, weight)
         else:
             self._outside += weight
@@ -195,9 +195,7 @@ class ProbabilitySums:
         for start in range(0, len(scores), CHUNK):
             chunk = slice(start, start + CHUNK)
             among = None if weight is None else weight[chunk]
-            given = 1.0 - scores[chunk]
-            missed = np.where(positive[chunk], given, scores[chunk])
-            given = np.where(positive[chunk], scores[chunk], given)
+            given, missed = given_and_missed(positive[chunk], scores[chunk])
             self._sums.add_losses(given, missed * missed, among, among)
         self._sums.add_bins(scores, positive, weight)
 
@@ -222,13 +220,8 @@ class ProbabilitySums:
             About 0.1 µs a distinct score.
         """
         new = cls(bins)
-        for block in blocks:
-            for positive, weight in ((True, block.positives), (False, block.negatives)):
-                if weight.dtype.kind == "f":
-                    new._promote()
-                held = np.flatnonzero(weight)
-                flags = np.full(len(held), positive, dtype=np.bool_)
-                new._add_many(flags, block.scores[held], weight[held])
+        for columns in columns_of_blocks(blocks):
+            new._add_many(*columns)
         return new
 
     def revert(self, positive: bool, probability: float, weight: int = 1) -> None:
@@ -247,7 +240,7 @@ class ProbabilitySums:
             counted = self._outside >= whole
             self._outside -= whole if counted else 0
         else:
-            loss, brier = _event_terms(positive, probability)
+            loss, brier = binary_terms(positive, probability)
             counted = self._sums.remove(loss, brier, probability, positive, whole)
         if not counted:
             raise never_counted("probability", probability)
@@ -314,7 +307,24 @@ class ProbabilitySums:
         return f"<ProbabilitySums of weight {self.weight}>"
 
 
-def _event_terms(positive: bool, probability: float) -> tuple[int, int]:
+def columns_of_blocks(
+    blocks: Iterable[ScoreGroups],
+) -> Iterator[tuple[BoolArray, FloatArray, WeightArray]]:
+    """The events of a score index as columns: positive, score, weight."""
+    for block in blocks:
+        for positive, weight in ((True, block.positives), (False, block.negatives)):
+            held = np.flatnonzero(weight)
+            flags = np.full(len(held), positive, dtype=np.bool_)
+            yield flags, block.scores[held], weight[held]
+
+
+def given_and_missed(positive: BoolArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The probability given to what happened, and what it lacks to 1."""
+    rest = 1.0 - scores
+    return np.where(positive, scores, rest), np.where(positive, rest, scores)
+
+
+def binary_terms(positive: bool, probability: float) -> tuple[int, int]:
     """Log loss and Brier term of one event, in units."""
     if positive:
         given, missed = probability, 1.0 - probability

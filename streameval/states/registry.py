@@ -32,6 +32,7 @@ from streameval.events.values import Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
 from streameval.states.probability import ProbabilitySums
@@ -196,6 +197,19 @@ STATES: dict[str, StateRow] = {
             support=lambda scores: scores.total,
             weighted_sum=weighted_sum.class_scores,
             refuses=_MULTICLASS,
+        ),
+        StateRow(
+            name="loss_squares",
+            types=(LossSquares,),
+            tasks=_BINARY | _MULTICLASS,
+            fed_by="scores",
+            how_to_feed=_SCORES,
+            make=lambda plan: LossSquares(plan.bins),
+            support=lambda squares: squares.weight,
+            weighted_sum=weighted_sum.loss_squares,
+            source="index",
+            derive=lambda index, plan: LossSquares.from_blocks(index.group_blocks(), plan.bins),
+            certainty_of=frozenset({"probability", "class_probability"}),
         ),
         StateRow(
             name="label_weights",

@@ -479,12 +479,16 @@ class StateSet:
         >>> fractions.effective_size("index")
         2.6666666666666665
         """
-        row = STATES[state]
-        source = getattr(self, row.name if row.name in self.plan.keeps else str(row.source))
-        if source.exact:
-            return float(self.support(state))
-        weights = getattr(self, "label_weights" if row.fed_by == "labels" else "score_weights")
+        if self.counts(state):
+            return self.support(state)
+        of_labels = STATES[state].fed_by == "labels"
+        weights = self.label_weights if of_labels else self.score_weights
         return math.nan if weights is None else float(weights.effective_size)
+
+    def counts(self, state: str) -> bool:
+        """Whether the weights of the events that a state has counted are counts."""
+        name = state if state in self.plan.keeps else str(STATES[state].source)
+        return bool(getattr(self, name).exact)
 
     @property
     def has_labels(self) -> bool:

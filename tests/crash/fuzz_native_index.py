@@ -39,6 +39,7 @@ def _same_content(native: Any, portable: Any) -> None:
     for left, right in zip(native.groups(), portable.groups(), strict=True):
         assert left.dtype == right.dtype
         assert left.tobytes() == right.tobytes()
+    assert native.delong_sums() == portable.delong_sums()
 
 
 def fuzz(operations: int, seed: int) -> int:
@@ -94,6 +95,10 @@ def fuzz(operations: int, seed: int) -> int:
             native, portable = native.copy(), portable.copy()
         else:
             _same(native, portable)
+            # Kept from here on, until a large batch or merge replaces the tree.
+            native.delong_sums()
+            if draw.random() < 0.3:
+                native._check()
             done += 1
         if draw.random() < 0.0005:
             _same_content(native, portable)

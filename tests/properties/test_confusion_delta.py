@@ -24,7 +24,18 @@ DELTA = [row for row in ROWS if row.family == "confusion"]
 def request(row: Metric, counts: ConfusionCounts, **params: Any) -> IntervalRequest:
     positive = 1 if row.needs_positive else None
     value = row.bind(positive=positive, **params)(counts)
-    return IntervalRequest(row, value, (counts,), 0.95, counts.total, True, positive, params, True)
+    return IntervalRequest(
+        metric=row,
+        value=value,
+        states=(counts,),
+        level=0.95,
+        n=counts.total,
+        counts=True,
+        state=lambda name: None,
+        positive=positive,
+        params=params,
+        cumulative=True,
+    )
 
 
 def moments(table: Table, gradient: Gradient) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
+from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.weight_squares import WeightSquares
@@ -117,6 +118,30 @@ SPECS = [
         update_many=feed_columns,
         read=read_moments,
         update=FLOATS["update"],
+    ),
+    StateSpec(
+        name="loss-squares",
+        empty=lambda: LossSquares(4),
+        events=binary(st.one_of(PROBABILITIES, SCORES), WEIGHTS),
+        update_many=feed_columns,
+        read=lambda state: (state.weight, state.exact),
+        **COMMON,
+    ),
+    StateSpec(
+        name="loss-squares-floats",
+        empty=LossSquares,
+        events=binary(PROBABILITIES, FLOAT_WEIGHTS),
+        update_many=feed_columns,
+        read=lambda state: state.exact,
+        **FLOATS,
+    ),
+    StateSpec(
+        name="class-loss-squares",
+        empty=lambda: LossSquares(3),
+        events=multiclass(WEIGHTS),
+        update_many=feed_matrix,
+        read=lambda state: (state.weight, state.exact),
+        **COMMON,
     ),
     StateSpec(
         name="weight-squares",

@@ -18,7 +18,13 @@ from streameval.service.config.settings import (
     WindowSettings,
 )
 from streameval.service.lateness import LateShare
-from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder, is_resampled
+from streameval.service.snapshot import (
+    Checkpoint,
+    Snapshot,
+    SnapshotBuilder,
+    Value,
+    is_resampled,
+)
 from streameval.service.store.begins import Begins
 
 pytestmark = pytest.mark.backend_independent
@@ -200,3 +206,32 @@ def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
         "country=ES": "above",
         "country=PT": "above",
     }
+
+
+def test_a_resampled_interval_says_what_time_it_is_of() -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    clock = Clock(1.0)
+    builder = SnapshotBuilder(settings, evaluators, Begins(), clock)
+    part, made = builder._resampled["all"], []
+
+    def dear() -> dict[str, Value]:
+        clock.now += 100.0
+        made.append(len(made))
+        return {"average_precision": Value(0.5, 1, "", 0.1 * len(made), 0.9, "bootstrap")}
+
+    part._make = dear
+    ends: list[tuple[float | None, Any]] = []
+    for second in range(60):
+        if second:
+            builder.changed()
+        found = build(builder, second * 1_000_000).reports["all"].metrics["average_precision"]
+        assert found.value == evaluators["all"]["average_precision"]
+        assert found.method == "bootstrap"
+        ends.append((found.low, found.interval_as_of))
+    assert ends[0] == (0.1, msgspec.UNSET)
+    # 100 s are made again when they are less than their share of the time since.
+    assert ends[1:] == [(0.1, "1970-01-01T00:00:00Z")] * 59
+    builder.changed()
+    found = build(builder, 60_000_000, force=True).reports["all"].metrics["average_precision"]
+    assert (found.low, found.interval_as_of) == (0.2, msgspec.UNSET)

@@ -77,3 +77,75 @@ def test_an_unknown_method_is_named() -> None:
         evaluator().interval("accuracy", method="wilsn")
     with pytest.raises(se.MetricError, match="roc_auc has no wilson interval; it has"):
         evaluator().interval("roc_auc", method="wilson")
+
+
+def test_a_report_says_which_metrics_a_method_does_not_serve() -> None:
+    report = evaluator().report(["accuracy", "f1"], intervals=0.95, method="anytime")
+    served, other = (row.interval for row in report)
+    assert served is not None
+    assert other is not None
+    assert served.method == "anytime"
+    assert other.reason == "f1 has no anytime interval; it has delta"
+    assert "f1 has no anytime interval" in str(report)
+    with pytest.raises(se.MetricError, match="no interval method is called 'always'"):
+        evaluator().report(["accuracy"], intervals=0.95, method="always")
+
+
+# The classification report -----------------------------------------------------
+
+
+def classes() -> se.Evaluator:
+    ev = se.Evaluator(task="multiclass")
+    ev.update_many(["a", "b", "a", "c"], ["a", "b", "b", "b"], weight=[40, 60, 20, 1])
+    return ev
+
+
+def test_a_classification_report_has_the_intervals_of_each_number() -> None:
+    report = classes().classification_report(intervals=0.9)
+    assert report.row_intervals is not None
+    assert report.average_intervals is not None
+    for label, numbers in report.rows.items():
+        intervals = report.row_intervals[label]
+        assert str([found.value for found in intervals]) == str(list(numbers[:3]))
+    precision, recall, f1 = report.row_intervals["a"]
+    assert (recall.low, recall.high) == wilson(40, 60, 0.9)
+    assert (precision.n, recall.n, f1.n) == (40, 60, 121)
+    # The rest as the other class: F1 is that of a task of two.
+    binary = se.Evaluator()
+    binary.update_many([1, 0, 1, 0], [1, 0, 0, 0], weight=[40, 60, 20, 1])
+    assert f1 == binary.interval("f1", level=0.9)
+    macro = report.average_intervals["macro avg"]
+    assert [repr(found) for found in macro] == [
+        repr(classes().interval(f"{name}_macro", level=0.9))
+        for name in ("precision", "recall", "f1")
+    ]
+    assert report.accuracy_interval == classes().interval("accuracy", level=0.9)
+
+
+def test_the_classification_report_shows_the_ends() -> None:
+    report = classes().classification_report(intervals=0.95)
+    shown = str(report).splitlines()
+    assert max(map(len, shown)) < 100
+    assert shown[1].split() == ["a", "1.0000", "0.6667", "0.8000", "60"]
+    assert shown[2].split("  ")[-3:-1] == ["[0.9124, 1.0000]", "[0.5406, 0.7727]"]
+    assert "| 1.0000 [0.9124, 1.0000] | 0.6667 [0.5406, 0.7727] |" in report.to_markdown()
+    assert "<td>1.0000 [0.9124, 1.0000]</td>" in report._repr_html_()
+    table = report.to_dict()
+    assert table["a"]["intervals"]["recall"] == {
+        "low": wilson(40, 60, 0.95)[0],
+        "high": wilson(40, 60, 0.95)[1],
+        "method": "wilson",
+        "n": 60,
+    }
+    # Never predicted: precision has no value, and its interval the reason.
+    assert table["c"]["intervals"]["precision"]["reason"] == "no event was predicted 'c'"
+    assert table["accuracy_interval"]["n"] == 121
+    plain = classes().classification_report()
+    assert "[" not in str(plain)
+    assert "intervals" not in plain.to_dict()["a"]
+    assert "accuracy_interval" not in plain.to_dict()
+
+
+def test_an_interval_is_of_one_number() -> None:
+    with pytest.raises(se.MetricError, match=r"classification_report\(intervals=0.95\)"):
+        classes().interval("f1", average=None)

@@ -44,7 +44,13 @@ def spec(name: str, weights: st.SearchStrategy[float], **more: object) -> StateS
         update=lambda state, event: state.update(*event),
         update_many=lambda state, events: state.update_many(*columns(events, 3)),
         revert=lambda state, event: state.revert(*event),
-        read=lambda state: [state.twice_wins, state.positives, state.negatives, state.distinct],
+        read=lambda state: [
+            state.twice_wins,
+            state.positives,
+            state.negatives,
+            state.distinct,
+            state.delong_sums(),
+        ],
         **more,
     )
 

@@ -15,7 +15,7 @@ import streameval as se
 from streameval.errors import InputError, StateError
 from streameval.states.state_set import StateSet
 from streameval.states.weight_squares import WeightSquares
-from tests.support.window_model import Model, batches, binary_stream, columns
+from tests.support.window_model import Model, batches, binary_stream, class_stream, columns, plain
 
 
 def current(evaluator: se.Evaluator) -> StateSet:
@@ -96,6 +96,35 @@ def test_a_fading_window_has_the_effective_size_of_its_weights(window: Any) -> N
         current(evaluator).effective_size("confusion") < current(evaluator).support("confusion") * 2
     )
     evaluator._check()
+
+
+WINDOWS = [None, se.Last(25), se.Panes("1h", "10m", "20m"), se.Fading("30m")]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=repr)
+@pytest.mark.parametrize("metrics", [None, ["log_loss"]], ids=repr)
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_every_window_keeps_them(task: Any, metrics: Any, window: Any) -> None:
+    options: dict[str, Any] = {"task": task, "metrics": metrics, "intervals": True}
+    one, many = (se.Evaluator(window=window, time_unit="s", **options) for _ in range(2))
+    model = Model(window)
+    items = (binary_stream if task == "binary" else class_stream)(300, seed=6)
+    for run in batches(items, np.random.default_rng(1), 60):
+        for item in run:
+            one.update(**item.arguments(timed=True))
+            model.add(item)
+        many.update_many(**columns(run, timed=True))
+        found = one.interval("log_loss")
+        assert found == many.interval("log_loss")
+        inside = model.inside() if window is not None else [(item, 1) for item in model.items]
+        if not isinstance(window, se.Fading):
+            assert found == plain(task, inside, metrics=metrics, intervals=True).interval(
+                "log_loss"
+            )
+    assert found.defined
+    assert one.to_bytes() == many.to_bytes()
+    assert se.from_bytes(one.to_bytes()).interval("log_loss") == found
+    one._check()
 
 
 def test_an_event_of_another_weight_is_not_removed() -> None:

@@ -274,10 +274,6 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 #when = "certain"
 # Of that interval; off, as intervals.
 #level = 0.99
-# The bounds are of the difference to the same window one length earlier,
-#against = "previous"
-# or to a state file: below = -0.02 fires where the metric has fallen by more.
-#reference = "last-month.state"
 # Off, the first window.
 #window = "hour"
 # Off, all events; "any": each slice, with a correction for their number.
@@ -287,17 +283,22 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 # For how long it has to be so.
 #for = "10m"
 
+# The bound is of the difference to the same window one length earlier. In its place,
+# reference = "last-month.state" names a state file to compare with.
 #[[alert]]
-#name = "log-loss-high"
-#metric = "log_loss"
-#above = 0.7
+#name = "f1-fell"
+#metric = "f1"
+#below = -0.02
+#window = "hour"
+#against = "previous"
 
-# Besides metrics: label_coverage, lag, volume (records read) and quarantine (the share
-# of records that could not be counted); the last two of the time per, off: 5m.
+# Besides metrics: label_coverage, lag, volume (records read: below = 1 is silence) and
+# quarantine (the share of records that could not be counted); the last two of the time
+# per, off: 5m.
 #[[alert]]
-#name = "silence"
-#metric = "volume"
-#below = 1
+#name = "many-bad"
+#metric = "quarantine"
+#above = 0.01
 #per = "10m"
 """
 

@@ -1,13 +1,23 @@
-// Unsigned 128-bit sums of 64-bit products.
+// Unsigned sums of products of 64-bit integers, in 128 and 192 bits.
 //
 // W2 (twice the won pairs) passes 64 bits at about 4e9 balanced events, so it
-// lives in two limbs. Only additions, subtractions and 64 x 64 products are
-// needed; compilers without a 128-bit integer (MSVC) get the schoolbook product.
+// lives in two limbs; the sums of DeLong's variance, at most 4 P N^2, in three.
+// Only additions, subtractions and products by 64 bits are needed; compilers
+// without a 128-bit integer (MSVC) get the schoolbook product.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
+#if defined(__SIZEOF_INT128__) && !defined(STREAMEVAL_NO_INT128)
+#define STREAMEVAL_INT128
+#endif
+
 namespace streameval {
+
+#if defined(STREAMEVAL_INT128)
+__extension__ typedef unsigned __int128 Wide;
+#endif
 
 struct U128 {
     std::uint64_t high = 0;
@@ -27,8 +37,7 @@ struct U128 {
 };
 
 inline U128 product(std::uint64_t a, std::uint64_t b) {
-#if defined(__SIZEOF_INT128__) && !defined(STREAMEVAL_NO_INT128)
-    __extension__ typedef unsigned __int128 Wide;
+#if defined(STREAMEVAL_INT128)
     const Wide wide = static_cast<Wide>(a) * b;
     return {static_cast<std::uint64_t>(wide >> 64), static_cast<std::uint64_t>(wide)};
 #else
@@ -41,5 +50,67 @@ inline U128 product(std::uint64_t a, std::uint64_t b) {
     return {a_high * b_high + (middle >> 32) + (other >> 32), (other << 32) | (low & mask)};
 #endif
 }
+
+struct U192 {
+    std::uint64_t high = 0;
+    U128 rest;
+
+    U192& operator+=(const U192& other) {
+        high += other.high;
+        return *this += other.rest;
+    }
+    U192& operator+=(const U128& other) {
+        rest += other;
+        high += rest.high < other.high || (rest.high == other.high && rest.low < other.low) ? 1u : 0u;
+        return *this;
+    }
+    U192& operator-=(const U192& other) {
+        const U128 before = rest;
+        rest -= other.rest;
+        high -= other.high;
+        high -= before.high < rest.high || (before.high == rest.high && before.low < rest.low) ? 1u : 0u;
+        return *this;
+    }
+    bool operator==(const U192& other) const { return high == other.high && rest == other.rest; }
+};
+
+// The caller knows that the product stays below 2^192.
+inline U192 product(const U128& a, std::uint64_t b) {
+    const U128 upper = product(a.high, b);
+    U192 wide{upper.high, {upper.low, 0}};
+    wide += product(a.low, b);
+    return wide;
+}
+
+#if defined(STREAMEVAL_INT128)
+inline Wide wide(const U128& value) { return static_cast<Wide>(value.high) << 64 | value.low; }
+
+inline int length(Wide value) {
+    const std::uint64_t high = static_cast<std::uint64_t>(value >> 64);
+    return high ? 128 - __builtin_clzll(high)
+                : value ? 64 - __builtin_clzll(static_cast<std::uint64_t>(value)) : 0;
+}
+
+// a / b rounded once, to nearest and even, as Python divides integers; both below
+// 2^127 and b above 0. Digit by digit: neither fits a double.
+inline double quotient(Wide a, Wide b) {
+    if (a == 0) return 0.0;
+    const int exponent = length(a) - length(b);
+    if (exponent >= 0)
+        b <<= exponent;
+    else
+        a <<= -exponent;
+    // 1/2 < a / b < 2: of 56 digits, one of them before the point, 55 or 56 count.
+    std::uint64_t digits = 0;
+    for (int n = 0; n < 56; ++n) {
+        const Wide mask = 0 - static_cast<Wide>(a >= b);
+        digits = digits << 1 | static_cast<std::uint64_t>(mask & 1);
+        a = (a - (b & mask)) << 1;
+    }
+    // The last digit stands for all that follow: a double takes 53 of the 55 or 56.
+    digits |= a != 0;
+    return std::ldexp(static_cast<double>(digits), exponent - 55);
+}
+#endif
 
 }  // namespace streameval

@@ -12,6 +12,7 @@
 #include <new>
 #include <type_traits>
 
+#include "exact128.hpp"
 #include "leaf_pool.hpp"
 
 // Tests build with nodes so small that a hundred scores make a tall tree.
@@ -24,9 +25,7 @@
 
 namespace streameval {
 
-// What a node knows of the events below it. A value with + and -, so that a
-// further aggregate (the W2 of the node, for DeLong's variance) is one more
-// member here and one more line in each operator.
+// What a node knows of the events below it.
 struct Totals {
     std::uint64_t of[2] = {0, 0};  // [0] weight of the negatives, [1] of the positives
 
@@ -42,6 +41,20 @@ struct Totals {
     }
     bool operator==(const Totals& other) const {
         return of[0] == other.of[0] && of[1] == other.of[1];
+    }
+};
+
+// The same of a range of scores, with the W2 of the pairs inside it.
+struct Part {
+    Totals totals;
+    U128 wins;
+
+    // Appends the range right above.
+    Part& operator+=(const Part& above) {
+        wins += above.wins;
+        wins += product(2 * totals.of[0], above.totals.of[1]);
+        totals += above.totals;
+        return *this;
     }
 };
 
@@ -195,6 +208,33 @@ class Leaf {
         totals.of[0] = sum(0, size_);
         totals.of[1] = sum(1, size_);
         return totals;
+    }
+
+    // The slots [0, end), W2 included.
+    Part part(int end) const {
+        Part part;
+        visit(0, [&](const auto* n) {
+            const auto* p = n + capacity_;
+            std::uint64_t negatives = 0, positives = 0;
+            // 256 products of 2^16 by 2^25 stay within 64 bits.
+            if (sizeof(*n) == 2) {
+                for (int at = 0; at < end; ++at) {
+                    const std::uint64_t here = n[at], won = p[at];
+                    part.wins.low += won * (2 * negatives + here);
+                    negatives += here;
+                    positives += won;
+                }
+            } else {
+                for (int at = 0; at < end; ++at) {
+                    part.wins += product(p[at], 2 * negatives + n[at]);
+                    negatives += n[at];
+                    positives += p[at];
+                }
+            }
+            part.totals.of[0] = negatives;
+            part.totals.of[1] = positives;
+        });
+        return part;
     }
 
     // Requires size < capacity and a weight that fits.

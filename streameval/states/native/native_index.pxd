@@ -11,12 +11,23 @@ cdef extern from "tree_check.hpp" namespace "streameval" nogil:
         uint64_t high
         uint64_t low
 
+    cdef cppclass U192:
+        uint64_t high
+        U128 rest
+
+    cdef cppclass DelongSums:
+        U192 q10
+        U192 q01
+
     cdef cppclass ScoreTree:
         ScoreTree() except +
         void swap(ScoreTree& other)
         uint64_t negatives()
         uint64_t positives()
         U128 twice_wins()
+        cbool keeps_delong()
+        const DelongSums& delong_sums() except +
+        double auc_variance()
         size_t distinct()
         void insert(cbool positive, double key, uint64_t weight) except +
         cbool remove(cbool positive, double key, uint64_t weight)

@@ -37,6 +37,7 @@ from streameval.states.fields import never_counted, removable_weight
 from streameval.states.ranking.score_groups import (
     GROUPS_AT_ONCE,
     ScoreGroups,
+    delong_variance,
     groups_from_state,
     groups_to_state,
 )
@@ -78,6 +79,12 @@ cdef inline object _integer(U128 value):
     if value.high == 0:
         return value.low
     return (<object>value.high << 64) | value.low
+
+
+cdef inline object _long_integer(U192 value):
+    if value.high == 0:
+        return _integer(value.rest)
+    return (<object>value.high << 128) | _integer(value.rest)
 
 
 @cython.final
@@ -222,6 +229,58 @@ cdef class NativeScoreIndex:
             if self._portable is not None:
                 return self._portable.twice_wins
         return _integer(self._tree.twice_wins())
+
+    def delong_sums(self):
+        """(Q10, Q01), the sums that DeLong's variance of the AUC is made of.
+
+        With p positives and n negatives at each score, N_< the negatives below
+        it and P_> the positives above it:
+
+            Q10 = Σ p·(2·N_< + n)²,  Q01 = Σ n·(2·P_> + p)²
+
+        Integers of any size, or floats once a weight was a fraction.
+
+        Cost:
+            The first read O(n), 20 ns a score. From then on each event keeps
+            both current, for 0.2 µs more, in 0.3 bytes a score, and a read is
+            O(1). A large ``update_many`` or ``merge`` ends that until the next
+            read. O(n) at each read once a weight was a fraction.
+
+        >>> NativeScoreIndex([(False, 0.1), (True, 0.2), (False, 0.3)]).delong_sums()
+        (4, 4)
+        """
+        self._wait()
+        if self._portable is not None:
+            return self._portable.delong_sums()
+        if not self._tree.keeps_delong():
+            self._begin()
+            try:
+                with nogil:
+                    self._tree.delong_sums()
+            finally:
+                self._end()
+        cdef const DelongSums* sums = &self._tree.delong_sums()
+        return _long_integer(sums.q10), _long_integer(sums.q01)
+
+    def auc_variance(self, unit=1):
+        """DeLong's variance of the AUC; nan unless both classes weigh more than a unit.
+
+        See :meth:`PortableScoreIndex.auc_variance
+        <streameval.states.ranking.portable_index.PortableScoreIndex.auc_variance>`.
+
+        Cost:
+            As :meth:`delong_sums`; 0.3 µs where it is O(1), 1 µs beyond 3·10⁶ events.
+
+        >>> index = NativeScoreIndex([(False, .1), (False, .4), (True, .35), (True, .8)])
+        >>> index.auc_variance()
+        0.125
+        """
+        cdef double variance
+        if unit is _ONE and self._plain:
+            variance = self._tree.auc_variance()
+            if variance == variance:
+                return variance
+        return delong_variance(self, unit)
 
     def roc_auc(self):
         """W2 / (2·P·N), the same bits as ``streameval.metrics.roc_auc``; nan while a class is missing.

@@ -6,12 +6,15 @@
 //
 //     W2 = sum over (positive, negative) pairs of 2 [s+ > s-] + [s+ = s-]
 //
-// current. Every method leaves the tree whole when memory runs out.
+// current. Once delong_sums() was read, the same rank and the W2 of the scores
+// below keep the sums of DeLong's variance current as well; until then they cost
+// a branch. Every method leaves the tree whole when memory runs out.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -31,6 +34,13 @@ struct Inner {
     double fences[kMaxSize];
     Totals totals[kMaxSize];
     void* children[kMaxSize];
+    // W2 of the pairs inside each child; empty until DeLong's sums are kept.
+    std::unique_ptr<U128[]> wins;
+
+    explicit Inner(bool keeps_wins) {
+        if (keeps_wins) keep_wins();
+    }
+    void keep_wins() { wins.reset(new U128[kMaxSize]); }
 
     int child_of(double key) const {
         std::int64_t at = 0;
@@ -43,25 +53,66 @@ struct Inner {
         return sum;
     }
     Totals sum() const { return before(size); }
+    // before() with W2; requires wins.
+    Part part(int end) const {
+        Part part;
+        for (int at = 0; at < end; ++at) part += Part{totals[at], wins[at]};
+        return part;
+    }
 
-    void insert(int at, double fence, const Totals& total, void* child) {
+    void insert(int at, double fence, const Totals& total, void* child, const U128& won = U128()) {
         for (int i = size; i > at; --i) {
             fences[i] = fences[i - 1];
             totals[i] = totals[i - 1];
             children[i] = children[i - 1];
+            if (wins) wins[i] = wins[i - 1];
         }
         fences[at] = fence;
         totals[at] = total;
         children[at] = child;
+        if (wins) wins[at] = won;
         ++size;
+    }
+    // Appends child i of the node right above.
+    void append(const Inner& from, int i) {
+        insert(size, from.fences[i], from.totals[i], from.children[i],
+               from.wins ? from.wins[i] : U128());
+    }
+    // Gives the upper part of a child to a new one; the caller sets their wins.
+    void split(int at, double fence, const Totals& upper, void* child) {
+        totals[at] -= upper;
+        insert(at + 1, fence, upper, child);
+    }
+    // Counts the next child into one that has taken over its content.
+    void join(int at) {
+        if (wins) {
+            Part joined{totals[at], wins[at]};
+            joined += Part{totals[at + 1], wins[at + 1]};
+            wins[at] = joined.wins;
+        }
+        totals[at] += totals[at + 1];
+        erase(at + 1);
     }
     void erase(int at) {
         for (int i = at + 1; i < size; ++i) {
             fences[i - 1] = fences[i];
             totals[i - 1] = totals[i];
             children[i - 1] = children[i];
+            if (wins) wins[i - 1] = wins[i];
         }
         --size;
+    }
+};
+
+// The sums of DeLong's variance over groups of p positives and n negatives:
+// p (2 N_below + n)^2, and n (2 P_above + p)^2. Below 2^189 each.
+struct DelongSums {
+    U192 q10, q01;
+
+    bool operator==(const DelongSums& other) const { return q10 == other.q10 && q01 == other.q01; }
+    void add(std::uint64_t p, std::uint64_t r, std::uint64_t n, std::uint64_t t) {
+        q10 += product(product(r, r), p);
+        q01 += product(product(t, t), n);
     }
 };
 
@@ -80,6 +131,8 @@ class ScoreTree {
         std::swap(twice_wins_, other.twice_wins_);
         std::swap(distinct_, other.distinct_);
         std::swap(widest_, other.widest_);
+        std::swap(keeps_delong_, other.keeps_delong_);
+        std::swap(delong_, other.delong_);
     }
 
     std::uint64_t negatives() const { return totals_.of[0]; }
@@ -87,15 +140,20 @@ class ScoreTree {
     U128 twice_wins() const { return twice_wins_; }
     std::size_t distinct() const { return distinct_; }
 
+    // Whether delong_sums() is O(1); it is not again after the content was replaced.
+    bool keeps_delong() const { return keeps_delong_; }
+    const DelongSums& delong_sums() {
+        if (!keeps_delong_) keep_delong();
+        return delong_;
+    }
+
+    // DeLong's variance of the AUC; nan where it is not kept, or does not fit 128 bits.
+    double auc_variance() const;
+
     // Whether every weight takes at most 16 bits.
     bool is_narrow() const { return widest_ == 1; }
 
-    // The caller keeps each class below 2^63, so that W2 < 2^127.
-    bool has_room(std::uint64_t negatives, std::uint64_t positives) const {
-        const std::uint64_t limit = std::uint64_t{1} << 63;
-        return negatives < limit - totals_.of[0] && positives < limit - totals_.of[1];
-    }
-
+    // The caller keeps each class below 2^62, so that W2 < 2^125.
     // `key` is finite and not -0.0, `weight` is positive.
     void insert(bool positive, double key, std::uint64_t weight) {
         const int side = positive ? 1 : 0;
@@ -116,6 +174,7 @@ class ScoreTree {
                 replace_leaf(path, leaf, leaf->resized(pool_, leaf->capacity(), shift));
                 continue;
             }
+            if (keeps_delong_) change_delong(path, leaf, at, found, here, side, weight, true);
             twice_wins_ += wins_of(side, leaf, at, found, below, weight);
             if (found) {
                 leaf->add(side, at, weight);
@@ -144,6 +203,7 @@ class ScoreTree {
         totals_.of[side] -= weight;
         for (int level = 1; level <= height_; ++level)
             path[level].node->totals[path[level].at].of[side] -= weight;
+        if (keeps_delong_) change_delong(path, leaf, at, true, here - weight, side, weight, false);
         if (here > weight || leaf->weight(1 - side, at) != 0) {
             leaf->subtract(side, at, weight);
             return true;
@@ -228,6 +288,8 @@ class ScoreTree {
     U128 twice_wins_;
     std::size_t distinct_ = 0;
     int widest_ = 1;  // no leaf has a larger shift
+    bool keeps_delong_ = false;  // then every inner node keeps its wins
+    DelongSums delong_;
 
     Leaf* descend(double key, Path& path, Totals& below) const {
         void* node = root_;
@@ -255,6 +317,11 @@ class ScoreTree {
         return product(weight, twice);
     }
 
+    void keep_delong();
+    Part keep_below(void* node, int level, Totals& below, DelongSums& sums);
+    void change_delong(Path& path, const Leaf* leaf, int at, bool found, std::uint64_t own,
+                       int side, std::uint64_t weight, bool added);
+
     void replace_leaf(Path& path, Leaf* old, Leaf* leaf) {
         Leaf::destroy(pool_, old);
         if (height_ == 0)
@@ -278,4 +345,5 @@ class ScoreTree {
 
 }  // namespace streameval
 
+#include "tree_delong.hpp"
 #include "tree_shape.hpp"

@@ -90,8 +90,8 @@ class TreeBuilder {
             built.pool_.swap(pool_);
             built.root_ = made_[0].node;
             built.height_ = level_;
-            built.totals_ = totals_;
-            built.twice_wins_ = wins_;
+            built.totals_ = sum_.totals;
+            built.twice_wins_ = sum_.wins;
             built.distinct_ = distinct_;
             built.widest_ = widest_;
             made_.clear();
@@ -114,8 +114,7 @@ class TreeBuilder {
     int level_ = 0;
     int target_ = kLeast;
     int widest_ = 1;
-    Totals totals_;
-    U128 wins_;
+    Part sum_;
     std::size_t distinct_ = 0;
     double plain_[kBlock];
     std::uint64_t sides_[2][kBlock];
@@ -133,33 +132,12 @@ class TreeBuilder {
             throw;
         }
         leaf->assign(count, plain_, sides_[0], sides_[1]);
-        const Totals totals = leaf->totals();
-        made_.back().totals = totals;
+        const Part part = leaf->part(count);
+        made_.back().totals = part.totals;
         made_.back().node = leaf;
-        wins_ += product(totals.of[1], 2 * totals_.of[0]);
-        wins_ += shift == 1 ? short_wins(count) : long_wins(count);
-        totals_ += totals;
+        sum_ += part;
         distinct_ += static_cast<std::size_t>(count);
         widest_ = std::max(widest_, shift);
-    }
-
-    // W2 within one leaf: 256 products of 2^16 by 2^25 stay within 64 bits.
-    U128 short_wins(int count) const {
-        std::uint64_t negatives = 0, wins = 0;
-        for (int at = 0; at < count; ++at) {
-            wins += sides_[1][at] * (2 * negatives + sides_[0][at]);
-            negatives += sides_[0][at];
-        }
-        return {0, wins};
-    }
-    U128 long_wins(int count) const {
-        std::uint64_t negatives = 0;
-        U128 wins;
-        for (int at = 0; at < count; ++at) {
-            wins += product(sides_[1][at], 2 * negatives + sides_[0][at]);
-            negatives += sides_[0][at];
-        }
-        return wins;
     }
 
     void raise_level() {
@@ -170,7 +148,7 @@ class TreeBuilder {
         try {
             for (std::size_t n = 0; n < nodes; ++n) {
                 const std::size_t from = count * n / nodes, to = count * (n + 1) / nodes;
-                Inner* inner = new Inner;
+                Inner* inner = new Inner(false);
                 for (std::size_t i = from; i < to; ++i)
                     inner->insert(inner->size, made_[i].first, made_[i].totals, made_[i].node);
                 raised.push_back({made_[from].first, inner->sum(), inner});

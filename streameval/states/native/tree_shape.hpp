@@ -29,8 +29,8 @@ inline void ScoreTree::make_room(Path& path, Leaf* leaf, int at) {
     int level = 1;
     while (level <= height_ && path[level].node->size == Inner::kMaxSize) ++level;
     if (level > height_) {
-        Inner* root = new Inner;
-        root->insert(0, 0.0, totals_, root_);
+        Inner* root = new Inner(keeps_delong_);
+        root->insert(0, 0.0, totals_, root_, twice_wins_);
         root_ = root;
         ++height_;
         return;
@@ -49,22 +49,25 @@ inline void ScoreTree::make_room(Path& path, Leaf* leaf, int at) {
             throw;
         }
         left->append(*leaf, 0, cut);
-        const Totals upper = right->totals();
         parent->children[place] = left;
-        parent->totals[place] -= upper;
-        parent->insert(place + 1, right->keys()[0], upper, right);
+        parent->split(place, right->keys()[0], right->totals(), right);
+        if (keeps_delong_) {
+            parent->wins[place] = left->part(cut).wins;
+            parent->wins[place + 1] = right->part(size - cut).wins;
+        }
         Leaf::destroy(pool_, leaf);
         return;
     }
     Inner* left = path[level - 1].node;
     const int cut = cut_of(left->size, path[level - 1].at + 1);
-    Inner* right = new Inner;
-    for (int i = cut; i < left->size; ++i)
-        right->insert(i - cut, left->fences[i], left->totals[i], left->children[i]);
+    Inner* right = new Inner(keeps_delong_);
+    for (int i = cut; i < left->size; ++i) right->append(*left, i);
     left->size = cut;
-    const Totals upper = right->sum();
-    parent->totals[place] -= upper;
-    parent->insert(place + 1, right->fences[0], upper, right);
+    parent->split(place, right->fences[0], right->sum(), right);
+    if (keeps_delong_) {
+        parent->wins[place] = left->part(cut).wins;
+        parent->wins[place + 1] = right->part(right->size).wins;
+    }
 }
 
 inline bool ScoreTree::join_leaves(Inner* parent, int left) {
@@ -77,8 +80,7 @@ inline bool ScoreTree::join_leaves(Inner* parent, int left) {
     joined->append(*low, 0, low->size());
     joined->append(*high, 0, high->size());
     parent->children[left] = joined;
-    parent->totals[left] += parent->totals[left + 1];
-    parent->erase(left + 1);
+    parent->join(left);
     Leaf::destroy(pool_, low);
     Leaf::destroy(pool_, high);
     return true;
@@ -89,10 +91,8 @@ inline bool ScoreTree::join_inners(Inner* parent, int left) {
     Inner* high = static_cast<Inner*>(parent->children[left + 1]);
     if (low->size + high->size > Inner::kMaxSize * 3 / 4) return false;
     high->fences[0] = parent->fences[left + 1];
-    for (int i = 0; i < high->size; ++i)
-        low->insert(low->size, high->fences[i], high->totals[i], high->children[i]);
-    parent->totals[left] += parent->totals[left + 1];
-    parent->erase(left + 1);
+    for (int i = 0; i < high->size; ++i) low->append(*high, i);
+    parent->join(left);
     delete high;
     return true;
 }
@@ -141,7 +141,7 @@ inline void* ScoreTree::copied_below(LeafPool& pool, const void* node, int level
         return leaf->resized(pool, leaf->capacity(), leaf->shift());
     }
     const Inner* inner = static_cast<const Inner*>(node);
-    Inner* copied = new Inner;
+    Inner* copied = new Inner(false);  // a copy derives DeLong's sums at their first read
     try {
         for (int i = 0; i < inner->size; ++i)
             copied->insert(i, inner->fences[i], inner->totals[i],
@@ -202,7 +202,7 @@ inline bool ScoreTree::below(const void* node, int level, double score, Room& ro
 inline std::size_t ScoreTree::inner_bytes(const void* node, int level) {
     if (level == 0) return 0;
     const Inner* inner = static_cast<const Inner*>(node);
-    std::size_t bytes = sizeof(Inner);
+    std::size_t bytes = sizeof(Inner) + (inner->wins ? Inner::kMaxSize * sizeof(U128) : 0);
     if (level > 1)
         for (int i = 0; i < inner->size; ++i) bytes += inner_bytes(inner->children[i], level - 1);
     return bytes;

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from math import nan
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -136,6 +137,79 @@ def _grouped(classes: list[tuple[FloatArray, WeightArray]]) -> ScoreGroups:
     for array in (scores, *columns):
         array.flags.writeable = False
     return ScoreGroups(scores, *columns)
+
+
+def delong_sums(groups: ScoreGroups) -> tuple[Weight, Weight]:
+    """(Q10, Q01) = Σ p·(2·N_< + n)², Σ n·(2·P_> + p)² over the groups (p, n), ascending.
+
+    Returns:
+        Two ints however large, or floats where the weights are floats: summed
+        in the order of the scores, so that they do not depend on the order of
+        arrival.
+
+    Cost:
+        O(n), 5 ns a group; 15 ns once a sum passes int64, 0.5 µs from 2³¹ events of a class.
+
+    >>> scores = np.array([0.1, 0.2, 0.3])
+    >>> delong_sums(ScoreGroups(scores, np.array([0, 2, 0]), np.array([1, 1, 3])))
+    (18, 20)
+    """
+    _, positives, negatives = groups
+    return (
+        _ranked_squares(positives, negatives),
+        _ranked_squares(negatives[::-1], positives[::-1]),
+    )
+
+
+def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
+    """Σ own·r², with r twice the other class's weight before a group and its weight there."""
+    ranks = 2 * np.cumsum(other) - other
+    if own.dtype != np.int64:
+        return float((own * (ranks * ranks)).sum())
+    total, most = exact_sum(own), 2 * exact_sum(other)
+    bound = total * most * most
+    if bound >= 2**63 and most < 2**32:
+        # Two digits of 16 bits, whose sums of products fit in int64 up to 2³¹ events.
+        high, low = ranks >> 16, ranks & 0xFFFF
+        digits = ((high, high, 32), (high, low, 17), (low, low, 0))
+        return sum(exact_dot(own, one * two, total << 32) << at for one, two, at in digits)
+    if bound >= 2**63:
+        ranks = ranks.astype(object)
+    return exact_dot(own, ranks * ranks, bound)
+
+
+class _Ranked(Protocol):
+    """What the variance needs of a score index."""
+
+    @property
+    def positives(self) -> Weight: ...
+    @property
+    def negatives(self) -> Weight: ...
+    @property
+    def twice_wins(self) -> Weight: ...
+    def delong_sums(self) -> tuple[Weight, Weight]: ...
+
+
+def delong_variance(index: _Ranked, unit: float = 1) -> float:
+    """DeLong's variance of the AUC; nan unless both classes weigh more than a unit.
+
+    >>> class Index:
+    ...     positives, negatives, twice_wins = 2, 2, 6
+    ...     delong_sums = staticmethod(lambda: (20, 20))
+    >>> delong_variance(Index)
+    0.125
+    """
+    positives, negatives, wins = index.positives, index.negatives, index.twice_wins
+    more_positives, more_negatives = positives - unit, negatives - unit
+    if more_positives <= 0 or more_negatives <= 0:
+        return nan
+    q10, q01 = index.delong_sums()
+    # (2·P·N)² times the variance of the placements of a class; in floats, too, not below 0.
+    of_positives = max(positives * q10 - wins * wins, 0)
+    of_negatives = max(negatives * q01 - wins * wins, 0)
+    spread = of_positives * more_negatives + of_negatives * more_positives
+    pairs = 2 * positives * negatives
+    return unit * spread / (pairs * pairs * more_positives * more_negatives)
 
 
 def groups_to_state(groups: ScoreGroups, exact: bool) -> dict[str, Any]:

@@ -148,6 +148,15 @@ def class_probability(parts: Parts, unit: int) -> Form:
     }
 
 
+def loss_squares(parts: Parts, unit: int) -> Form:
+    """The weighted sum of forms of ``LossSquares``."""
+    form: Form = {"bins": parts[0][0]["bins"], "exact": False}
+    for key in ("weight", "log_loss_squares", "brier_squares"):
+        form[key] = _total([(part[key], factor) for part, factor in parts], unit)
+    form["bin_gap_squares"] = _totals(parts, "bin_gap_squares", unit)
+    return form
+
+
 # Bits of 1 / unit that scale moments.
 _INVERSE_BITS = 128
 

@@ -1,0 +1,202 @@
+"""Intervals of calibration errors, from the gaps in reliability bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
+from streameval.certainty.losses import NOT_KEPT, RESOLUTION, variance
+from streameval.events.values import FloatArray
+from streameval.metrics.calibration import CalibrationCurve, calibration_curve, filled_bins
+from streameval.states.sums.fixed_point import UNIT
+
+_HALVINGS = 60
+
+
+class Gap(NamedTuple):
+    """One bin's part of the expected calibration error: |share of events · gap|."""
+
+    size: float
+    error: float
+    """Its standard error, above 0."""
+
+
+def expected_absolute(mean: float, error: float) -> float:
+    """E|X| of a normal X: the mean of the folded normal distribution.
+
+    >>> round(expected_absolute(0.0, 1.0), 6), round(expected_absolute(8.0, 1.0), 6)
+    (0.797885, 8.0)
+    """
+    ratio = mean / error
+    return error * math.sqrt(2.0 / math.pi) * math.exp(-0.5 * ratio * ratio) + mean * math.erf(
+        ratio / math.sqrt(2.0)
+    )
+
+
+def gap_sum_ends(gaps: list[Gap], level: float) -> tuple[float, float]:
+    """The interval of Σ|δ_b| where independent D_b ~ N(δ_b, error_b²) were observed.
+
+    T = Σ|D_b| lies above Σ|δ_b| on average, most where gaps are small beside their errors, so
+    that T ± z·s misses. Instead, each end is the value under which T is at the edge of what is
+    to be expected:
+
+        (T − M(t)) / √V(t) = ±z,   M and V the mean and variance of T where |δ_b| = t·d_b
+
+    By how much T is too large depends on how the gaps are spread over bins. Each end assumes
+    the spread that puts it furthest out: the lower one that only bins with |D_b| > z·error_b
+    have a gap, d_b = |D_b|; the upper one that each has, d_b² = max(D_b² − error_b², error_b²).
+
+    Args:
+        gaps: |D_b| of each bin with events.
+        level: As 0.95.
+
+    Returns:
+        The ends. The upper one may lie below Σ|D_b| where that is less than is to be expected
+        without any gap.
+
+    Cost:
+        0.1 ms a bin.
+
+    >>> ends = gap_sum_ends([Gap(0.02, 0.01), Gap(0.10, 0.01)], 0.95)
+    >>> [round(end, 3) for end in ends]
+    [0.093, 0.147]
+    """
+    z = normal_quantile(level)
+    few = [gap.size if gap.size > z * gap.error else 0.0 for gap in gaps]
+    many = [
+        math.sqrt(max(gap.size * gap.size - gap.error * gap.error, gap.error * gap.error))
+        for gap in gaps
+    ]
+    return _end(gaps, few, z), _end(gaps, many, -z)
+
+
+def _end(gaps: list[Gap], shape: list[float], z: float) -> float:
+    """t·Σ d_b with (T − M(t)) = z·√V(t); 0 where T is as small without any gap."""
+    seen = sum(gap.size for gap in gaps)
+
+    def above(t: float) -> bool:
+        mean = spread = 0.0
+        for gap, part in zip(gaps, shape, strict=True):
+            folded = expected_absolute(t * part, gap.error)
+            mean += folded
+            spread += max(0.0, (t * part) ** 2 + gap.error**2 - folded**2)
+        return seen - mean > z * math.sqrt(spread)
+
+    return _last(above) * sum(shape) if any(shape) and above(0.0) else 0.0
+
+
+def _last(holds: Callable[[float], bool]) -> float:
+    """Where a condition that holds at 0 ceases to hold."""
+    low, high = 0.0, 1.0
+    while holds(high):
+        low, high = high, 2.0 * high
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return high
+
+
+def corrected_wilson(successes: float, trials: float, level: float) -> tuple[float, float]:
+    """Wilson's interval of a proportion with continuity correction.
+
+    (|p̂ − p| − 1/(2n))² ≤ z²·p(1 − p)/n. For few events, where Wilson's own holds the truth
+    too rarely for some proportions, it is right at least as often as its level says.
+
+    Source:
+        Newcombe (1998), method 4.
+
+    >>> [round(end, 4) for end in corrected_wilson(81, 263, 0.95)]
+    [0.2535, 0.3682]
+    """
+    z = normal_quantile(level)
+    failures, twice = trials - successes, 2.0 * (trials + z * z)
+    middle, part = 2.0 * successes + z * z, 4.0 * successes / trials
+    low = z * math.sqrt(max(0.0, z * z - 2.0 - 1.0 / trials + part * (failures + 1.0)))
+    high = z * math.sqrt(max(0.0, z * z + 2.0 - 1.0 / trials + part * (failures - 1.0)))
+    return (
+        0.0 if successes <= 0 else max(0.0, (middle - 1.0 - low) / twice),
+        1.0 if failures <= 0 else min(1.0, (middle + 1.0 + high) / twice),
+    )
+
+
+def calibration_band(
+    curve: CalibrationCurve, level: float, n: float | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """The interval of the observed frequency in each bin of a calibration curve.
+
+    By Wilson with continuity correction, each bin's by itself: of 20 bins, one is expected to
+    be wrong at 95 %. The probabilities in a bin differ, so that the number of its positive
+    events varies less than that of a binomial distribution: the intervals are rather too wide
+    than too narrow.
+
+    Args:
+        curve: What ``ev.curve("calibration")`` returns.
+        level: As 0.95.
+        n: Kish's effective size of all events; None where weights are counts.
+
+    Returns:
+        Lower and upper ends, one for each row of the curve.
+
+    Cost:
+        O(bins).
+
+    >>> from streameval.metrics import calibration_curve
+    >>> from streameval.states.probability import ProbabilitySums
+    >>> sums = ProbabilitySums(bins=2)
+    >>> for positive, probability in [(True, 0.2), (False, 0.3), (True, 0.8), (True, 0.9)]:
+    ...     sums.update(positive, probability)
+    >>> low, high = calibration_band(calibration_curve(sums), 0.95)
+    >>> low.round(3).tolist(), high.round(3).tolist()
+    ([0.027, 0.198], [0.973, 1.0])
+    """
+    weights = curve.weight.tolist()
+    scale = 1.0 if n is None else n / sum(weights)
+    ends = [
+        corrected_wilson(share * weight * scale, weight * scale, level)
+        for share, weight in zip(curve.observed.tolist(), weights, strict=True)
+    ]
+    return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
+
+
+def calibration_ends(request: IntervalRequest) -> Ends:
+    """The interval of ``expected_calibration_error`` or ``max_calibration_error``."""
+    expected = request.metric.name == "expected_calibration_error"
+    ends = _expected_error_ends(request) if expected else _largest_error_ends(request)
+    if ends.reason:
+        return ends
+    # An interval contains its value, so that it can be drawn around it.
+    low, high = min(ends.low, request.value), max(ends.high, request.value)
+    return Ends(low, min(high, request.metric.high))
+
+
+def _largest_error_ends(request: IntervalRequest) -> Ends:
+    curve = calibration_curve(request.states[0])
+    # Of independent intervals, all are right with the product of their levels.
+    level = request.level ** (1.0 / len(curve.weight))
+    low, high = calibration_band(curve, level, None if request.counts else request.n)
+    least = np.maximum(np.maximum(low - curve.predicted, curve.predicted - high), 0.0)
+    most = np.maximum(high - curve.predicted, curve.predicted - low)
+    return Ends(float(least.max()), float(most.max()))
+
+
+def _expected_error_ends(request: IntervalRequest) -> Ends:
+    squares = request.state("loss_squares")
+    if squares is None:
+        return no_ends(NOT_KEPT)
+    sums, of_bins, gaps = request.states[0], squares.bin_gap_squares, []
+    for position, _, happened, units in filled_bins(sums):
+        # Of each event: its gap if it is in this bin, else 0.
+        total = abs(happened * UNIT - units)
+        spread = variance(sums.weight, total, of_bins[position])
+        size = total / (sums.weight * UNIT)
+        if spread > RESOLUTION:
+            gaps.append(Gap(size, math.sqrt(spread / request.n)))
+        elif size > math.sqrt(RESOLUTION):
+            return no_ends("all events have the same gap: its spread is unknown")
+    if not gaps:
+        return no_ends("no gap is above the resolution of the sums")
+    return Ends(*gap_sum_ends(gaps, request.level))

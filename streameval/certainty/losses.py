@@ -1,0 +1,124 @@
+"""Intervals of mean losses: log loss and Brier score, from their exact second moments."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+from streameval.certainty.interval import Ends, IntervalRequest, no_ends
+from streameval.events.values import Weight
+from streameval.states.loss_squares import LOG_LOSS_SCALE
+from streameval.states.sums.fixed_point import UNIT
+
+NOT_KEPT = "the spread of the losses is not kept: pass intervals=True to the Evaluator"
+
+RESOLUTION = 2.0**-52
+"""A variance below this is of the rounding of squares, which is below 2**-54 each."""
+
+_LEAST_FREEDOM = 3.0
+
+
+def student_quantile(level: float, freedom: float) -> float:
+    """t with P(−t < T < t) = `level` for Student's T.
+
+    Args:
+        level: In (0, 1).
+        freedom: Degrees of freedom, 3 or more; need not be whole.
+
+    Returns:
+        The quantile to 3·10⁻⁵ relative.
+
+    Source:
+        Hill, Algorithm 396 (1970).
+
+    >>> round(student_quantile(0.95, 10), 6)
+    2.228139
+    """
+    tails = 1.0 - level
+    a = 1.0 / (freedom - 0.5)
+    b = 48.0 / (a * a)
+    c = ((20700.0 * a / b - 98.0) * a - 16.0) * a + 96.36
+    d = ((94.5 / (b + c) - 3.0) / b + 1.0) * math.sqrt(a * math.pi / 2.0) * freedom
+    y = (d * tails) ** (2.0 / freedom)
+    if y > 0.05 + a:
+        # Near the normal: its quantile, and an asymptotic series.
+        x = NormalDist().inv_cdf(tails / 2.0)
+        y = x * x
+        if freedom < 5:
+            c += 0.3 * (freedom - 4.5) * (x + 0.6)
+        c = (((0.05 * d * x - 5.0) * x - 7.0) * x - 2.0) * x + b + c
+        y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x
+        y = math.expm1(a * y * y)
+    else:
+        tail = 1.0 / (((freedom + 6.0) / (freedom * y) - 0.089 * d - 0.822) * (freedom + 2.0) * 3.0)
+        y = ((tail + 0.5 / (freedom + 4.0)) * y - 1.0) * (freedom + 1.0) / (freedom + 2.0) + 1.0 / y
+    return math.sqrt(freedom * y)
+
+
+def variance(weight: Weight, units: Weight, squares: Weight, scale: int = 1) -> float:
+    """Σ w·x² / Σ w − (Σ w·x / Σ w)² of sums in units of 2**-60: one subtraction, one division.
+
+    Args:
+        weight: Σ w, above 0.
+        units: Σ w·x in units.
+        squares: Σ w·x² / `scale` in units.
+        scale: What squares were divided by.
+
+    Returns:
+        At least 0.
+
+    >>> variance(2, 3 * UNIT, 5 * UNIT)
+    0.25
+    """
+    spread = squares * scale * UNIT * weight - units * units
+    return max(0.0, spread / (weight * weight * UNIT * UNIT))
+
+
+def mean_ends(mean: float, spread: float, n: float, level: float) -> Ends:
+    """The interval of the mean of a non-negative quantity, on the log scale.
+
+        mean · exp(± t·s / (mean·√n)),   t of Student with n / (1 + c²) − 1 degrees of freedom
+
+    Losses are skewed to the right: on the scale of the loss too many intervals lie below the
+    true mean. The degrees of freedom are those of the estimate of c = s / mean: of a gamma
+    distribution, its log has the variance 2·(1 + c²) / n.
+
+    Args:
+        mean: Above 0.
+        spread: The variance of the terms in the sample, divided by n.
+        n: Number of terms, or Kish's effective size.
+        level: As 0.95.
+
+    Returns:
+        The ends; none, and why, where n is too small for terms of that spread.
+
+    >>> ends = mean_ends(0.2, 0.01, 100, 0.95)
+    >>> round(ends.low, 4), round(ends.high, 4)
+    (0.181, 0.221)
+    """
+    if n <= 1:
+        return no_ends("a single event has no spread")
+    if spread <= RESOLUTION:
+        return no_ends("the losses are all the same, to the resolution of their sums")
+    square = spread * n / (n - 1.0) / (mean * mean)
+    freedom = n / (1.0 + square) - 1.0
+    if freedom < _LEAST_FREEDOM:
+        return no_ends("too few events for losses that differ as much")
+    ratio = math.exp(student_quantile(level, freedom) * math.sqrt(square / n))
+    return Ends(mean / ratio, mean * ratio)
+
+
+def loss_ends(request: IntervalRequest) -> Ends:
+    """The interval of ``log_loss`` or ``brier_score``; see :func:`mean_ends`."""
+    squares = request.state("loss_squares")
+    if squares is None:
+        return no_ends(NOT_KEPT)
+    sums = request.states[0]
+    if request.metric.name == "log_loss":
+        spread = variance(
+            sums.weight, sums.log_loss_units, squares.log_loss_squares, LOG_LOSS_SCALE
+        )
+    else:
+        spread = variance(sums.weight, sums.brier_units, squares.brier_squares)
+    ends = mean_ends(request.value, spread, request.n, request.level)
+    return ends._replace(high=min(ends.high, request.metric.high))

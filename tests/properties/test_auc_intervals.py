@@ -1,0 +1,279 @@
+"""Intervals of the AUC: published numbers, the definitions in fractions, and simulation."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.certainty.delong import logit_interval, newcombe_interval
+from streameval.states.ranking.portable_index import PortableScoreIndex
+from tests.support.aneurysms import aneurysms
+
+KINDS = list(dict.fromkeys((PortableScoreIndex, se.ScoreIndex)))
+SCORES = st.integers(0, 12).map(float)
+SHARES = st.one_of(st.sampled_from([0.0, 1.0, 0.5, 1e-9, 1 - 1e-9]), st.floats(0, 1))
+SIZES = st.integers(1, 10_000)
+
+
+def counted(kind: type, positives: list[float], negatives: list[float]) -> se.ScoreIndex:
+    truth = np.arange(len(positives) + len(negatives)) < len(positives)
+    index: se.ScoreIndex = kind()
+    index.update_many(truth, np.array([*positives, *negatives]))
+    return index
+
+
+def variance_by_placements(positives: list[float], negatives: list[float]) -> Fraction:
+    """The definition, nothing rounded."""
+
+    def placements(own: list[float], other: list[float]) -> list[Fraction]:
+        twice = [sum(2 * (x > y) + (x == y) for y in other) for x in own]
+        return [Fraction(each, 2 * len(other)) for each in twice]
+
+    def spread(values: list[Fraction]) -> Fraction:
+        mean = sum(values) / Fraction(len(values))
+        return sum((value - mean) ** 2 for value in values) / Fraction(len(values) - 1)
+
+    s10 = spread(placements(positives, negatives))
+    s01 = spread(placements(negatives, positives))
+    return s10 / len(positives) + s01 / len(negatives)
+
+
+def fed(positives: list[float], negatives: list[float]) -> se.Evaluator:
+    ev = se.Evaluator()
+    ev.update_many([1] * len(positives) + [0] * len(negatives), score=[*positives, *negatives])
+    return ev
+
+
+# The variance ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("name", "auc", "variance"),
+    [
+        # The tests of pROC, tests/testthat/test-var.R.
+        ("wfns", 0.8236789, 0.00146991470882363),
+        ("ndka", 0.611957994579946, 0.0031908105493913),
+        ("s100b", 0.7313686, 0.00266868245717244),
+    ],
+)
+def test_the_variances_that_proc_prints(kind: type, name: str, auc: float, variance: float) -> None:
+    poor, scores = aneurysms()
+    index = kind()
+    index.update_many(poor, scores[name])
+    assert index.won_share == pytest.approx(auc, abs=5e-8)
+    assert index.auc_variance() == pytest.approx(variance, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        # ci.auc(ndka) of its test-ci.auc.R; the others from its examples, to four digits.
+        ("ndka", 0.501244999271703, 0.722670989888189),
+        ("s100b", 0.6301, 0.8326),
+        ("wfns", 0.7485, 0.8988),
+    ],
+)
+def test_the_intervals_that_proc_prints(name: str, low: float, high: float) -> None:
+    """They are on the plain scale."""
+    poor, scores = aneurysms()
+    ev = se.Evaluator()
+    ev.update_many(poor, score=scores[name])
+    index = se.ScoreIndex()
+    index.update_many(poor, scores[name])
+    half = NormalDist().inv_cdf(0.975) * math.sqrt(index.auc_variance())
+    digits = 1e-13 if name == "ndka" else 5e-5
+    assert (ev["roc_auc"] - half, ev["roc_auc"] + half) == pytest.approx((low, high), abs=digits)
+    # Ours: the same error, carried over to the logit scale by hand.
+    auc = ev["roc_auc"]
+    slope, middle = half / (auc * (1 - auc)), math.log(auc / (1 - auc))
+    ends = [1 / (1 + math.exp(-middle - shift)) for shift in (-slope, slope)]
+    interval = ev.interval("roc_auc")
+    assert interval.method == "delong"
+    assert [interval.low, interval.high] == pytest.approx(ends, abs=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(
+    positives=st.lists(SCORES, min_size=2, max_size=12),
+    negatives=st.lists(SCORES, min_size=2, max_size=12),
+)
+def test_the_variance_is_the_definition_rounded_once(
+    kind: type, positives: list[float], negatives: list[float]
+) -> None:
+    expected = variance_by_placements(positives, negatives)
+    assert counted(kind, positives, negatives).auc_variance() == float(expected)
+
+
+@given(
+    counts=st.lists(
+        st.tuples(st.integers(0, 2**22), st.integers(0, 2**22)).filter(any), min_size=1, max_size=6
+    )
+)
+def test_both_indices_have_the_same_bits_on_either_side_of_128(
+    counts: list[tuple[int, int]],
+) -> None:
+    state = {
+        "exact": True,
+        "scores": np.arange(len(counts), dtype=np.float64),
+        "positives": np.array([p for p, _ in counts]),
+        "negatives": np.array([n for _, n in counts]),
+    }
+    found = []
+    for kind in KINDS:
+        index = kind.from_state(state)
+        index.delong_sums()
+        found.append(index.auc_variance().hex())
+    assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_lost_close_to_one(kind: type) -> None:
+    # Only one pair of 10¹² is lost, between the outermost two scores.
+    size = 10**6
+    index = kind()
+    for positive, score, weight in [
+        (True, 2.0, size - 1), (False, 1.0, size - 1), (True, 1.5, 1), (False, 1.75, 1)
+    ]:  # fmt: skip
+        index.update(positive, score, weight)
+    # One placement of each class is 10⁻⁶ below 1.
+    one = Fraction(1, size**2) * (Fraction(1, size) - Fraction(1, size**2)) * size / (size - 1)
+    assert index.auc_variance() == float(2 * one / size)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_variance_needs_two_events_of_each_class(kind: type) -> None:
+    assert math.isnan(counted(kind, [0.5], [0.1, 0.2]).auc_variance())
+    assert math.isnan(counted(kind, [0.5, 0.6], []).auc_variance())
+    assert counted(kind, [0.5, 0.6], [0.1, 0.2]).auc_variance() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_unit_makes_weights_events(kind: type) -> None:
+    scores = [(True, 0.3), (False, 0.2), (True, 0.1), (False, 0.15), (True, 0.9), (False, 0.4)]
+    plain, tenfold, halves = kind(), kind(), kind()
+    for positive, score in scores:
+        plain.update(positive, score)
+        tenfold.update(positive, score, 10)
+        halves.update(positive, score, 0.5)
+    assert tenfold.auc_variance(10) == pytest.approx(plain.auc_variance(), rel=1e-14)
+    assert halves.auc_variance(0.5) == pytest.approx(plain.auc_variance(), rel=1e-14)
+    assert tenfold.auc_variance() < plain.auc_variance() / 9
+
+
+# The intervals --------------------------------------------------------------------------
+
+
+@given(auc=SHARES, positives=SIZES, negatives=SIZES, level=st.floats(0.01, 0.999))
+def test_newcombe_ends_solve_his_equation(
+    auc: float, positives: int, negatives: int, level: float
+) -> None:
+    low, high = newcombe_interval(auc, positives, negatives, level)
+    assert 0 <= low <= auc <= high <= 1
+    square = Fraction(NormalDist().inv_cdf(0.5 + level / 2)) ** 2
+
+    def inside(theta: Fraction) -> bool:
+        spread = (1 - theta) / (2 - theta) + theta / (1 + theta)
+        bracket = 1 + (Fraction(positives + negatives, 2) - 1) * spread
+        variance = theta * (1 - theta) * bracket / (positives * negatives)
+        return (Fraction(auc) - theta) ** 2 <= square * variance
+
+    step = Fraction(1, 10**12)
+    for theta, outwards in ((Fraction(low), -step), (Fraction(high), step)):
+        if 0 < theta + outwards < 1:
+            assert not inside(theta + outwards)
+        if low + step < auc < high - step:
+            assert inside(theta - outwards)
+    mirrored = newcombe_interval(1 - auc, negatives, positives, level)
+    assert (1 - mirrored[1], 1 - mirrored[0]) == pytest.approx((low, high), abs=1e-9)
+
+
+@pytest.mark.parametrize("auc", [0.0, 1.0])
+def test_newcombe_at_the_ends_of_the_scale(auc: float) -> None:
+    low, high = newcombe_interval(auc, 20, 20, 0.95)
+    assert (low == 0.0) if auc == 0 else (high == 1.0)
+    assert high - low == pytest.approx(0.10133, abs=1e-5)
+    assert newcombe_interval(auc, 1, 1, 0.95)[auc == 0] == pytest.approx(
+        abs(auc - 0.79345), abs=1e-5
+    )
+
+
+@given(won=st.floats(1e-16, 1 - 1e-16), margin=st.floats(0, 1e6))
+def test_logit_ends_stay_inside(won: float, margin: float) -> None:
+    low, high = logit_interval(won, 1 - won, margin)
+    assert 0 <= low <= won * (1 + 1e-12)
+    assert won * (1 - 1e-12) <= high <= 1
+
+
+def normal_scores(positives: int, negatives: int, seed: int = 1) -> tuple[list[float], list[float]]:
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal(positives) + 1).tolist(), rng.standard_normal(negatives).tolist()
+
+
+def test_the_method_is_chosen_by_the_sample() -> None:
+    assert fed(*normal_scores(30, 30)).interval("roc_auc").method == "delong"
+    assert fed(*normal_scores(29, 500)).interval("roc_auc").method == "newcombe"
+    perfect = fed([2.0] * 50, [1.0] * 50)
+    assert perfect.interval("roc_auc").method == "newcombe"
+    assert perfect.interval("roc_auc").high == 1.0
+    equal = fed([1.0] * 50, [1.0] * 50)
+    assert equal.interval("roc_auc").method == "newcombe"
+    for ev in (perfect, equal):
+        asked = ev.interval("roc_auc", method="delong")
+        assert not asked.defined
+        assert "newcombe" in asked.reason
+    assert fed(*normal_scores(10, 10)).interval("roc_auc", method="delong").method == "delong"
+
+
+def test_gini_is_the_same_interval_on_its_own_scale() -> None:
+    for sizes in ((20, 20), (200, 100)):
+        ev = fed(*normal_scores(*sizes))
+        auc, gini = ev.interval("roc_auc"), ev.interval("gini")
+        assert (gini.low, gini.high) == pytest.approx((2 * auc.low - 1, 2 * auc.high - 1))
+        assert gini.method == auc.method
+        assert gini.low < ev["gini"] < gini.high
+
+
+def test_a_class_is_missing() -> None:
+    interval = fed([0.5], []).interval("roc_auc")
+    assert not interval.defined
+    assert interval.reason == "no negative event has been seen"
+    one = fed([0.5], [0.5]).interval("roc_auc", method="delong")
+    assert one.reason == "DeLong's error needs two events of each class"
+
+
+def test_a_window_has_the_interval_of_its_events() -> None:
+    rng = np.random.default_rng(3)
+    ev = se.Evaluator(window=se.Last(200))
+    truth, scores = rng.random(1_000) < 0.4, rng.random(1_000)
+    for n, (y, s) in enumerate(zip(truth.tolist(), scores.tolist(), strict=True), 1):
+        ev.update(y, score=s)
+        if n % 150 == 0:
+            again = se.Evaluator()
+            again.update_many(truth[max(0, n - 200) : n], score=scores[max(0, n - 200) : n])
+            assert ev.interval("roc_auc") == again.interval("roc_auc")
+
+
+def coverage(positives: int, negatives: int, auc: float, runs: int) -> float:
+    shift = NormalDist().inv_cdf(auc) * math.sqrt(2)
+    rng = np.random.default_rng(positives + negatives)
+    held = 0
+    for _ in range(runs):
+        high = (rng.standard_normal(positives) + shift).tolist()
+        interval = fed(high, rng.standard_normal(negatives).tolist()).interval("roc_auc")
+        held += interval.low <= auc <= interval.high
+    return held / runs
+
+
+@pytest.mark.parametrize("sizes", [(20, 20), (100, 100), (10, 1_000)])
+@pytest.mark.parametrize("auc", [0.7, 0.95])
+def test_they_cover_as_often_as_they_say(sizes: tuple[int, int], auc: float) -> None:
+    """400 runs: the standard error of the share is one percent."""
+    assert 0.92 <= coverage(*sizes, auc, 400) <= 0.985

@@ -1,0 +1,182 @@
+"""Intervals of calibration errors and of the calibration curve."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.certainty.calibration import (
+    Gap,
+    calibration_band,
+    corrected_wilson,
+    expected_absolute,
+    gap_sum_ends,
+)
+
+BOTH = ["expected_calibration_error", "max_calibration_error"]
+
+
+@given(st.floats(0, 5), st.floats(0.01, 3))
+def test_the_folded_normal_has_the_mean_of_its_integral(mean: float, error: float) -> None:
+    x = mean + error * np.linspace(-12, 12, 200_001)
+    density = np.exp(-0.5 * ((x - mean) / error) ** 2)
+    direct = float((np.abs(x) * density).sum() / density.sum())
+    assert expected_absolute(mean, error) == pytest.approx(direct, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    [
+        (81, 263, 0.2535, 0.3682),
+        (15, 148, 0.0598, 0.1644),
+        (0, 20, 0.0, 0.2005),
+        (1, 29, 0.0018, 0.1963),
+    ],
+)
+def test_the_corrected_interval_is_that_of_newcombe(
+    successes: int, trials: int, low: float, high: float
+) -> None:
+    found = corrected_wilson(successes, trials, 0.95)
+    assert [round(end, 4) for end in found] == [low, high]
+    mirrored = corrected_wilson(trials - successes, trials, 0.95)
+    assert mirrored == pytest.approx((1 - found[1], 1 - found[0]), abs=1e-12)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.floats(0, 0.2), st.floats(0.001, 0.05)), min_size=1, max_size=6))
+def test_each_end_is_where_the_sum_is_at_the_edge_of_what_is_expected(
+    pairs: list[tuple[float, float]],
+) -> None:
+    gaps = [Gap(*pair) for pair in pairs]
+    z = 1.959963984540054
+    size, error = np.array(pairs).T
+    few = np.where(size > z * error, size, 0.0)
+    many = np.sqrt(np.maximum(size**2 - error**2, error**2))
+    x = np.linspace(-9, 9, 4001)
+    density = np.exp(-0.5 * x * x) / np.exp(-0.5 * x * x).sum()
+
+    def distance(true: np.ndarray) -> float:
+        """Of the observed sum from its mean, in standard errors; by integration."""
+        folded = np.abs(true[:, None] + error[:, None] * x)
+        mean = folded @ density
+        spread = (folded**2) @ density - mean**2
+        return float((size.sum() - mean.sum()) / math.sqrt(spread.sum()))
+
+    for end, shape, target in zip(gap_sum_ends(gaps, 0.95), (few, many), (z, -z), strict=True):
+        if end == 0.0:
+            assert not shape.any() or distance(np.zeros(len(size))) <= target + 1e-3
+        else:
+            assert distance(shape * (end / shape.sum())) == pytest.approx(target, abs=2e-3)
+
+
+def test_one_large_gap_has_the_usual_interval() -> None:
+    low, high = gap_sum_ends([Gap(0.2, 0.01)], 0.95)
+    assert (low, high) == pytest.approx((0.2 - 0.0196, 0.2 + 0.0196), abs=1e-5)
+
+
+def stream(n: int, seed: int, sharpened: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    p = rng.beta(2, 3, n)
+    odds = (p / (1 - p)) ** sharpened
+    return rng.random(n) < odds / (1 + odds), p
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 60), st.integers(0, 10**6), st.sampled_from([None, 0.5, 3]))
+def test_an_interval_contains_its_value(n: int, seed: int, weight: float | None) -> None:
+    y_true, p = stream(n, seed)
+    ev = se.Evaluator(intervals=True)
+    weights = None if weight is None else np.where(y_true, weight, 1.0)
+    ev.update_many(y_true, score=p, weight=weights)
+    for name in BOTH:
+        found = ev.interval(name)
+        if found.defined:
+            assert 0.0 <= found.low <= found.value <= found.high <= 1.0
+            assert found.method == ("gaps (Kish)" if found.n != sum_of(weights, n) else "gaps")
+        else:
+            assert found.reason
+
+
+def sum_of(weights: Any, n: int) -> float:
+    return n if weights is None else float(weights.sum())
+
+
+def test_the_interval_of_a_kept_state_is_that_of_the_index() -> None:
+    y_true, p = stream(500, 1)
+    derived, kept = se.Evaluator(), se.Evaluator(metrics=BOTH, intervals=True)
+    without = se.Evaluator(metrics=BOTH)
+    for ev in (derived, kept, without):
+        ev.update_many(y_true, score=p)
+    for name in BOTH:
+        assert derived.interval(name) == kept.interval(name)
+        assert derived.interval(name).defined
+    assert without.interval(BOTH[0]).reason == (
+        "the spread of the losses is not kept: pass intervals=True to the Evaluator"
+    )
+    # It reads bins only.
+    assert without.interval(BOTH[1]) == kept.interval(BOTH[1])
+
+
+def test_several_classes_have_intervals() -> None:
+    rng = np.random.default_rng(2)
+    shares = rng.dirichlet([1, 1, 1], 800)
+    true = [str(rng.choice(list("abc"), p=row)) for row in shares]
+    ev = se.Evaluator(task="multiclass", intervals=True)
+    ev.update_many(true, proba=dict(zip("abc", shares.T, strict=True)))
+    for name in BOTH:
+        found = ev.interval(name)
+        assert found.low <= found.value <= found.high
+    assert ev.interval(BOTH[0]).low == 0.0  # they are calibrated
+
+
+def test_where_there_is_no_interval() -> None:
+    ev = se.Evaluator()
+    ev.update_many([True] * 20, score=[0.75] * 20)
+    assert ev.interval(BOTH[0]).reason == "all events have the same gap: its spread is unknown"
+    right = se.Evaluator()
+    right.update_many([True, False] * 20, score=[1.0, 0.0] * 20)
+    assert right.interval(BOTH[0]).reason == "no gap is above the resolution of the sums"
+    assert right.interval(BOTH[1]).high > 0.1
+
+
+def test_the_band_of_a_curve() -> None:
+    y_true, p = stream(400, 3)
+    ev = se.Evaluator()
+    ev.update_many(y_true, score=p)
+    curve = ev.curve("calibration")
+    low, high = calibration_band(curve, 0.95)
+    assert ((low <= curve.observed) & (curve.observed <= high)).all()
+    rows = zip(curve.observed.tolist(), curve.weight.tolist(), strict=True)
+    assert list(zip(low.tolist(), high.tolist(), strict=True)) == [
+        corrected_wilson(share * weight, weight, 0.95) for share, weight in rows
+    ]
+    wide, _ = calibration_band(curve, 0.95, n=40)
+    assert (wide <= low).all()
+
+
+@pytest.mark.parametrize("sharpened", [1.0, 1.5])
+def test_intervals_contain_the_truth_as_often_as_they_say(sharpened: float) -> None:
+    grid = (np.arange(200_000) + 0.5) / 200_000
+    density = grid * (1 - grid) ** 2
+    density /= density.sum()
+    odds = (grid / (1 - grid)) ** sharpened
+    bins = np.minimum((grid * 10).astype(int), 9)
+    gap = np.abs(np.bincount(bins, density * (odds / (1 + odds) - grid), 10))
+    truths = {BOTH[0]: gap.sum(), BOTH[1]: (gap / np.bincount(bins, density, 10)).max()}
+    runs, hits = 300, dict.fromkeys(BOTH, 0)
+    for seed in range(runs):
+        y_true, p = stream(1000, seed, sharpened)
+        ev = se.Evaluator()
+        ev.update_many(y_true, score=p)
+        for name, truth in truths.items():
+            found = ev.interval(name)
+            hits[name] += found.low - 1e-12 <= truth <= found.high
+    # Three standard errors of .95 are .038; both are rather too wide.
+    assert hits[BOTH[0]] / runs >= 0.912
+    assert hits[BOTH[1]] / runs >= 0.912

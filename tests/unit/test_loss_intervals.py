@@ -1,0 +1,246 @@
+"""Intervals of log loss and Brier score: their sums, their ends, how often they are right."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.certainty.losses import mean_ends, student_quantile, variance
+from streameval.states.loss_squares import LOG_LOSS_SCALE, LossSquares
+from streameval.states.probability import ProbabilitySums
+from streameval.states.sums.fixed_point import UNIT
+from tests.support.window_model import Model, batches, binary_stream, class_stream, columns
+
+SUMS_ONLY = ["log_loss", "brier_score"]
+
+
+def stream(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    p = rng.beta(2, 3, n)
+    return rng.random(n) < p, p
+
+
+EVENTS = st.lists(
+    st.tuples(st.booleans(), st.floats(0, 1), st.integers(1, 5)), min_size=1, max_size=20
+)
+
+
+@given(EVENTS)
+def test_the_variance_is_that_of_the_terms(events: list[tuple[bool, float, int]]) -> None:
+    sums, squares = ProbabilitySums(), LossSquares()
+    terms = []
+    for positive, p, weight in events:
+        sums.update(positive, p, weight)
+        squares.update(positive, p, weight)
+        given_it = p if positive else 1 - p
+        clipped = min(max(given_it, 2.0**-52), 1 - 2.0**-52)
+        terms.append((Fraction(-math.log(clipped)), Fraction(1 - given_it) ** 2, weight))
+    total = sum(weight for *_, weight in terms)
+    for at, units, scaled, scale in (
+        (0, sums.log_loss_units, squares.log_loss_squares, LOG_LOSS_SCALE),
+        (1, sums.brier_units, squares.brier_squares, 1),
+    ):
+        mean = Fraction(sum(term[at] * term[2] for term in terms), total)
+        direct = sum(term[2] * (term[at] - mean) ** 2 for term in terms) / total
+        assert variance(sums.weight, units, scaled, scale) == pytest.approx(
+            float(direct), rel=1e-12, abs=1e-12
+        )
+
+
+@given(EVENTS)
+def test_gaps_are_squared_in_their_bins(events: list[tuple[bool, float, int]]) -> None:
+    squares, direct = LossSquares(7), [Fraction(0)] * 7
+    edges = np.linspace(0, 1, 8)[1:-1]
+    for positive, p, weight in events:
+        squares.update(positive, p, weight)
+        direct[int(np.searchsorted(edges, p))] += weight * (Fraction(p) - positive) ** 2
+    found = [units / UNIT for units in squares.bin_gap_squares]
+    assert found == pytest.approx([float(value) for value in direct], abs=1e-12)
+
+
+def several(n: int, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet([1, 1, 1], n)
+    true = [str(rng.choice(list("abc"), p=row)) for row in shares]
+    return {"y_true": true, "proba": dict(zip("abc", shares.T, strict=True))}
+
+
+def test_several_classes() -> None:
+    given_it = several(300, 4)
+    ev = se.Evaluator(task="multiclass", intervals=True)
+    ev.update_many(**given_it)
+    shares = np.array([given_it["proba"][label] for label in "abc"]).T
+    hot = np.array([[label == true for label in "abc"] for true in given_it["y_true"]])
+    squares = ev._windows.total.current().loss_squares
+    brier = ((shares - hot) ** 2).sum(axis=1)
+    loss = -np.log(shares[hot])
+    top = shares.argmax(axis=1)
+    gaps = (shares.max(axis=1) - hot[np.arange(300), top]) ** 2
+    assert squares.brier_squares / UNIT == pytest.approx((brier**2).sum(), rel=1e-12)
+    assert squares.log_loss_squares * LOG_LOSS_SCALE / UNIT == pytest.approx(
+        (loss**2).sum(), rel=1e-12
+    )
+    assert sum(squares.bin_gap_squares) / UNIT == pytest.approx(gaps.sum(), rel=1e-12)
+    found = ev.interval("brier_score")
+    ends = mean_ends(brier.mean(), brier.var(), 300, 0.95)
+    assert (found.low, found.high) == pytest.approx((ends.low, ends.high), rel=1e-12)
+    assert (found.method, found.n) == ("log_t", 300)
+
+
+def test_the_ends_by_hand() -> None:
+    # c² = 0.01 · (100 / 99) / 0.2², so 100 / (1 + c²) − 1 = 78.84 degrees of freedom.
+    square = 0.01 * (100 / 99) / 0.04
+    half = 1.990514 * math.sqrt(square / 100)
+    ends = mean_ends(0.2, 0.01, 100, 0.95)
+    assert (ends.low, ends.high) == pytest.approx(
+        (0.2 * math.exp(-half), 0.2 * math.exp(half)), rel=1e-6
+    )
+
+
+def test_the_sums_are_derived_from_an_index_or_kept_to_the_same_bits() -> None:
+    y_true, p = stream(400, 1)
+    derived, kept = se.Evaluator(), se.Evaluator(metrics=SUMS_ONLY, intervals=True)
+    for ev in (derived, kept):
+        ev.update_many(y_true[:300], score=p[:300])
+        for name in SUMS_ONLY:
+            assert ev.interval(name).defined
+        for n in range(300, 400):
+            ev.update(bool(y_true[n]), score=float(p[n]))
+        ev.revert(bool(y_true[7]), score=float(p[7]))
+        ev._check()
+    assert kept.plan.keeps == {"probability", "loss_squares", "score_weights"}
+    for name in SUMS_ONLY:
+        assert derived.interval(name) == kept.interval(name)
+    assert se.from_bytes(kept.to_bytes()).interval("log_loss") == kept.interval("log_loss")
+    unasked = se.Evaluator()
+    unasked.update_many(y_true, score=p)
+    before = unasked.to_bytes()
+    unasked.interval("log_loss")
+    assert unasked.to_bytes() == before
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_a_fading_window_has_the_sums_of_its_weights(task: Any) -> None:
+    window = se.Fading("20m")
+    items = (binary_stream if task == "binary" else class_stream)(200, seed=3)
+    ev = se.Evaluator(task, window=window, time_unit="s", intervals=True)
+    model = Model(window)
+    for run in batches(items, np.random.default_rng(1), 60):
+        ev.update_many(**columns(run, timed=True))
+        for item in run:
+            model.add(item)
+    direct = LossSquares()
+    for item, weight in model.inside():
+        direct.update(item.y_true, item.proba or item.score, weight)
+    found = ev._windows.total.current().loss_squares
+    for left, right in (
+        (found.weight, direct.weight),
+        (found.log_loss_squares, direct.log_loss_squares),
+        (found.brier_squares, direct.brier_squares),
+    ):
+        assert left == pytest.approx(right, rel=1e-9)
+    assert found.bin_gap_squares == pytest.approx(direct.bin_gap_squares, rel=1e-9)
+    assert ev.interval("log_loss").method == "log_t (Kish)"
+
+
+def test_weights_that_are_not_whole() -> None:
+    y_true, p = stream(500, 2)
+    weight = np.where(y_true, 0.5, 2.5)
+    ev = se.Evaluator(intervals=True)
+    ev.update_many(y_true, score=p, weight=weight)
+    found = ev.interval("brier_score")
+    assert found.method == "log_t (Kish)"
+    assert found.n == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
+    loss = (y_true - p) ** 2
+    mean = np.average(loss, weights=weight)
+    spread = np.average((loss - mean) ** 2, weights=weight)
+    ends = mean_ends(mean, spread, found.n, 0.95)
+    assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
+    default = se.Evaluator()
+    default.update_many(y_true, score=p, weight=weight)
+    for name in ("brier_score", "accuracy"):
+        assert default.interval(name).reason == (
+            "the effective size of weights that are not counts is not kept: "
+            "pass intervals=True to the Evaluator"
+        )
+    whole = se.Evaluator()
+    whole.update_many(y_true, score=p, weight=np.full(500, 3))
+    assert (whole.interval("accuracy").method, whole.interval("accuracy").n) == ("wilson", 1500)
+
+
+def test_where_there_is_no_interval() -> None:
+    y_true, p = stream(100, 5)
+    ev = se.Evaluator(metrics=SUMS_ONLY)
+    ev.update_many(y_true, score=p)
+    assert ev.interval("log_loss").reason == (
+        "the spread of the losses is not kept: pass intervals=True to the Evaluator"
+    )
+    even = se.Evaluator()
+    even.update(True, score=0.5)
+    assert even.interval("log_loss").reason == "a single event has no spread"
+    even.update_many([True, False] * 20, score=[0.5] * 40)
+    assert even.interval("brier_score").reason == (
+        "the losses are all the same, to the resolution of their sums"
+    )
+    few = se.Evaluator()
+    few.update_many([True] * 4, score=[0.9, 0.9, 0.9, 0.1])
+    assert few.interval("brier_score").reason == "too few events for losses that differ as much"
+    margins = se.Evaluator()
+    margins.update_many([True, False], score=[2.0, -1.0])
+    assert "outside [0, 1]" in margins.interval("log_loss").reason
+
+
+@pytest.mark.parametrize(
+    ("level", "freedom", "published"),
+    [
+        (0.95, 3, 3.182446),
+        (0.95, 5, 2.570582),
+        (0.95, 10, 2.228139),
+        (0.95, 30, 2.042272),
+        (0.99, 4, 4.604095),
+        (0.90, 120, 1.657651),
+    ],
+)
+def test_quantiles_of_student_are_those_of_the_tables(
+    level: float, freedom: float, published: float
+) -> None:
+    assert student_quantile(level, freedom) == pytest.approx(published, rel=1e-6)
+
+
+@settings(max_examples=200)
+@given(st.floats(0.5, 0.999), st.floats(3, 1e6))
+def test_quantiles_of_student_are_those_of_scipy(level: float, freedom: float) -> None:
+    stats = pytest.importorskip("scipy.stats")
+    expected = stats.t.ppf(0.5 + level / 2, freedom)
+    assert student_quantile(level, freedom) == pytest.approx(expected, rel=3e-5)
+
+
+@pytest.mark.parametrize("n", [50, 1000])
+@pytest.mark.parametrize("shape", [(2.0, 3.0), (0.5, 4.0)])
+def test_nineteen_of_twenty_intervals_contain_the_truth(n: int, shape: tuple[float, float]) -> None:
+    rng = np.random.default_rng(11)
+    grid = (np.arange(200_000) + 0.5) / 200_000
+    density = grid ** (shape[0] - 1) * (1 - grid) ** (shape[1] - 1)
+    density /= density.sum()
+    truths = {
+        "brier_score": float(density @ (grid * (1 - grid))),
+        "log_loss": float(-density @ (grid * np.log(grid) + (1 - grid) * np.log1p(-grid))),
+    }
+    runs, hits = 600, dict.fromkeys(truths, 0)
+    for _ in range(runs):
+        p = np.clip(rng.beta(*shape, n), 1e-9, 1 - 1e-9)
+        ev = se.Evaluator()
+        ev.update_many(rng.random(n) < p, score=p)
+        for name, truth in truths.items():
+            found = ev.interval(name)
+            hits[name] += found.low <= truth <= found.high
+    for name, hit in hits.items():
+        # Three standard errors of .95 are .027.
+        assert 0.923 <= hit / runs <= 0.977, name
