@@ -797,7 +797,9 @@ def test_labels_and_source_are_shown_in_numbers_and_words(show: Show) -> None:
     expect(page.locator("#source-about")).to_have_text("2 partitions, 1 with a problem")
     expect(page.locator("#vitals")).to_contain_text("Lag≥ 120 B")
     expect(page.locator("#state")).to_have_text("Behind")
-    expect(page.locator("#banners")).to_contain_text("accuracy is 0.7100, below 0.8 (window 1h")
+    expect(page.locator("#banners")).to_contain_text(
+        "accuracy is 0.7100 [0.6900, 0.7200], below 0.8 (window 1h"
+    )
     expect(page.locator("#announce")).to_have_text("Behind. 1 alert firing.")
     page.locator("#quarantine-reasons button", has_text="score").click()
     expect(page.locator("#quarantine-table")).to_contain_text("None of the kept records")
@@ -1291,7 +1293,7 @@ def test_an_alert_says_what_it_is_judged_by(show: Show) -> None:
     assert found[3].startswith("–")
     found = cells(any_slice["name"])
     assert found[5] == "anytime"
-    assert found[8] == f"any: {', '.join(f'country=C{n}' for n in range(5))}, and 2 more"
+    assert found[8] == f"any: {' · '.join(f'country=C{n}' for n in range(5))} · and 2 more"
     cell = rows.filter(has_text=certain["name"]).locator("td", has_text="certain")
     expect(cell).to_have_attribute("title", re.compile("only when the whole interval"))
 

@@ -51,7 +51,7 @@ const table = sortable({
     { key: "window", name: "Window", value: (row) => row.window, cell: (row) => text.visible(row.window, 40) },
     {
       key: "slice", name: "Slice", class: "stream",
-      value: (row) => row.slice, cell: sliceOf,
+      value: (row) => row.slice, cell: affected,
     },
     {
       key: "support", name: "Support", number: true,
@@ -74,11 +74,11 @@ function interval(row) {
   return ends ? words(ends) : text.NOTHING;
 }
 
-/** Of an alert on any slice, also those beyond its bound. @param {Api.AlertState} row */
-function sliceOf({ slice, slices }) {
+/** The slice; of an alert on any slice, also those beyond its bound. @param {Api.AlertState} row */
+export function affected({ slice, slices }) {
   const found = slices.slice(0, 5).map((name) => text.visible(name, 80));
   const more = slices.length > 5 ? [`and ${slices.length - 5} more`] : [];
-  const named = found.length ? `: ${[...found, ...more].join(", ")}` : "";
+  const named = found.length ? `: ${[...found, ...more].join(" · ")}` : "";
   return `${text.visible(slice || "all", 80)}${named}`;
 }
 
