@@ -491,12 +491,123 @@ def alerts(runs: int, events: int = _EVENTS) -> list[Cell]:
     return found
 
 
+# Two models on the same events ------------------------------------------------
+
+
+def _paired(
+    rng: np.random.Generator, size: int, shifts: tuple[float, float], common: float = 0.7
+) -> se.Comparison:
+    """Two models whose scores have the correlation `common` in each class."""
+    truth = rng.random(size) < 0.5
+    shared = rng.standard_normal(size) * math.sqrt(common)
+    comparison = se.Comparison(metrics=["roc_auc", "accuracy", "average_precision", "f1"])
+    scores = {}
+    for name, shift in zip(("champion", "challenger"), shifts, strict=True):
+        own = rng.standard_normal(size) * math.sqrt(1 - common)
+        # The threshold ½ is in the middle of the two classes.
+        scores[name] = 0.5 + shared + own + shift * (truth - 0.5)
+    comparison.update_many(truth, score=scores)
+    return comparison
+
+
+_ALPHA = 1 - LEVEL
+_PAIRED = ("roc_auc", "accuracy", "average_precision", "f1")
+
+
+def _tests(size: int, better: float, runs: int) -> list[Cell]:
+    """How often a difference is found where there is none, and where there is one."""
+    rng = _rng("paired", size, better)
+    found = dict.fromkeys(_PAIRED, 0)
+    without = dict.fromkeys(_PAIRED, 0)
+    for _ in range(runs):
+        comparison = _paired(rng, size, (_shift(0.8), _shift(0.8 + better)))
+        for metric in _PAIRED:
+            difference = comparison.difference(metric, level=LEVEL)
+            if math.isnan(difference.p_value):
+                without[metric] += 1
+            else:
+                found[metric] += difference.p_value <= _ALPHA
+    cells = []
+    for metric in _PAIRED:
+        share = found[metric] / max(1, runs - without[metric])
+        low, high = (0.0, 0.07) if not better else (0.0, 1.0)
+        population = "AUC .8 twice" if not better else f"AUC .8 and {0.8 + better:g}"
+        section = "Two models: a difference is found" + (" though there is none" * (not better))
+        cells.append(
+            Cell(
+                section,
+                population,
+                f"n = {size:,}",
+                metric,
+                share,
+                runs,
+                without[metric],
+                low,
+                high,
+            )
+        )
+    return cells
+
+
+def _stopped(better: float, runs: int) -> list[Cell]:
+    """A comparison looked at after every event until it is decided."""
+    rng = _rng("stopped", better)
+    decided = mcnemar = 0
+    events = []
+    for _ in range(runs):
+        truth = rng.random(_LOOKS) < 0.5
+        right = {
+            "champion": rng.random(_LOOKS) < 0.75,
+            "challenger": rng.random(_LOOKS) < 0.75 + better,
+        }
+        comparison = se.Comparison(metrics=["accuracy"])
+        columns = [(truth == hits).tolist() for hits in right.values()]
+        done = noticed = False
+        for n, (y, a, b) in enumerate(zip(truth.tolist(), *columns, strict=True), 1):
+            comparison.update(y, {"champion": a, "challenger": b})
+            if a == b:
+                continue
+            if not done:
+                test = comparison.difference("accuracy", level=LEVEL, method="anytime")
+                done = test.low > 0 or test.high < 0
+                if done:
+                    events.append(n)
+            if not noticed:
+                noticed = comparison.difference("accuracy", level=LEVEL).p_value <= _ALPHA
+            if done and (noticed or better):
+                break
+        decided += done
+        mcnemar += noticed
+    beside = f"McNemar {mcnemar / runs:.1%}"
+    if better:
+        beside = f"after {np.median(events):,.0f} events (median)" if events else ""
+    return [
+        Cell(
+            "Two models, looked at after every event: decided"
+            + (" though they are the same" * (not better)),
+            "accuracy .75 twice" if not better else f"accuracy .75 and {0.75 + better:g}",
+            f"{_LOOKS:,} looks",
+            "accuracy, anytime",
+            decided / runs,
+            runs,
+            0,
+            0.0,
+            _ALPHA if not better else 1.0,
+            beside,
+        )
+    ]
+
+
 def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
     """Every simulation, the longest first."""
     looked = max(20, runs // 10)
     yield partial(_anytime_auc, looked)
     yield partial(_anytime_share, looked)
     yield partial(alerts, looked)
+    for better in (0.0, 0.05):
+        yield partial(_stopped, better, looked)
+        for size in (200, 1_000):
+            yield partial(_tests, size, better, looked)
     for size in reversed(_SIZES):
         yield partial(_precisions, size, runs)
         yield partial(_losses, size, runs)

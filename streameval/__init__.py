@@ -22,6 +22,7 @@ from streameval.errors import (
     StateError,
     StreamevalError,
 )
+from streameval.evaluator.comparison import Comparison, Difference
 from streameval.evaluator.evaluator import Evaluator, from_bytes, load, merge
 from streameval.prequential import prequential
 from streameval.states.confusion import ConfusionCounts
@@ -33,7 +34,9 @@ from streameval.windows import Fading, Last, Panes
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "ConfusionCounts",
+    "Difference",
     "Evaluator",
     "Fading",
     "InputError",

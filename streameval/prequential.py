@@ -1,7 +1,7 @@
 """Test, then train: evaluation of an online model on the stream that it learns from.
 
-One model, or several side by side that share the stream out between testing
-and training (Bifet et al. 2015, "Efficient Online Evaluation of Big Data
+One model, several to be compared, or clones of one that share the stream out between
+testing and training (Bifet et al. 2015, "Efficient Online Evaluation of Big Data
 Stream Classifiers", KDD). Labels may be delayed. River is not imported:
 a model is any object with ``predict_one`` or ``predict_proba_one``, and
 ``learn_one``.
@@ -20,6 +20,7 @@ from datetime import timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from streameval.errors import InputError, StateError, listed, shown
+from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator, merge
 from streameval.evaluator.reports import (
     html_table,
@@ -64,9 +65,11 @@ class PrequentialResult:
     2010). Both are shown, under their names.
     """
 
-    evaluator: Evaluator | None
-    """All folds merged; None where their windows cannot be (``Last``)."""
+    evaluator: Evaluator | Comparison | None
+    """All folds merged; None where their windows cannot be (``Last``). Of several models the
+    comparison, whose own reports have their metrics."""
     folds: tuple[Evaluator, ...]
+    """One evaluator for each fold; of several models none."""
     models: tuple[Any, ...]
     events: int
     """Events of the stream."""
@@ -76,14 +79,17 @@ class PrequentialResult:
 
     def rows(self, metrics: Iterable[str] | None = None) -> list[FoldRow]:
         """The metrics over the folds; the task's main ones unless named."""
+        if not self.folds:
+            return []
         names = _known(self.folds[0]) if metrics is None else list(metrics)
         return [self._row(name) for name in names]
 
     def _row(self, name: str) -> FoldRow:
         values = tuple(float(fold[name]) for fold in self.folds)
         defined = [value for value in values if not math.isnan(value)]
-        pooled: float = math.nan if self.evaluator is None else self.evaluator[name]
-        reason = "these windows cannot be merged" if self.evaluator is None else reason_of(pooled)
+        merged = self.evaluator if isinstance(self.evaluator, Evaluator) else None
+        pooled: float = math.nan if merged is None else merged[name]
+        reason = "these windows cannot be merged" if merged is None else reason_of(pooled)
         return FoldRow(
             name,
             float(pooled),
@@ -95,10 +101,12 @@ class PrequentialResult:
 
     def to_dict(self, metrics: Iterable[str] | None = None) -> dict[str, Any]:
         """Plain data for JSON."""
+        run = {"events": self.events, "unpredicted": self.unpredicted}
+        if isinstance(self.evaluator, Comparison):
+            return {**run, **self.evaluator.report(metrics).to_dict()}
         return {
             "validation": self.validation,
-            "events": self.events,
-            "unpredicted": self.unpredicted,
+            **run,
             "folds": len(self.folds),
             "metrics": {
                 row.metric: {
@@ -113,6 +121,8 @@ class PrequentialResult:
         }
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
+        if isinstance(self.evaluator, Comparison):
+            return self.evaluator.report()._cells()
         rows = self.rows()
         if len(self.folds) == 1:
             return ["metric", "value"], [[row.metric, number(row.pooled)] for row in rows]
@@ -124,7 +134,7 @@ class PrequentialResult:
 
     def __str__(self) -> str:
         table = text_table(*self._cells())
-        if len(self.folds) == 1:
+        if len(self.folds) <= 1:
             return table
         return (
             f"{table}\npooled: the {len(self.folds)} folds' counts added, then divided once; "
@@ -159,7 +169,7 @@ class _Pending(NamedTuple):
 def prequential(
     model: Any,
     stream: Iterable[tuple[Any, Any]],
-    evaluator: Evaluator,
+    evaluator: Evaluator | Comparison,
     *,
     delay: int | str | timedelta | None = None,
     moment: str | Callable[[Any], object] | None = None,
@@ -181,10 +191,14 @@ def prequential(
         model: Has ``learn_one(x, y)`` and ``predict_proba_one(x)`` or
             ``predict_one(x)``; with ``folds``, also ``clone()``. Any River
             classifier or pipeline. It is trained in place (its clones are,
-            where there are folds).
+            where there are folds). Several models are a mapping from the
+            names of a comparison to them: each predicts every event and learns from it.
         stream: Pairs of features and label, in order.
         evaluator: Where predictions are counted. With folds it stays as it
-            is, and each fold gets an empty one set up in the same way.
+            is, and each fold gets an empty one set up in the same way. Several
+            models require a :class:`~streameval.Comparison`; it counts the events for
+            which all of them have a prediction, by their labels only where one of
+            them gives no probabilities.
         delay: When labels arrive: after so many further events, or after a
             duration (``"2h"``), by ``moment``. None: at once. Labels still
             outstanding at the end of the stream are all delivered then.
@@ -223,13 +237,27 @@ def prequential(
     >>> result = prequential(Majority(), stream, Evaluator(task="multiclass"))
     >>> result.evaluator["accuracy"], result.unpredicted
     (0.75, 1)
+
+    Two models on the same events:
+
+    >>> class Last(Majority):
+    ...     def learn_one(self, x, y):
+    ...         self.seen = {y: 1}
+    >>> models = {"majority": Majority(), "last": Last()}
+    >>> result = prequential(models, stream, Comparison(("majority", "last"), "multiclass"))
+    >>> print(result.evaluator.difference("accuracy"))
+    accuracy of last less majority: -0.25 [-0.7165, 0.3832], p = 1
     """
+    several = isinstance(model, Mapping)
+    if several:
+        _check_models(model, evaluator, folds)
     if type(folds) is not int or not 1 <= folds <= 1_000:
         raise InputError("folds", expected="a number of folds from 1 to 1000", got=shown(folds))
     if not isinstance(validation, str) or validation not in _VALIDATIONS:
         raise InputError("validation", expected=" or ".join(_VALIDATIONS), got=shown(validation))
-    _check_model(model, folds)
-    if not isinstance(evaluator, Evaluator):
+    for one in model.values() if several else (model,):
+        _check_model(one, folds)
+    if not several and not isinstance(evaluator, Evaluator):
         raise InputError("evaluator", expected="an Evaluator", got=shown(evaluator))
     if type(seed) is not int:
         raise InputError("seed", expected="a whole number", got=shown(seed))
@@ -237,8 +265,11 @@ def prequential(
         raise InputError("advance", expected="a function or None", got=shown(advance))
     wait, by_time = _delay(delay, moment)
     when = _reader("moment", moment)
-    models = [model] if folds == 1 else [model.clone() for _ in range(folds)]
-    evaluators = [evaluator] if folds == 1 else [evaluator.emptied() for _ in range(folds)]
+    models: list[Any] = [model] if folds == 1 else [model.clone() for _ in range(folds)]
+    evaluators: list[Any] = [evaluator]
+    if folds > 1:
+        assert isinstance(evaluator, Evaluator)
+        evaluators = [evaluator.emptied() for _ in range(folds)]
     run = _Run(models, evaluators, _slicing(slices), when, time_unit)
     shares = _shares(folds, validation, random.Random(seed))
     waiting: list[_Pending] = []
@@ -264,17 +295,34 @@ def prequential(
         run.learn(heapq.heappop(waiting))
     return PrequentialResult(
         _pooled(evaluators),
-        tuple(evaluators),
-        tuple(models),
+        () if several else tuple(evaluators),
+        tuple(model.values()) if several else tuple(models),
         events,
         run.unpredicted,
         validation if folds > 1 else "prequential",
     )
 
 
-def _pooled(evaluators: list[Evaluator]) -> Evaluator | None:
+def _check_models(models: Mapping[Any, Any], evaluator: object, folds: int) -> None:
+    """Raise InputError where several models do not fit the evaluator."""
+    if not isinstance(evaluator, Comparison):
+        raise InputError(
+            "evaluator", expected="a Comparison of the models that are given", got=shown(evaluator)
+        )
+    if set(models) != set(evaluator.models):
+        raise InputError(
+            "model",
+            expected=f"the models of the comparison, {', '.join(evaluator.models)}",
+            got=", ".join(map(shown, models)),
+        )
+    if folds != 1:
+        raise InputError("folds", expected="1 with several models", got=shown(folds))
+
+
+def _pooled(evaluators: list[Any]) -> Evaluator | Comparison | None:
     if len(evaluators) == 1:
-        return evaluators[0]
+        only: Evaluator | Comparison = evaluators[0]
+        return only
     try:
         return merge(evaluators)
     except StateError:
@@ -405,7 +453,7 @@ class _Run:
     def __init__(
         self,
         models: list[Any],
-        evaluators: list[Evaluator],
+        evaluators: list[Any],
         slices: Callable[[Any], Mapping[str, object]] | None,
         moment: Callable[[Any], object] | None,
         time_unit: str | None,
@@ -416,15 +464,34 @@ class _Run:
         self.moment = moment
         self.time_unit = time_unit
         self.unpredicted = 0
-        # Probabilities where the model has them and the evaluator keeps them.
-        self.shares = evaluators[0].wants_scores and hasattr(models[0], "predict_proba_one")
+        # Probabilities where the models have them and the evaluator keeps them.
+        self.shares = evaluators[0].wants_scores and all(
+            hasattr(model, "predict_proba_one") for model in self._every(models[0])
+        )
         # Of any other threshold the evaluator makes the label out of the score.
-        self.names_label = evaluators[0]._options.get("threshold", 0.5) == 0.5
-        self.weighs = "w" in inspect.signature(models[0].learn_one).parameters
+        self.names_label = evaluators[0].options.get("threshold", 0.5) == 0.5
+        first = next(iter(self._every(models[0])))
+        self.weighs = "w" in inspect.signature(first.learn_one).parameters
+
+    @staticmethod
+    def _every(model: Any) -> Iterable[Any]:
+        """The models of a mapping, or the one model."""
+        return model.values() if isinstance(model, Mapping) else (model,)
 
     def predict(self, fold: int, x: Any) -> Any:
-        """A label or a mapping of probabilities; None where the model has neither."""
+        """A label or a mapping of probabilities; None where the model has neither.
+
+        Of several models a mapping from the name of each to its prediction; None where one has
+        none.
+        """
         model = self.models[fold]
+        if not isinstance(model, Mapping):
+            return self._predict(model, x)
+        predictions = {name: self._predict(one, x) for name, one in model.items()}
+        missing = any(prediction is None for prediction in predictions.values())
+        return None if missing else predictions
+
+    def _predict(self, model: Any, x: Any) -> Any:
         if self.shares:
             try:
                 return model.predict_proba_one(x) or None
@@ -441,16 +508,18 @@ class _Run:
             else:
                 self._count(self.evaluators[fold], pending, prediction)
         for fold, weight in pending.training:
-            learn = self.models[fold].learn_one
             if weight == 1:
-                learn(pending.x, pending.y)
-            elif self.weighs:
+                for model in self._every(self.models[fold]):
+                    model.learn_one(pending.x, pending.y)
+                continue
+            learn = self.models[fold].learn_one
+            if self.weighs:
                 learn(pending.x, pending.y, w=weight)
             else:
                 for _ in range(weight):
                     learn(pending.x, pending.y)
 
-    def _count(self, evaluator: Evaluator, pending: _Pending, prediction: Any) -> None:
+    def _count(self, evaluator: Any, pending: _Pending, prediction: Any) -> None:
         fields: dict[str, Any] = {}
         if self.slices is not None:
             fields["slices"] = self.slices(pending.x)
@@ -459,14 +528,32 @@ class _Run:
             if isinstance(moment, (int, float)) and self.time_unit is not None:
                 moment = iso_time(event_time(moment, self.time_unit, "moment"))
             fields["event_time"] = moment
-        if not isinstance(prediction, Mapping):
-            evaluator.update(pending.y, prediction, **fields)
+        if not isinstance(evaluator, Comparison):
+            evaluator.update(pending.y, **self._arguments(prediction, evaluator), **fields)
             return
-        # As River's predict_one: of equal probabilities the first.
-        label = max(prediction, key=lambda name: prediction[name]) if self.names_label else None
+        arguments = {name: self._arguments(one, evaluator) for name, one in prediction.items()}
+        kinds = [set(given) for given in arguments.values()]
+        if any(kind != kinds[0] for kind in kinds):
+            # One model has probabilities and another has none: labels are what all have.
+            arguments = {name: {"y_pred": _label(one)} for name, one in prediction.items()}
+            kinds = [{"y_pred"}]
+        for kind in kinds[0]:
+            fields[kind] = {name: given[kind] for name, given in arguments.items()}
+        evaluator.update(pending.y, **fields)
+
+    def _arguments(self, prediction: Any, evaluator: Any) -> dict[str, Any]:
+        """A prediction as keyword arguments of an update."""
+        if not isinstance(prediction, Mapping):
+            return {"y_pred": prediction}
+        given = {"y_pred": _label(prediction)} if self.names_label else {}
         if evaluator.task == "binary":
             # A class that the model has not met yet has probability 0.
-            score = prediction.get(evaluator.labels[1], 0.0)
-            evaluator.update(pending.y, label, score=score, **fields)
-        else:
-            evaluator.update(pending.y, label, proba=prediction, **fields)
+            return {**given, "score": prediction.get(evaluator.labels[1], 0.0)}
+        return {**given, "proba": prediction}
+
+
+def _label(prediction: Any) -> Any:
+    """The label that is predicted: as River's predict_one, of equal probabilities the first."""
+    if not isinstance(prediction, Mapping):
+        return prediction
+    return max(prediction, key=lambda name: prediction[name])

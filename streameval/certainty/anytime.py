@@ -90,6 +90,6 @@ def anytime(request: IntervalRequest) -> Ends:
         return no_ends(
             "anytime covers all events since a start, no window: pass no window= to the Evaluator"
         )
-    if not request.counts:
+    if not request.whole:
         return no_ends("anytime needs weights that are counts")
     return ANYTIME[request.metric.family](request)

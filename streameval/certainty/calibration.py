@@ -10,6 +10,7 @@ import numpy as np
 
 from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
 from streameval.certainty.losses import NOT_KEPT, RESOLUTION, variance
+from streameval.certainty.proportions import clopper_pearson
 from streameval.events.values import FloatArray
 from streameval.metrics.calibration import CalibrationCurve, calibration_curve, filled_bins
 from streameval.states.sums.fixed_point import UNIT
@@ -100,36 +101,13 @@ def _last(holds: Callable[[float], bool]) -> float:
     return high
 
 
-def corrected_wilson(successes: float, trials: float, level: float) -> tuple[float, float]:
-    """Wilson's interval of a proportion with continuity correction.
-
-    (|p̂ − p| − 1/(2n))² ≤ z²·p(1 − p)/n. For few events, where Wilson's own holds the truth
-    too rarely for some proportions, it is right at least as often as its level says.
-
-    Source:
-        Newcombe (1998), method 4.
-
-    >>> [round(end, 4) for end in corrected_wilson(81, 263, 0.95)]
-    [0.2535, 0.3682]
-    """
-    z = normal_quantile(level)
-    failures, twice = trials - successes, 2.0 * (trials + z * z)
-    middle, part = 2.0 * successes + z * z, 4.0 * successes / trials
-    low = z * math.sqrt(max(0.0, z * z - 2.0 - 1.0 / trials + part * (failures + 1.0)))
-    high = z * math.sqrt(max(0.0, z * z + 2.0 - 1.0 / trials + part * (failures - 1.0)))
-    return (
-        0.0 if successes <= 0 else max(0.0, (middle - 1.0 - low) / twice),
-        1.0 if failures <= 0 else min(1.0, (middle + 1.0 + high) / twice),
-    )
-
-
 def calibration_band(
     curve: CalibrationCurve, level: float, n: float | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """The interval of the observed frequency in each bin of a calibration curve.
 
-    By Wilson with continuity correction, each bin's by itself: of 20 bins, one is expected to
-    be wrong at 95 %. The probabilities in a bin differ, so that the number of its positive
+    By Clopper and Pearson, each bin's by itself: of 20 bins, one is expected to be wrong at
+    95 %. The probabilities in a bin differ, so that the number of its positive
     events varies less than that of a binomial distribution: the intervals are rather too wide
     than too narrow.
 
@@ -142,7 +120,7 @@ def calibration_band(
         Lower and upper ends, one for each row of the curve.
 
     Cost:
-        O(bins).
+        O(√n) a bin.
 
     >>> from streameval.metrics import calibration_curve
     >>> from streameval.states.probability import ProbabilitySums
@@ -151,12 +129,12 @@ def calibration_band(
     ...     sums.update(positive, probability)
     >>> low, high = calibration_band(calibration_curve(sums), 0.95)
     >>> low.round(3).tolist(), high.round(3).tolist()
-    ([0.027, 0.198], [0.973, 1.0])
+    ([0.013, 0.158], [0.987, 1.0])
     """
     weights = curve.weight.tolist()
     scale = 1.0 if n is None else n / sum(weights)
     ends = [
-        corrected_wilson(share * weight * scale, weight * scale, level)
+        clopper_pearson(share * weight * scale, weight * scale, level)
         for share, weight in zip(curve.observed.tolist(), weights, strict=True)
     ]
     return np.array([low for low, _ in ends]), np.array([high for _, high in ends])
@@ -177,7 +155,7 @@ def _largest_error_ends(request: IntervalRequest) -> Ends:
     curve = calibration_curve(request.states[0])
     # Of independent intervals, all are right with the product of their levels.
     level = request.level ** (1.0 / len(curve.weight))
-    low, high = calibration_band(curve, level, None if request.counts else request.n)
+    low, high = calibration_band(curve, level, None if request.whole else request.n)
     least = np.maximum(np.maximum(low - curve.predicted, curve.predicted - high), 0.0)
     most = np.maximum(high - curve.predicted, curve.predicted - low)
     return Ends(float(least.max()), float(most.max()))

@@ -83,17 +83,18 @@ class IntervalRequest(NamedTuple):
     """As :attr:`~streameval.metrics.metric.Metric.states` names them."""
     level: float
     n: float
-    """How many events it rests on: their weight; Kish's effective size unless :attr:`counts`."""
-    counts: bool
-    """Whether weights are counts: all whole, of a window that does not fade."""
-    state: Callable[[str], Any]
-    """From the name of a further state to it; None where it is not kept."""
+    """How many events the states hold: their weight, or Kish's effective size where weights
+    are not whole; ``nan`` where that is not known."""
+    whole: bool
+    """Whether all weights are whole, and so counts."""
     positive: Label | None
     """The positive class as the states count it; None in a multi-class task."""
     params: Mapping[str, Any]
     """The metric's own parameters, as given."""
     cumulative: bool
     """Whether all events since the start are in the states, and none is ever removed."""
+    state: Callable[[str], Any] = lambda name: None
+    """From the name of a further state to it; None where it is not kept."""
 
 
 class Ends(NamedTuple):
@@ -118,8 +119,12 @@ def no_ends(reason: str) -> Ends:
     return Ends(math.nan, math.nan, reason=reason)
 
 
-def checked_level(level: object) -> float:
+def checked_level(level: object, field: str = "level") -> float:
     """The level of an interval as a float.
+
+    Args:
+        level: As given.
+        field: What it was given as, for the error.
 
     Raises:
         InputError: It is not a number between 0 and 1.
@@ -133,7 +138,7 @@ def checked_level(level: object) -> float:
         return float(level)  # type: ignore[arg-type]
     percent = number and 1 < level < 100  # type: ignore[operator]
     raise InputError(
-        "level",
+        field,
         expected="a number between 0 and 1",
         got=shown(level),
         remedy=f"pass {level / 100:g}" if percent else "pass 0.95",  # type: ignore[operator]

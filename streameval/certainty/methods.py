@@ -103,14 +103,11 @@ def interval(request: IntervalRequest, method: str = "auto", *, required: bool =
     elif row is None:
         ends = no_ends(missing)
     elif math.isnan(request.n):
-        ends = no_ends(
-            "the effective size of weights that are not counts is not kept: pass "
-            "intervals=True to the Evaluator"
-        )
+        ends = no_ends("with weights that are not whole, it needs Evaluator(intervals=True)")
     else:
         ends = row.compute(request)
     name = "" if ends.reason or row is None else ends.method or row.name
-    if name and not request.counts:
+    if name and not request.whole:
         name += " (Kish)"
     n = request.n if ends.n is None else ends.n
     return Interval(value, ends.low, ends.high, request.level, name, n, ends.reason)

@@ -63,7 +63,8 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     least = 1.0
     for rank in range(len(order), 0, -1):
         position = order[rank - 1]
-        least = min(least, len(order) * p_values[position] / rank)
+        # In this order no rounding leaves it below the p-value itself.
+        least = min(least, p_values[position] * (len(order) / rank))
         adjusted[position] = least
     return adjusted
 

@@ -22,6 +22,7 @@ from streameval.errors import MissingExtraError, SourceError, StoreError, Stream
 # others may take longer to load than the command to run.
 COMMANDS = {
     "evaluate": ("evaluate", "evaluate"),
+    "compare": ("compare", "compare"),
     "merge": ("states", "merge"),
     "report": ("states", "report"),
     "metrics": ("catalogue", "metrics"),

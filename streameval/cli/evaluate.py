@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 
@@ -25,7 +25,9 @@ from streameval.cli.output import (
 from streameval.cli.request import Request
 from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import OptionError, StateError
+from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
+from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.sources import FORMATS, Source, find_sources, read_source
@@ -102,8 +104,52 @@ def evaluate(
         check_target(save)
     feed = Feed(request, skip=skip)
     types = LabelTypes(next((t for t in LABEL_TYPES if t == label_type), None))
+
+    def write(evaluator: Evaluator | Comparison) -> bool:
+        assert isinstance(evaluator, Evaluator)
+        result = result_of(evaluator, request.metrics, details)
+        result.write(format, feed.bad if skip else None)
+        return details.draw(result.series)
+
+    chunks = read_chunks(sources, request.wanted(), types, progress=not no_progress)
+    count_and_report(feed, chunks, sources, write, save=save, max_bad=max_bad)
+
+
+def read_chunks(
+    sources: Sequence[Source], wanted: Sequence[Wanted], types: LabelTypes, *, progress: bool
+) -> Iterator[Chunk]:
+    """The chunks of some sources, one source after another, with a progress bar."""
+    with _byte_bar(sources, wanted=progress) as begin:
+        for source in sources:
+            yield from read_source(source, wanted, types, sys.stdin.buffer, begin(source))
+
+
+def count_and_report(
+    feed: Feed,
+    chunks: Iterable[Chunk],
+    sources: Sequence[Source],
+    write: Callable[[Evaluator | Comparison], bool],
+    *,
+    save: str | None,
+    max_bad: float | None,
+) -> None:
+    """Count the chunks' events, print the result and save the state.
+
+    Args:
+        feed: Counts the events.
+        chunks: Of all sources.
+        sources: The files.
+        write: Prints the result; False where a part of it could not be written.
+        save: Where the state is written, or None.
+        max_bad: Share of the records that may be skipped for one reason.
+
+    Raises:
+        typer.Exit: By the exit codes of the command.
+    """
     try:
-        evaluator = _read(sources, request, feed, types, progress=not no_progress)
+        for chunk in chunks:
+            feed.add(chunk)
+        evaluator = feed.finish()
     except BadRecordError as error:
         say(f"{error}; nothing was reported (--on-bad skip skips bad records)")
         raise typer.Exit(BAD_INPUT) from None
@@ -117,9 +163,7 @@ def evaluate(
     for path in feed.slices_without_value if feed.rows else ():
         say(f"--slice {path}: no record has a value there, so all are in {path}=(missing)")
     say_bad_records(bad)
-    result = result_of(evaluator, request.metrics, details)
-    result.write(format, bad if skip else None)
-    is_written &= details.draw(result.series)
+    is_written &= write(evaluator)
     if bad.count and not feed.rows:
         say("no record could be counted")
         raise typer.Exit(BAD_INPUT)
@@ -135,18 +179,7 @@ def evaluate(
         raise typer.Exit(FAILURE)
 
 
-def _read(
-    sources: list[Source], request: Request, feed: Feed, types: LabelTypes, *, progress: bool
-) -> Evaluator:
-    wanted = request.wanted()
-    with _byte_bar(sources, wanted=progress) as begin:
-        for source in sources:
-            for chunk in read_source(source, wanted, types, sys.stdin.buffer, begin(source)):
-                feed.add(chunk)
-        return feed.finish()
-
-
-def saved(evaluator: Evaluator, path: str) -> bool:
+def saved(evaluator: Evaluator | Comparison, path: str) -> bool:
     """Save a state; a failure is printed and returned, so that the result is printed too."""
     try:
         evaluator.save(path)

@@ -1,4 +1,4 @@
-"""``streameval evaluate``: an evaluator updated with the chunks of its files."""
+"""``streameval evaluate`` and ``compare``: an evaluator updated with the chunks of its files."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from streameval.cli.request import Request, probability_pairs
 from streameval.errors import InputError, StreamevalError, shown
+from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.events.time import NANOSECONDS, iso_time, unit_remedy
 from streameval.events.values import MAX_CLASSES, Label, is_missing
@@ -47,7 +48,7 @@ class Feed:
         self._chunks: list[Chunk] = []
         self._pending = 0
         self._pairs = probability_pairs(request.proba)
-        self._evaluator: Evaluator | None = None
+        self._evaluator: Evaluator | Comparison | None = None
         self._read_label: Any = None
         self._apart: tuple[set[Any], set[Any]] | None = (set(), set())
         self.slices_without_value = list(request.slice_fields)
@@ -66,7 +67,7 @@ class Feed:
         if full or (chunk.bad.count and not self._skip):
             self._flush()
 
-    def finish(self) -> Evaluator:
+    def finish(self) -> Evaluator | Comparison:
         """Count the rest; the evaluator of all records."""
         self._flush()
         self._check_overlap()
@@ -120,9 +121,11 @@ class Feed:
     def _note_labels(self, columns: dict[str, Column]) -> None:
         """Collect the true and the predicted labels until one is in both."""
         request = self._request
-        if self._apart is None or request.y_pred is None or request.labels is not None:
+        if self._apart is None or not request.predicted or request.labels is not None:
             return
-        for labels, path in zip(self._apart, (request.y_true, request.y_pred), strict=True):
+        true, predicted = self._apart
+        paths = [(predicted, path) for path in request.predicted]
+        for labels, path in [(true, request.y_true), *paths]:
             if len(labels) <= MAX_CLASSES:  # else they are ids, which the evaluator rejects
                 labels.update(_distinct(columns[path]))
         if self._apart[0] & self._apart[1]:
@@ -166,7 +169,7 @@ class Feed:
             }
             named["proba"] = shares
             if request.binary:
-                assert self._evaluator is not None
+                assert isinstance(self._evaluator, Evaluator)
                 positive = self._evaluator.labels[1]
                 if positive not in shares:
                     raise InputError(
@@ -215,6 +218,11 @@ class Feed:
             "event_time": request.time,
             "proba": None if self._pairs else request.proba,
             **{f"slices[{path!r}]": path for path in request.slice_fields},
+            **{
+                f"{name}[{model!r}]": path
+                for model, fields in request.models.items()
+                for name, path in fields.items()
+            },
         }
         name, bracket, key = error.field.partition("[")  # proba['cat']
         field = paths.get(error.field) or (paths.get(name) or name) + bracket + key
@@ -281,8 +289,8 @@ def _check_time_unit(request: Request, times: Any) -> None:
         )
 
 
-def _open_evaluator(request: Request, first: Column | None) -> Evaluator:
-    """The evaluator for a request.
+def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Comparison:
+    """The evaluator for a request; a comparison where it names models.
 
     Args:
         request: The options of the command.
@@ -294,7 +302,6 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator:
     """
     options: dict[str, Any] = {
         "metrics": request.kept_metrics,
-        "temporal": request.temporal,
         "window": request.window,
         "slices": request.slices,
         "max_slices": request.max_slices,
@@ -302,11 +309,18 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator:
     }
     if request.labels is not None:
         options["labels"] = _labels(request.labels, first, request)
-    if not request.binary:
-        return Evaluator("multiclass", **options)
-    if request.threshold is not None:
-        options["threshold"] = request.threshold
-    return Evaluator("binary", positive=_positive(request, first), **options)
+    if request.binary:
+        options["positive"] = _positive(request, first)
+        if request.threshold is not None:
+            options["threshold"] = request.threshold
+    if request.models:
+        return Comparison(list(request.models), request.kind, **options)
+    return Evaluator(
+        request.kind,
+        temporal=request.temporal,
+        intervals=request.details.intervals is not None,
+        **options,
+    )
 
 
 def _labels(texts: tuple[str, ...], first: Column | None, request: Request) -> list[Label]:

@@ -44,6 +44,30 @@ StatesArgument: TypeAlias = Annotated[
     list[str], typer.Argument(metavar="STATE", help="States that `evaluate --save` wrote.")
 ]
 
+ModelYPredOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODEL=FIELD",
+        help="Predicted label of a model; once for each model.",
+        rich_help_panel="Fields of a record",
+    ),
+]
+ModelScoreOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MODEL=FIELD",
+        help="Score of the positive label by a model; once for each model, the reference first.",
+        rich_help_panel="Fields of a record",
+    ),
+]
+OnOption: TypeAlias = Annotated[
+    str | None,
+    _field(
+        "--on",
+        help="Join the files by this id: the first one holds the first model's predictions and "
+        "all else, the second one the second model's, and so on.",
+    ),
+]
 YTrueOption: TypeAlias = Annotated[str, _field(help="True label; a dot goes into nested fields.")]
 YPredOption: TypeAlias = Annotated[str | None, _field(help="Predicted label.")]
 ScoreOption: TypeAlias = Annotated[str | None, _field(help="Score of the positive label.")]
@@ -132,6 +156,21 @@ PlotOption: TypeAlias = Annotated[
     _windows(metavar="FILE", help="Draw the series with its supports: .png, .svg, .pdf or .html."),
 ]
 
+IntervalsOption: TypeAlias = Annotated[
+    float | None,
+    _result(
+        metavar="LEVEL",
+        help="Show the confidence interval of each value too; 0.95 is usual.",
+    ),
+]
+AnytimeOption: TypeAlias = Annotated[
+    bool,
+    _result(
+        "--anytime",
+        help="Intervals, and tests of `compare`, that hold however often they are read while "
+        "events arrive.",
+    ),
+]
 MetricsOption: TypeAlias = Annotated[
     str | None,
     _result(
@@ -139,6 +178,13 @@ MetricsOption: TypeAlias = Annotated[
         help="Metrics to report, in this order; the usual ones by default.",
     ),
 ]
+LevelOption: TypeAlias = Annotated[
+    float, _result(metavar="LEVEL", help="Level of the intervals of the differences.")
+]
+ReplicatesOption: TypeAlias = Annotated[
+    int, _result(metavar="N", min=10, max=100_000, help="Replicates of the bootstrap.")
+]
+SeedOption: TypeAlias = Annotated[int, _result(metavar="N", min=0, help="Seed of the bootstrap.")]
 FormatOption: TypeAlias = Annotated[Format, _result("--format", help="Format of the result.")]
 SaveOption: TypeAlias = Annotated[
     str | None, _result(metavar="STATE", help="Write the state, for `merge` and `report`.")
@@ -178,6 +224,51 @@ def label_texts(text: str | None) -> tuple[str, ...] | None:
     if not all(labels) or len(set(labels)) != len(labels):
         raise InputError("--labels", expected="labels joined by commas, each once", got=shown(text))
     return labels
+
+
+def model_fields(score: list[str] | None, y_pred: list[str] | None) -> dict[str, dict[str, str]]:
+    """From each model to its fields, in the order of the options.
+
+    Raises:
+        InputError: Not ``MODEL=FIELD``, one model twice, fewer than two models, or one that
+            lacks a field that another has.
+
+    >>> model_fields(["champion=s1", "challenger=s2"], None)
+    {'champion': {'score': 's1'}, 'challenger': {'score': 's2'}}
+    """
+    models: dict[str, dict[str, str]] = {}
+    given = {"--score": ("score", score or []), "--y-pred": ("y_pred", y_pred or [])}
+    for option, (name, texts) in given.items():
+        for text in texts:
+            model, _, path = text.partition("=")
+            if not model or not path:
+                raise InputError(
+                    option,
+                    expected="MODEL=FIELD",
+                    got=shown(text),
+                    remedy=f"write {option} champion=FIELD {option} challenger=FIELD",
+                )
+            fields = models.setdefault(model, {})
+            if name in fields:
+                raise InputError(option, expected="each model once", got=f"{model} twice")
+            fields[name] = path
+    if len(models) < 2:
+        raise InputError(
+            "compare",
+            expected="two models or more",
+            got=", ".join(models) or "none",
+            remedy="write --score champion=FIELD --score challenger=FIELD, or the same with "
+            "--y-pred",
+        )
+    for option, (name, texts) in given.items():
+        lacking = [model for model, fields in models.items() if texts and name not in fields]
+        if lacking:
+            raise InputError(
+                option,
+                expected=f"a field of each of {', '.join(models)}",
+                got=f"none of {' and '.join(lacking)}",
+            )
+    return models
 
 
 def metric_names(text: str | None) -> tuple[str, ...] | None:

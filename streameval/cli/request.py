@@ -1,8 +1,8 @@
-"""The options of ``evaluate``, checked before any file is read."""
+"""The options of ``evaluate`` and ``compare``, checked before any file is read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streameval.cli.options import Dimensions
@@ -33,6 +33,8 @@ class Request:
     y_pred: str | None = None
     score: str | None = None
     proba: str | None = None
+    models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Of a comparison, from each model to its fields: ``y_pred``, ``score`` or both."""
     weight: str | None = None
     positive: str | None = None
     labels: tuple[str, ...] | None = None
@@ -47,7 +49,7 @@ class Request:
     details: Details = field(default_factory=Details)
 
     def __post_init__(self) -> None:
-        if self.y_pred is None and self.score is None and self.proba is None:
+        if not (self._has("y_pred") or self._has("score") or self.proba is not None):
             raise InputError(
                 "evaluate",
                 expected="--y-pred, --score or --proba",
@@ -63,8 +65,9 @@ class Request:
                 "--labels", expected="two labels in a binary task", got=", ".join(self.labels)
             )
         if self.task == "multiclass":
-            for option, value in (("--score", self.score), ("--positive", self.positive)):
-                if value is not None:
+            binary = (("--score", self._has("score")), ("--positive", self.positive is not None))
+            for option, given in binary:
+                if given:
                     raise OptionError.conflicts(option, "--task multiclass")
         self._check_window()
         self._check_metrics()
@@ -80,6 +83,9 @@ class Request:
             raise OptionError.requires("--time", "a --window of event time", remedy=remedy)
         if self.time_unit is not None and self.time is None:
             raise OptionError.requires("--time-unit", "--time", remedy="add --time FIELD")
+        if self.details.anytime and self.window is not None:
+            remedy = "such intervals cover all events since a start; leave one out"
+            raise OptionError.conflicts("--anytime", "--window", remedy=remedy)
         kind = kind_of(self.window)
         if self.details.series is not None and (kind is None or kind.widest is None):
             remedy = "add --window panes:1h --time FIELD"
@@ -87,7 +93,7 @@ class Request:
 
     def _check_metrics(self) -> None:
         """Raise MetricError for a metric that cannot be computed from these fields."""
-        scores = self.score is not None or self.proba is not None
+        scores = self._has("score") or self.proba is not None
         for name in (*(self.metrics or ()), *self.details.metrics):
             metric = find(name, self.kind)
             if not scores and metric.needs_scores:
@@ -105,7 +111,19 @@ class Request:
     def fields(self) -> dict[str, str]:
         """The fields' paths by what they hold, without probabilities and slices."""
         paths = {name: getattr(self, name) for name in _KINDS if name != "proba"}
-        return {name: path for name, path in paths.items() if path is not None}
+        named = {name: path for name, path in paths.items() if path is not None}
+        for model, fields in self.models.items():
+            named |= {f"{name}:{model}": path for name, path in fields.items()}
+        return named
+
+    @property
+    def predicted(self) -> list[str]:
+        """The paths of the predicted labels."""
+        return [path for name, path in self.fields.items() if name.partition(":")[0] == "y_pred"]
+
+    def _has(self, name: str) -> bool:
+        of_models = any(name in fields for fields in self.models.values())
+        return of_models or getattr(self, name) is not None
 
     @property
     def kind(self) -> Task:
@@ -134,11 +152,11 @@ class Request:
         """Whether the task is binary: declared, or because of --score or --positive."""
         if self.task != "auto":
             return self.task == "binary"
-        return self.score is not None or self.positive is not None
+        return self._has("score") or self.positive is not None
 
     @property
     def _scored(self) -> bool:
-        return self.score is not None or (self.binary and self.proba is not None)
+        return self._has("score") or (self.binary and self.proba is not None)
 
     def wanted(self) -> list[Wanted]:
         """The fields to read, each once."""
@@ -151,6 +169,8 @@ class Request:
                 fields.append(Wanted(path, "probability" if self.binary else kind))
             elif path is not None:
                 fields.append(Wanted(path, kind, self.time_unit if kind == "time" else None))
+        for of_model in self.models.values():
+            fields += [Wanted(path, _KINDS[name]) for name, path in of_model.items()]
         # A label that is sliced by is read once.
         labels = {field.path for field in fields if field.kind == "label"}
         fields.extend(Wanted(path, "slice") for path in self.slice_fields if path not in labels)

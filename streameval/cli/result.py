@@ -8,6 +8,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, get_type_hints
 
+from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.output import Format, TargetError, check_target, say, to_json, write
 from streameval.errors import InputError, OptionError
@@ -17,9 +18,9 @@ from streameval.evaluator.reports import (
     SeriesRow,
     SliceReport,
     markdown_table,
-    number,
+    plain_value,
     text_table,
-    weight,
+    value_cells,
 )
 from streameval.evaluator.slices import SliceKey
 from streameval.metrics.registry import USUAL_METRICS
@@ -40,7 +41,7 @@ _ARRIVALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """The options of the slices' table, the series and its picture.
+    """The options of the slices' table, the series and its picture, and of intervals.
 
     :func:`with_details` adds them to a command.
     """
@@ -50,11 +51,23 @@ class Details:
     min_support: options.MinSupportOption = None
     series: options.SeriesOption = None
     plot: options.PlotOption = None
+    intervals: options.IntervalsOption = None
+    anytime: options.AnytimeOption = False
 
     def __post_init__(self) -> None:
+        if self.intervals is not None:
+            checked_level(self.intervals, "--intervals")
+        elif self.anytime:
+            remedy = "add --intervals 0.95, or another level"
+            raise OptionError.requires("--anytime", "--intervals", remedy=remedy)
         if self.plot is not None and self.series is None:
             remedy = "add --series f1, or another metric to draw"
             raise OptionError.requires("--plot", "--series", remedy=remedy)
+
+    @property
+    def method(self) -> str:
+        """How intervals are computed; a name of :data:`streameval.certainty.methods.METHODS`."""
+        return "anytime" if self.anytime else "auto"
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -129,14 +142,7 @@ class Result:
         if format is Format.JSON:
             values = self.to_dict()
             if bad is not None:
-                values["bad_records"] = {
-                    "count": bad.count,
-                    "reasons": [
-                        {"field": field, "expected": expected, "count": count}
-                        for (field, expected), count in bad.reasons.most_common()
-                    ],
-                    "first": [record.to_dict() for record in bad.first],
-                }
+                values["bad_records"] = bad_records(bad)
             write(to_json(values))
         else:
             write("\n\n".join(self._sections(markdown=format is Format.MARKDOWN)))
@@ -148,14 +154,7 @@ class Result:
             values["arrivals"] = dict(self.arrivals)
         if self.series is not None:
             panes = [
-                {
-                    "start": row.start,
-                    "end": row.end,
-                    "value": row.value if row.value == row.value else None,
-                    "support": row.support,
-                    **({"reason": row.reason} if row.reason else {}),
-                }
-                for row in self.series
+                {"start": row.start, "end": row.end, **plain_value(row)} for row in self.series
             ]
             values["series"] = {"metric": self.details.series, "panes": panes}
         if self.slices is not None:
@@ -172,7 +171,7 @@ class Result:
             title = f"{self.details.series} of each pane"
             table = markdown_table if markdown else text_table
             body = table(*self._series_cells(), right=frozenset({"support"}))
-            sections.append(_titled(title, body, markdown=markdown))
+            sections.append(titled(title, body, markdown=markdown))
         if self.slices is not None:
             sections.extend(self._slice_sections(self.slices, markdown=markdown))
         return sections
@@ -186,15 +185,8 @@ class Result:
 
     def _series_cells(self) -> tuple[list[str], list[list[str]]]:
         rows = self.series or []
-        reasons = any(row.reason for row in rows)
-        header = ["start", "end", str(self.details.series), "support"]
-        header += ["reason"] if reasons else []
-        cells = [
-            [row.start, row.end, number(row.value), weight(row.support)]
-            + ([row.reason] if reasons else [])
-            for row in rows
-        ]
-        return header, cells
+        panes = {"start": [row.start for row in rows], "end": [row.end for row in rows]}
+        return value_cells(panes, str(self.details.series), rows)
 
     def _slice_sections(self, slices: SliceReport, *, markdown: bool) -> list[str]:
         shown = slices
@@ -213,11 +205,23 @@ class Result:
         if markdown:
             if slices.below_support:
                 tails.insert(0, f"left out for less support: {slices.below_support}")
-            return [_titled(title, body, markdown=True), *tails]
-        return ["\n".join([_titled(title, body, markdown=False), *tails])]
+            return [titled(title, body, markdown=True), *tails]
+        return ["\n".join([titled(title, body, markdown=False), *tails])]
 
 
-def _titled(title: str, body: str, *, markdown: bool) -> str:
+def bad_records(bad: BadRecords) -> dict[str, Any]:
+    """Plain data for JSON."""
+    return {
+        "count": bad.count,
+        "reasons": [
+            {"field": field, "expected": expected, "count": count}
+            for (field, expected), count in bad.reasons.most_common()
+        ],
+        "first": [record.to_dict() for record in bad.first],
+    }
+
+
+def titled(title: str, body: str, *, markdown: bool) -> str:
     return f"**{title}**\n\n{body}" if markdown else f"{title}\n{body}"
 
 
@@ -239,7 +243,14 @@ def result_of(
         MetricError: It cannot compute one of the metrics.
         InputError: It has no panes, or no such slices.
     """
-    report = evaluator.report(names)
+    report = evaluator.report(names, intervals=details.intervals, method=details.method)
+    if details.anytime and "window" in report.notes:
+        raise InputError(
+            "--anytime",
+            expected="a state of all events",
+            got=f"one of a window: {report.notes['window']['kind']}",
+            remedy="evaluate without --window, or leave --anytime out",
+        )
     arrivals = evaluator.arrivals
     series = None
     if details.series is not None:
@@ -250,7 +261,7 @@ def result_of(
                 got="another one",
                 remedy="evaluate with --window panes:1h --time FIELD",
             )
-        series = evaluator.series(details.series)
+        series = evaluator.series(details.series, intervals=details.intervals)
         shown = sum(row.support for row in series)
         counted = arrivals["on_time"] + arrivals["late_kept"]
         since = evaluator.retained["since"]
@@ -292,7 +303,9 @@ def _slices(
         if metric not in reported:
             metric = reported[0]
     support = _ANY_SUPPORT if details.min_support is None else details.min_support
-    slices = evaluator.slice_report(metric, min_support=support)
+    slices = evaluator.slice_report(
+        metric, min_support=support, intervals=details.intervals, method=details.method
+    )
     if wanted is None:
         return replace(slices, rows=slices.rows[: details.worst])
     kept = sum(_names(key) in wanted for key in evaluator.slices())

@@ -618,6 +618,11 @@ class Evaluator:
         timeline = self._windows.timeline
         return None if timeline is None else timeline.latest
 
+    def share_lock(self, other: Evaluator) -> None:
+        """Take over another's lock, before either is used: one call then holds both."""
+        self._lock = self._context.lock = other._lock
+        self._find_fast_paths()
+
     @contextmanager
     def restricted(
         self, dimensions: Iterable[tuple[str, ...]], *, labels: bool, scores: bool

@@ -102,7 +102,7 @@ class Report:
         return {
             "task": self.task,
             **self.notes,
-            "metrics": {row.metric: _plain(row) for row in self.rows},
+            "metrics": {row.metric: plain_value(row) for row in self.rows},
         }
 
     def to_json(self) -> str:
@@ -110,7 +110,7 @@ class Report:
         return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        return _value_cells("metric", "value", [(row.metric, row) for row in self.rows])
+        return value_cells({"metric": [row.metric for row in self.rows]}, "value", self.rows)
 
     def __str__(self) -> str:
         return text_table(*self._cells(), right=_SUPPORT)
@@ -237,11 +237,11 @@ class SliceReport:
         """Plain data for JSON."""
         return {
             "metric": self.metric,
-            "total": {"slice": {}, **_plain(self.total)},
+            "total": {"slice": {}, **plain_value(self.total)},
             "slices": [
                 {
                     "slice": dict(row.slice),
-                    **_plain(row),
+                    **plain_value(row),
                     **({"differs": row.differs} if row.differs else {}),
                 }
                 for row in self.rows
@@ -250,8 +250,8 @@ class SliceReport:
         }
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        named = [(slice_name(row.slice), row) for row in (self.total, *self.rows)]
-        return _value_cells("slice", self.metric, named)
+        rows = (self.total, *self.rows)
+        return value_cells({"slice": [slice_name(row.slice) for row in rows]}, self.metric, rows)
 
     def __str__(self) -> str:
         tail = f"\nleft out for less support: {self.below_support}" if self.below_support else ""
@@ -269,12 +269,17 @@ _SUPPORT = frozenset({"support"})
 """The columns of tables of values that are aligned to the right."""
 
 
-def _value_cells(
-    first: str, value: str, named: Sequence[tuple[str, ReportRow | SliceRow]]
+def value_cells(
+    names: Mapping[str, Sequence[str]], value: str, rows: Sequence[ReportRow | SliceRow | SeriesRow]
 ) -> tuple[list[str], list[list[str]]]:
-    """A table of values: intervals, which all rows have or none, and reasons where there are."""
-    rows = [row for _, row in named]
-    columns = [(first, [name for name, _ in named]), (value, [number(row.value) for row in rows])]
+    """The header and the cells of a table of values.
+
+    Args:
+        names: The first columns, by their headers.
+        value: The header of the values.
+        rows: All with intervals or none; there is a column of reasons where one has a reason.
+    """
+    columns = [*names.items(), (value, [number(row.value) for row in rows])]
     intervals = [row.interval for row in rows if row.interval is not None]
     if intervals:
         columns += [
@@ -293,7 +298,8 @@ def _value_cells(
     return list(header), [list(line) for line in zip(*cells, strict=True)]
 
 
-def _plain(row: ReportRow | SliceRow) -> dict[str, Any]:
+def plain_value(row: ReportRow | SliceRow | SeriesRow) -> dict[str, Any]:
+    """A value with its support, reason and interval, as plain data for JSON."""
     return {
         "value": json_number(row.value),
         "support": row.support,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from copy import copy
 from typing import Any, TypeAlias
 
@@ -454,6 +454,15 @@ class SlicedWindows:
 
     def add_many(self, batch: EventBatch, event_time: object, slices: object) -> None:
         """Count a batch as its events one by one, or raise InputError and change nothing."""
+        self.prepare_many(batch, event_time, slices)()
+
+    def prepare_many(
+        self, batch: EventBatch, event_time: object, slices: object
+    ) -> Callable[[], None]:
+        """Check a batch, or raise InputError; the result counts it and cannot fail.
+
+        Nothing else may be counted in between.
+        """
         self._spec.check_weight(batch.weight)
         moments = None
         if self._needs_time:
@@ -491,14 +500,18 @@ class SlicedWindows:
         singles = self._singles(few, batch, moments)
         for window, event, moment, weight in singles:
             window.check((*event[:3], weight), moment)
-        if timeline is not None and arrivals is not None:
-            timeline.admit_many(arrivals)
-        self._slicer.opened, self._slicer.overflowed = slicer.opened, slicer.overflowed
-        self.slices |= opened
-        for count in counting:
-            count()
-        for window, event, moment, _ in singles:
-            window.add(event, moment)
+
+        def count_all() -> None:
+            if timeline is not None and arrivals is not None:
+                timeline.admit_many(arrivals)
+            self._slicer.opened, self._slicer.overflowed = slicer.opened, slicer.overflowed
+            self.slices |= opened
+            for count in counting:
+                count()
+            for window, event, moment, _ in singles:
+                window.add(event, moment)
+
+        return count_all
 
     def _singles(
         self, few: list[tuple[Window, IntArray]], batch: EventBatch, moments: IntArray | None

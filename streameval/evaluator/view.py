@@ -342,17 +342,19 @@ class View:
         states = tuple(getattr(state_set, state) for state in metric.states)
         # A number in place of an undefined value is no estimate of anything.
         value = self._named(metric.bind(positive=positive, undefined=math.nan, **params)(*states))
+        support = state_set.support(metric.state)
+        whole = isinstance(support, int)
         request = IntervalRequest(
             metric=metric,
             value=value,
             states=states,
             level=level,
-            n=state_set.effective_size(metric.state),
-            counts=state_set.counts(metric.state),
-            state=functools.partial(getattr, state_set),
+            n=support if whole else state_set.effective_size(metric.state),
+            whole=whole,
             positive=positive,
             params=params,
             cumulative=context.cumulative,
+            state=functools.partial(getattr, state_set),
         )
         return interval(request, method, required=required)
 

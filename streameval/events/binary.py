@@ -156,6 +156,14 @@ class BinaryIntake:
             self.pending = self._new_labels((y_true, y_pred))
         return true, predicted, number, canonical
 
+    def expect(self, labels: Iterable[Label]) -> None:
+        """Make these labels of several predictions of one event or batch the pending ones.
+
+        Raises:
+            InputError: More than one of them is new.
+        """
+        self.pending = self._new_labels(labels)
+
     def learn(self) -> None:
         """Add the pending labels to the known ones, once their event or batch is counted."""
         for name in self.pending:

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from streameval.errors import InputError
 from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Weight
 
-EventFields: TypeAlias = tuple[Label, Label | None, Any, Weight]
-"""A validated event: true label, predicted label, score and weight."""
+EventFields: TypeAlias = tuple[Label, Any, Any, Weight]
+"""A validated event: true label, predicted label, score and weight; of several models a tuple of
+labels and one of scores."""
 
 
 # What the inputs of both tasks share: errors and positions of events.
@@ -57,7 +58,8 @@ class EventBatch:
 
     Binary: ``y_true`` and ``y_pred`` are booleans and ``score`` is one column.
     Multi-class: they are codes into ``labels``, and ``score`` has one column
-    for each of ``score_labels``.
+    for each of ``score_labels``. Several models: as multi-class, but ``y_pred`` and ``score``
+    have a column for each model, and single events have tuples.
     """
 
     y_true: npt.NDArray[Any]
@@ -113,6 +115,10 @@ class EventBatch:
         else:
             labels = self.labels
             true = [labels[code] for code in self.y_true.tolist()]
+            if self.y_pred is not None and self.y_pred.ndim == 2:
+                assert self.score is not None
+                predicted = [tuple([labels[code] for code in row]) for row in self.y_pred.tolist()]
+                return map(Event, true, predicted, map(tuple, self.score.tolist()), weights)
             predicted = (
                 nothing if self.y_pred is None else [labels[code] for code in self.y_pred.tolist()]
             )

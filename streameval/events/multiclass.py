@@ -112,6 +112,16 @@ class ClassIntake:
             )
         return known
 
+    def expect(self, labels: Iterable[Label]) -> None:
+        """Make these labels of several predictions of one event or batch the pending ones.
+
+        Raises:
+            InputError: There would be more classes than one evaluator takes.
+        """
+        self.pending = tuple(label for label in labels if label not in self._known)
+        if len(self._known) + len(self.pending) > MAX_CLASSES:
+            raise InputError("y_pred", expected=f"at most {MAX_CLASSES} labels", got="more")
+
     def learn(self) -> None:
         """Add the pending labels to the known ones, once their event or batch is counted."""
         self._learn(self.pending)

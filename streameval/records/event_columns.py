@@ -1,8 +1,9 @@
 """Events column by column: as files and messages are read, joined, and counted.
 
 An evaluator's columns are ``y_true``, ``y_pred``, ``score``, ``proba``, ``weight``, ``time``
-(microseconds since 1970) and ``slice:KEY``; it ignores others, such as ``id``. The readers of
-files name columns by the path of their field.
+(microseconds since 1970) and ``slice:KEY``; it ignores others, such as ``id``. A comparison's
+are ``y_pred:MODEL`` and ``score:MODEL`` instead. The readers of files name columns by the path of
+their field.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InputError
+from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import slice_column
 from streameval.events.values import BoolArray, IntArray, LabelColumn, label_column
@@ -120,10 +122,17 @@ def arguments(values: Mapping[str, Any]) -> dict[str, Any]:
     slices = {name[len(SLICE) :]: v for name, v in values.items() if name.startswith(SLICE)}
     if slices:
         given["slices"] = slices
+    for name in ("y_pred", "score"):
+        prefix = f"{name}:"
+        models = {key[len(prefix) :]: v for key, v in values.items() if key.startswith(prefix)}
+        if models:
+            given[name] = models
     return given
 
 
-def count_events(evaluator: Evaluator, events: EventColumns) -> Iterator[tuple[int, InputError]]:
+def count_events(
+    evaluator: Evaluator | Comparison, events: EventColumns
+) -> Iterator[tuple[int, InputError]]:
     """Count the events, and yield the row and the error of each that the evaluator rejects.
 
     A rejected call counted nothing, and its error names one bad row. Those

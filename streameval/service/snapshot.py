@@ -42,7 +42,9 @@ log = logging.getLogger(__name__)
 _CURVE_POINTS = 500
 _CLASSES = 100
 _SHARE = 0.2
-"""Largest share of the run's time that computing all parts of a snapshot takes."""
+"""Largest share of the run's time that computing the parts of a snapshot takes."""
+_RESAMPLED_SHARE = 0.02
+"""The same of the intervals that are resampled."""
 
 _T = TypeVar("_T")
 
@@ -490,10 +492,10 @@ class _Panes(Struct, frozen=True):
 class SnapshotBuilder:
     """Builds snapshots of a run's evaluators.
 
-    Every expensive part (totals, slices, series, resampled intervals) is recomputed when that
-    fits into its share of a fifth of the time; otherwise the previous one is published again.
-    Intervals that have no formula are resampled, which takes a hundred times as long as their
-    metric: they are a part of their own, of the totals only, and say what time they are of.
+    Every expensive part (totals, slices, series) is recomputed when that fits into its share
+    of a fifth of the time; otherwise the previous one is published again. Intervals that have
+    no formula are resampled, which takes a hundred times as long as their metric: they are
+    computed for the totals only, within a share of their own, and say what time they are of.
 
     Args:
         settings: The run's.
@@ -529,11 +531,7 @@ class SnapshotBuilder:
                 self._panes[name] = Part(partial(self._make_panes, name, evaluator))
         # Half of the time is for the totals, which readers wait for; they are made first.
         totals: list[Part[Any]] = [*self._totals.values()]
-        others: list[Part[Any]] = [
-            *self._panes.values(),
-            *self._slices.values(),
-            *self._resampled.values(),
-        ]
+        others: list[Part[Any]] = [*self._panes.values(), *self._slices.values()]
         self._shares = [
             (part, _SHARE / 2 / len(parts)) for parts in (totals, others) for part in parts
         ]
@@ -544,7 +542,7 @@ class SnapshotBuilder:
 
     def changed(self) -> None:
         """Mark every part as stale, because events were counted."""
-        for part, _ in self._shares:
+        for part in (*(part for part, _ in self._shares), *self._resampled.values()):
             part.stale = True
 
     @property
@@ -576,10 +574,14 @@ class SnapshotBuilder:
             partitions: The source's partitions.
             quarantine: As a :class:`Quarantine`.
             checkpoint: The last one.
-            force: Recompute every part that has changed, whatever it costs.
+            force: Recompute every part that has changed, whatever it costs; but not what is
+                resampled, which names its time.
         """
         for part, share in self._shares:
             part.refresh(self._clock, share, now, force=force)
+        for resampled in self._resampled.values():
+            share = _RESAMPLED_SHARE / len(self._resampled)
+            resampled.refresh(self._clock, share, now, force=False)
         first = next(iter(self._evaluators.values()))
         totals = {window: part.value for window, part in self._totals.items()}
         joined = None if join is None else msgspec.convert(join, Join)

@@ -32,6 +32,7 @@ from streameval.events.values import Weight
 from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
+from streameval.states.joint import JointCounts, weighted_joint
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
@@ -44,7 +45,7 @@ from streameval.states.weight_squares import WeightSquares
 
 _BINARY = frozenset({"binary"})
 _MULTICLASS = frozenset({"multiclass"})
-_NOTHING: frozenset[str] = frozenset()
+_NO_TASK: frozenset[str] = frozenset()
 
 
 def _written(state: Any) -> Form:
@@ -65,13 +66,14 @@ class StateRow:
     types: tuple[type, ...]
     """The class; further ones whose objects serve as well."""
     tasks: frozenset[str]
-    """``binary``, ``multiclass`` or both."""
+    """``binary``, ``multiclass`` or both; ``comparison`` of the joint state of several models."""
     fed_by: Literal["labels", "scores", "order"]
     """Which events it counts, and with which arguments.
 
     - ``labels``: those with a prediction, as ``(y_true, y_pred, weight)``;
     - ``scores``: those with a score, as ``(positive, score, weight)`` in a binary
-      task, as ``(y_true, proba, weight, y_pred)`` in a multi-class one;
+      task, as ``(y_true, proba, weight, y_pred)`` in a multi-class one, and in a comparison
+      with a tuple of scores and one of labels, one of each model;
     - ``order``: the true labels of all, as ``(y_true)``. The state depends on their
       order, is kept on request only, and reverts nothing; a sliding window removes
       its first event by ``forget_oldest(y_true, following)``.
@@ -92,12 +94,12 @@ class StateRow:
     """A state that this one can be derived from, and then is, at the first read."""
     derive: Callable[[Any, Any], Any] = lambda source, plan: None
     """From the source's state and the plan to this state."""
-    refuses: frozenset[str] = _NOTHING
+    refuses: frozenset[str] = _NO_TASK
     """Tasks in which it may refuse a validated event: too many labels, too much weight.
 
     One that refuses binary scores stands before all others of them.
     """
-    certainty_of: frozenset[str] = _NOTHING
+    certainty_of: frozenset[str] = frozenset()
     """States beside which it is kept where intervals were requested, and only then."""
     compiled: bool = False
     """Whether the compiled ring of the last n events counts in it."""
@@ -243,6 +245,16 @@ STATES: dict[str, StateRow] = {
             how_to_feed="labels",
             make=lambda plan: PreviousLabel(),
             support=lambda succession: succession.events,
+        ),
+        StateRow(
+            name="joint",
+            types=(JointCounts,),
+            tasks=frozenset({"comparison"}),
+            fed_by="scores",
+            how_to_feed="predictions of every model",
+            make=lambda plan: JointCounts(),
+            support=lambda counts: counts.total,
+            weighted_sum=weighted_joint,
         ),
     )
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from streameval.errors import InputError, StateError
 from streameval.events.event import EventBatch, Task
@@ -23,7 +23,7 @@ class StatePlan:
     """Which states a state set keeps, and how they are made.
 
     Args:
-        task: ``"binary"`` or ``"multiclass"``.
+        task: ``"binary"``, ``"multiclass"``, or ``"comparison"`` of several models' joint state.
         keeps: Names out of :data:`~streameval.states.registry.STATES` for this task.
         bins: Reliability bins of the probability states.
         labels: The closed list of classes of a multi-class task, in its order;
@@ -38,7 +38,7 @@ class StatePlan:
         refusing: The same of those that may refuse a validated event.
     """
 
-    task: Task
+    task: Task | Literal["comparison"]
     keeps: frozenset[str]
     bins: int = 10
     labels: tuple[Label, ...] | None = None
@@ -479,16 +479,11 @@ class StateSet:
         >>> fractions.effective_size("index")
         2.6666666666666665
         """
-        if self.counts(state):
+        row = STATES[state]
+        if getattr(self, row.name if row.name in self.plan.keeps else str(row.source)).exact:
             return self.support(state)
-        of_labels = STATES[state].fed_by == "labels"
-        weights = self.label_weights if of_labels else self.score_weights
+        weights = self.label_weights if row.fed_by == "labels" else self.score_weights
         return math.nan if weights is None else float(weights.effective_size)
-
-    def counts(self, state: str) -> bool:
-        """Whether the weights of the events that a state has counted are counts."""
-        name = state if state in self.plan.keeps else str(STATES[state].source)
-        return bool(getattr(self, name).exact)
 
     @property
     def has_labels(self) -> bool:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from streameval.errors import InputError, StateError, shown
 from streameval.events.event import EventBatch, EventFields
 from streameval.events.values import MAX_WEIGHT, FloatArray, IntArray, Label, Weight
+from streameval.states.joint import read_events, write_events
 from streameval.states.lock import PLAIN_LOCK, Lock
 from streameval.states.score_index import backend
 from streameval.states.state_set import StatePlan, StateSet
@@ -335,6 +336,8 @@ def _events_to_state(events: Iterable[EventFields], plan: StatePlan) -> dict[str
     ``shares`` of the labels ``share_labels``, ``share_counts`` of them an
     event (−1 for none), by ascending label.
     """
+    if plan.task == "comparison":
+        return write_events(events)
     rows: list[tuple[Label, Any, Any, Weight]] = list(events)
     names: set[Label] = set()
     for true, predicted, score, _ in rows:
@@ -383,6 +386,8 @@ def _column(
 
 def _events_from_state(data: dict[str, Any], plan: StatePlan) -> list[EventFields]:
     """The events that :func:`_events_to_state` wrote; raises StateError for anything else."""
+    if plan.task == "comparison":
+        return read_events(data)
     if not isinstance(data, dict):
         raise StateError(f"window: expected an object, got {shown(data)}")
     labels = _labels(data, plan)

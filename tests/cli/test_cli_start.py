@@ -26,7 +26,7 @@ OPTIONAL = {
 }
 OF_A_RUN = {"sqlite3", "http.client", "tomllib", "streameval.service"}
 OF_HELP = {"rich.markdown", "rich.progress"}
-EVERY_COMMAND = {"evaluate", "states", "catalogue", "run", "store", "init", "demo"}
+EVERY_COMMAND = {"evaluate", "compare", "states", "catalogue", "run", "store", "init", "demo"}
 
 CODE = """
 import json, sys
@@ -69,6 +69,7 @@ def test_evaluate_loads_nothing_of_other_commands(tmp_path: Path) -> None:
     ("command", "own"),
     [
         ("evaluate", {"evaluate"}),
+        ("compare", {"compare", "evaluate"}),
         # The two save states as evaluate does.
         ("merge", {"evaluate", "states"}),
         ("report", {"evaluate", "states"}),

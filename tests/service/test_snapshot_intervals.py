@@ -61,14 +61,12 @@ def counted(settings: RunSettings, events: int = 400) -> dict[str, Evaluator]:
 
 
 class Clock:
-    """Each read of the clock is `step` seconds after the one before."""
+    """A clock that is moved by hand."""
 
-    def __init__(self, step: float = 0.0) -> None:
+    def __init__(self) -> None:
         self.now = 1e9
-        self.step = step
 
     def __call__(self) -> float:
-        self.now += self.step
         return self.now
 
 
@@ -211,7 +209,7 @@ def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
 def test_a_resampled_interval_says_what_time_it_is_of() -> None:
     settings = run_settings()
     evaluators = counted(settings)
-    clock = Clock(1.0)
+    clock = Clock()
     builder = SnapshotBuilder(settings, evaluators, Begins(), clock)
     part, made = builder._resampled["all"], []
 
@@ -223,6 +221,7 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
     part._make = dear
     ends: list[tuple[float | None, Any]] = []
     for second in range(60):
+        clock.now += 1.0
         if second:
             builder.changed()
         found = build(builder, second * 1_000_000).reports["all"].metrics["average_precision"]
@@ -230,8 +229,13 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
         assert found.method == "bootstrap"
         ends.append((found.low, found.interval_as_of))
     assert ends[0] == (0.1, msgspec.UNSET)
-    # 100 s are made again when they are less than their share of the time since.
     assert ends[1:] == [(0.1, "1970-01-01T00:00:00Z")] * 59
     builder.changed()
     found = build(builder, 60_000_000, force=True).reports["all"].metrics["average_precision"]
-    assert (found.low, found.interval_as_of) == (0.2, msgspec.UNSET)
+    assert (found.low, found.interval_as_of) == (0.1, "1970-01-01T00:00:00Z")
+    # 100 s are made again after 10,000 s: each of the two windows has a hundredth of the time.
+    for second in range(1_000):
+        clock.now += 15.0
+        builder.changed()
+        build(builder, second * 1_000_000)
+    assert len(made) == 2

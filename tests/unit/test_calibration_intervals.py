@@ -14,10 +14,10 @@ import streameval as se
 from streameval.certainty.calibration import (
     Gap,
     calibration_band,
-    corrected_wilson,
     expected_absolute,
     gap_sum_ends,
 )
+from streameval.certainty.proportions import clopper_pearson
 
 BOTH = ["expected_calibration_error", "max_calibration_error"]
 
@@ -28,24 +28,6 @@ def test_the_folded_normal_has_the_mean_of_its_integral(mean: float, error: floa
     density = np.exp(-0.5 * ((x - mean) / error) ** 2)
     direct = float((np.abs(x) * density).sum() / density.sum())
     assert expected_absolute(mean, error) == pytest.approx(direct, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("successes", "trials", "low", "high"),
-    [
-        (81, 263, 0.2535, 0.3682),
-        (15, 148, 0.0598, 0.1644),
-        (0, 20, 0.0, 0.2005),
-        (1, 29, 0.0018, 0.1963),
-    ],
-)
-def test_the_corrected_interval_is_that_of_newcombe(
-    successes: int, trials: int, low: float, high: float
-) -> None:
-    found = corrected_wilson(successes, trials, 0.95)
-    assert [round(end, 4) for end in found] == [low, high]
-    mirrored = corrected_wilson(trials - successes, trials, 0.95)
-    assert mirrored == pytest.approx((1 - found[1], 1 - found[0]), abs=1e-12)
 
 
 @settings(max_examples=40)
@@ -154,7 +136,7 @@ def test_the_band_of_a_curve() -> None:
     assert ((low <= curve.observed) & (curve.observed <= high)).all()
     rows = zip(curve.observed.tolist(), curve.weight.tolist(), strict=True)
     assert list(zip(low.tolist(), high.tolist(), strict=True)) == [
-        corrected_wilson(share * weight, weight, 0.95) for share, weight in rows
+        clopper_pearson(share * weight, weight, 0.95) for share, weight in rows
     ]
     wide, _ = calibration_band(curve, 0.95, n=40)
     assert (wide <= low).all()

@@ -167,8 +167,7 @@ def test_weights_that_are_not_whole() -> None:
     default.update_many(y_true, score=p, weight=weight)
     for name in ("brier_score", "accuracy"):
         assert default.interval(name).reason == (
-            "the effective size of weights that are not counts is not kept: "
-            "pass intervals=True to the Evaluator"
+            "with weights that are not whole, it needs Evaluator(intervals=True)"
         )
     whole = se.Evaluator()
     whole.update_many(y_true, score=p, weight=np.full(500, 3))

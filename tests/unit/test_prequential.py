@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -295,3 +296,91 @@ def test_windows_that_cannot_be_pooled_say_so() -> None:
 def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(se.InputError, match=message):
         se.prequential(Notebook(), numbered(3), se.Evaluator(task="multiclass"), **options)
+
+
+# Several models --------------------------------------------------------------
+
+
+class Recent:
+    """Predicts the last label, with a probability of 0.75."""
+
+    def __init__(self) -> None:
+        self.last: Any = None
+
+    def predict_one(self, x: Any) -> Any:
+        return self.last
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        return {} if self.last is None else {self.last: 0.75, not self.last: 0.25}
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        self.last = y
+
+
+class Always:
+    """Predicts one label, and has no probabilities."""
+
+    def __init__(self, label: Any) -> None:
+        self.label = label
+
+    def predict_one(self, x: Any) -> Any:
+        return self.label
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        pass
+
+
+def booleans(count: int) -> list[tuple[dict[str, Any], bool]]:
+    source = random.Random(9)
+    return [({"n": n, "half": n % 2}, source.random() < 0.7) for n in range(count)]
+
+
+def test_several_models_are_tested_and_trained_on_the_same_events() -> None:
+    stream = booleans(200)
+    comparison = se.Comparison(("recent", "again"), slices=["half"])
+    models = {"recent": Recent(), "again": Recent()}
+    result = se.prequential(models, stream, comparison, slices=["half"], delay=3)
+    alone = se.prequential(
+        Recent(), stream, se.Evaluator(slices=["half"]), slices=["half"], delay=3
+    )
+    assert result.evaluator is comparison
+    for name in models:
+        assert comparison[name].report() == alone.evaluator.report()
+    assert len(comparison.slices()) == 2
+    assert comparison.difference("roc_auc").p_value == 1.0
+    assert (result.events, result.unpredicted) == (200, alone.unpredicted)
+    assert result.models == tuple(models.values())
+    assert str(result) == str(comparison.report())
+    assert result.to_dict()["metrics"] == comparison.report().to_dict()["metrics"]
+
+
+def test_labels_count_where_a_model_has_no_probabilities() -> None:
+    comparison = se.Comparison(("recent", "always"))
+    se.prequential({"recent": Recent(), "always": Always(True)}, booleans(100), comparison)
+    found = comparison.difference("accuracy")
+    assert found.n == 99
+    assert found.value > 0
+    with pytest.raises(se.MetricError, match="roc_auc needs scores"):
+        comparison.difference("roc_auc")
+
+
+@pytest.mark.parametrize(
+    ("models", "evaluator", "options", "message"),
+    [
+        ({"a": Recent(), "b": Recent()}, se.Evaluator(), {}, "expected a Comparison of the models"),
+        ({"a": Recent()}, se.Comparison(("a", "b")), {}, "expected the models of the comparison"),
+        ({"a": Recent(), "b": 1}, se.Comparison(("a", "b")), {}, "int without learn_one"),
+        (
+            {"a": Recent(), "b": Recent()},
+            se.Comparison(("a", "b")),
+            {"folds": 2},
+            "folds: expected 1 with several models",
+        ),
+        (Recent(), se.Comparison(("a", "b")), {}, "evaluator: expected an Evaluator"),
+    ],
+)
+def test_models_that_do_not_fit_are_refused(
+    models: Any, evaluator: Any, options: Any, message: str
+) -> None:
+    with pytest.raises(se.InputError, match=message):
+        se.prequential(models, [], evaluator, **options)

@@ -127,6 +127,31 @@ def test_every_window_keeps_them(task: Any, metrics: Any, window: Any) -> None:
     one._check()
 
 
+@pytest.mark.parametrize("fading", [False, True])
+def test_intervals_of_weighted_events_contain_the_truth(fading: bool) -> None:
+    rng = np.random.default_rng(13)
+    # p from beta(2, 3), and y true as often: E p(1 − p) = 1/5, and P(y = [p ≥ ½]) = 11/16.
+    truths, runs = {"brier_score": 0.2, "accuracy": 0.6875}, 400
+    hits = dict.fromkeys(truths, 0)
+    for _ in range(runs):
+        p = rng.beta(2, 3, 400)
+        given: dict[str, Any] = {"y_true": rng.random(400) < p, "score": p}
+        if fading:
+            ev = se.Evaluator(window=se.Fading("100s"), time_unit="s", intervals=True)
+            given["event_time"] = 10**9 + np.arange(400)
+        else:
+            ev = se.Evaluator(intervals=True)
+            given["weight"] = rng.lognormal(0, 1, 400)
+        ev.update_many(**given)
+        for name, truth in truths.items():
+            found = ev.interval(name)
+            assert found.method.endswith("(Kish)")
+            hits[name] += found.low <= truth <= found.high
+    for name, hit in hits.items():
+        # Three standard errors of .95 are .033.
+        assert 0.917 <= hit / runs <= 0.983, name
+
+
 def test_an_event_of_another_weight_is_not_removed() -> None:
     weights = WeightSquares()
     weights.update(True, True, 2)

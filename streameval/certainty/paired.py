@@ -1,0 +1,543 @@
+"""Two models on the same events: intervals and tests of the difference of a metric.
+
+Models that see the same events are right and wrong together, so their metrics are correlated,
+and intervals of each say little about the difference. Everything here uses the pairing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streameval.certainty.anytime import beta_binomial
+from streameval.certainty.interval import normal_quantile
+from streameval.errors import MetricError, did_you_mean, shown
+from streameval.events.event import EventBatch
+from streameval.events.values import BoolArray, FloatArray, IntArray
+from streameval.metrics.metric import Metric
+from streameval.states.joint import JointColumns
+from streameval.states.state_set import StatePlan, StateSet
+
+EXACT_BELOW = 25
+"""Fewer discordant pairs than this have McNemar's exact test, others the asymptotic one."""
+
+_LEAST_DEFINED = 0.9
+"""Share of the replicates in which a difference must be defined."""
+
+_SHARE_OF_RATE = 0.1
+"""Part of the error of an anytime interval that is spent on the rate of discordant pairs."""
+
+
+class PairedTest(NamedTuple):
+    """The interval and the two-sided p-value of a difference."""
+
+    low: float
+    high: float
+    p_value: float
+    method: str
+    n: float
+    """Weight of the events that it rests on."""
+    reason: str = ""
+    """Why there is none; the numbers are ``nan`` then."""
+
+
+def no_test(reason: str, n: float = 0) -> PairedTest:
+    """No test, and why.
+
+    >>> no_test("one class only").reason
+    'one class only'
+    """
+    return PairedTest(math.nan, math.nan, math.nan, "", n, reason)
+
+
+def _normal_test(value: float, error: float, level: float, method: str, n: float) -> PairedTest:
+    """Interval and p-value of a difference whose standard error is known."""
+    if error == 0:
+        if value != 0:
+            return no_test("the standard error is 0", n)
+        return PairedTest(0.0, 0.0, 1.0, method, n)
+    half = normal_quantile(level) * error
+    p_value = math.erfc(abs(value) / error / math.sqrt(2))
+    return PairedTest(value - half, value + half, p_value, method, n)
+
+
+# ROC-AUC ------------------------------------------------------------------------------------
+
+
+def paired_delong(
+    positive: BoolArray,
+    score_a: FloatArray,
+    score_b: FloatArray,
+    weight: IntArray | None = None,
+    *,
+    level: float = 0.95,
+) -> PairedTest:
+    """DeLong's test of AUC(a) − AUC(b) on the same events.
+
+    An event's placement is the share of the other class that it is ranked correctly against, a
+    tie counting one half. With dᵢ the difference of the two models' placements:
+
+        Var = S²(d of positives)/P + S²(d of negatives)/N,   z = (AUC(a) − AUC(b))/√Var
+
+    Placements are kept as integers 2N·V and 2P·V from mid-ranks, and divided once.
+
+    Args:
+        positive: Whether each event is.
+        score_a: Scores of the one model.
+        score_b: Scores of the other.
+        weight: How often each event occurred; None is once.
+        level: Of the interval.
+
+    Returns:
+        The interval ± z·√Var and the p-value; ``nan`` with a reason where a class has fewer than
+        two events.
+
+    Cost:
+        O(n log n), about 0.5 µs an event.
+
+    Source:
+        DeLong, DeLong & Clarke-Pearson (1988); Sun & Xu (2014).
+
+    >>> positive = np.array([False, False, False, True, True, True])
+    >>> a, b = np.array([1.0, 2, 4, 3, 5, 6]), np.array([2.0, 4, 5, 1, 3, 6])
+    >>> test = paired_delong(positive, a, b)
+    >>> round(test.low, 4), round(test.high, 4), round(test.p_value, 4)
+    (-0.0425, 0.9314, 0.0736)
+    """
+    weights = np.ones(len(positive), dtype=np.int64) if weight is None else weight
+    events = int(weights.sum())
+    positives = int(weights[positive].sum())
+    negatives = events - positives
+    if min(positives, negatives) < 2:
+        return no_test(
+            f"DeLong's error needs two events of each class; got {positives} positive and "
+            f"{negatives} negative ones",
+            events,
+        )
+    differences = _twice_placements(positive, score_a, weights) - _twice_placements(
+        positive, score_b, weights
+    )
+    variance = 0.0
+    total = 0
+    for which, own, other in ((positive, positives, negatives), (~positive, negatives, positives)):
+        total, squares = _sums(differences[which], weights[which])
+        variance += (own * squares - total * total) / (own * own * (own - 1) * 4 * other * other)
+    # The sum over either class is the difference of the models' pair counts.
+    value = total / (2 * positives * negatives)
+    return _normal_test(value, math.sqrt(variance), level, "paired DeLong", events)
+
+
+def _twice_placements(positive: BoolArray, scores: FloatArray, weight: IntArray) -> IntArray:
+    """Twice the weight of the other class that each event is ranked correctly against."""
+    _, groups = np.unique(scores, return_inverse=True)
+    size = int(groups.max()) + 1
+    twice = np.empty(len(scores), dtype=np.int64)
+    for own in (True, False):
+        other = np.zeros(size, dtype=np.int64)
+        rest = positive != own
+        np.add.at(other, groups[rest], weight[rest])
+        below = np.cumsum(other) - other
+        if not own:
+            below = int(other.sum()) - below - other
+        mine = groups[positive == own]
+        twice[positive == own] = 2 * below[mine] + other[mine]
+    return twice
+
+
+def _sums(values: IntArray, weight: IntArray) -> tuple[int, int]:
+    """Σ weight·value and Σ weight·value², exactly."""
+    most = max(1, int(np.abs(values).max()))
+    if most * most * int(weight.sum()) < 2**63:
+        return int(weight @ values), int(weight @ (values * values))
+    wide = values.astype(object)
+    weighted = weight.astype(object) * wide
+    return int(weighted.sum()), int((weighted * wide).sum())
+
+
+# Proportions --------------------------------------------------------------------------------
+
+
+def mcnemar(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedTest:
+    """McNemar's test, and Bonett and Price's interval, of the difference of paired proportions.
+
+    Only discordant pairs tell two models apart: those in which the one is right and the other
+    wrong. With fewer than 25 of them the p-value is the exact two-sided binomial one; else that
+    of (wins_a − wins_b)²/(wins_a + wins_b) by χ² of one degree of freedom, without a correction
+    for continuity, as Fagerland et al. recommend. The interval is that of Wald with one added to
+    both counts and two to n: p̃ = (wins + 1)/(n + 2),
+
+        p̃ₐ − p̃ᵦ ± z·√((p̃ₐ + p̃ᵦ − (p̃ₐ − p̃ᵦ)²)/(n + 2)), within [−1, 1].
+
+    The exact p-value is conservative, so that in small samples it can exceed 1 − level where the
+    interval excludes 0.
+
+    Args:
+        wins_a: Events that a alone has right.
+        wins_b: Events that b alone has right.
+        n: All events.
+        level: Of the interval.
+
+    Returns:
+        Interval and p-value; ``nan`` with a reason where n is 0.
+
+    Source:
+        McNemar (1947); Bonett & Price (2012), Statistical Methods in Medical Research 21;
+        Fagerland, Lydersen & Laake (2014), Statistics in Medicine 33.
+
+    >>> test = mcnemar(1, 7, 21)
+    >>> round(test.low, 3), round(test.high, 3), round(test.p_value, 4), test.method
+    (-0.508, -0.013, 0.0703, 'McNemar exact, Bonett-Price')
+    """
+    if not n:
+        return no_test("no events")
+    discordant = wins_a + wins_b
+    if discordant < EXACT_BELOW:
+        name = "McNemar exact"
+        tail = sum(math.comb(discordant, k) for k in range(min(wins_a, wins_b) + 1))
+        p_value = min(1.0, 2 * tail / 2**discordant)
+    else:
+        name = "McNemar"
+        p_value = math.erfc(abs(wins_a - wins_b) / math.sqrt(2 * discordant))
+    share_a, share_b = (wins_a + 1) / (n + 2), (wins_b + 1) / (n + 2)
+    middle = share_a - share_b
+    error = math.sqrt((share_a + share_b - middle**2) / (n + 2))
+    half = normal_quantile(level) * error
+    low, high = max(-1.0, middle - half), min(1.0, middle + half)
+    return PairedTest(low, high, p_value, f"{name}, Bonett-Price", n)
+
+
+def anytime_difference(wins_a: int, wins_b: int, n: int, *, level: float = 0.95) -> PairedTest:
+    """Test and interval of the difference of paired proportions, valid however often looked at.
+
+    The difference is δ·(2θ − 1), with δ the rate of discordant pairs and θ the chance that a
+    wins one. Each has the confidence sequence
+    :func:`~streameval.certainty.anytime.beta_binomial`, nine tenths of α for θ and one for δ.
+    The chance that an interval ever misses is at most
+    1 − level, over all looks together. The p-value is the least α whose interval excludes 0:
+    one over 0.9 times the mixture's likelihood ratio against θ = ½, so that stopping at the
+    first p ≤ α is wrong with probability of at most α.
+
+    Args:
+        wins_a: Events that a alone has right.
+        wins_b: Events that b alone has right.
+        n: All events since the start; none may have been removed.
+        level: Of the interval.
+
+    Cost:
+        O(1).
+
+    Source:
+        Ville (1939); Robbins (1970); Howard et al. (2021), Annals of Statistics 49.
+
+    >>> test = anytime_difference(60, 20, 1000)
+    >>> round(test.low, 4), round(test.high, 4), round(test.p_value, 5)
+    (0.007, 0.0933, 0.00036)
+    """
+    if not n:
+        return no_test("no events")
+    discordant = wins_a + wins_b
+    error = 1 - level
+    low_rate, high_rate = beta_binomial(discordant, n, 1 - error * _SHARE_OF_RATE)
+    low, high = 0.0, 1.0
+    if discordant:
+        low, high = beta_binomial(wins_a, discordant, 1 - error * (1 - _SHARE_OF_RATE))
+    ends = []
+    for end, (outer, inner) in ((low, (high_rate, low_rate)), (high, (low_rate, high_rate))):
+        gain = 2 * end - 1
+        ends.append(gain * (outer if gain < 0 else inner))
+    log_ratio = _log_mixture(wins_a, discordant) + discordant * math.log(2)
+    p_value = min(1.0, math.exp(-log_ratio) / (1 - _SHARE_OF_RATE))
+    low, high = ends
+    return PairedTest(low, high, p_value, "anytime beta-binomial", n)
+
+
+def _log_mixture(successes: int, trials: int) -> float:
+    """ln of ∫ pᵏ(1 − p)ᵐ⁻ᵏ over Jeffreys' prior Beta(½, ½)."""
+    return (
+        math.lgamma(successes + 0.5)
+        + math.lgamma(trials - successes + 0.5)
+        - math.lgamma(trials + 1)
+        - math.log(math.pi)
+    )
+
+
+# Every other metric -------------------------------------------------------------------------
+
+
+def paired_bootstrap(
+    difference: Callable[[IntArray], float],
+    value: float,
+    weight: IntArray,
+    *,
+    level: float = 0.95,
+    replicates: int = 200,
+    seed: int = 0,
+) -> PairedTest:
+    """Poisson bootstrap of a difference over joint cells.
+
+    Each replicate draws the weight of every cell from Poisson(weight), once for both models, and
+    computes the difference again. Its standard deviation over the replicates is the standard
+    error of a normal interval and test.
+
+    Args:
+        difference: From a column of weights, some of them 0, to the difference; ``nan`` where
+            undefined.
+        value: The difference itself.
+        weight: How often each cell occurred.
+        level: Of the interval.
+        replicates: How many.
+        seed: Of the draws; the same cells give the same interval.
+
+    Returns:
+        Interval and p-value; ``nan`` with a reason where more than a tenth of the replicates are
+        undefined.
+
+    Cost:
+        O(replicates) times the cost of the difference.
+
+    Source:
+        Chamandy et al. (2012), "Estimating Uncertainty for Massive Data Streams", Google.
+
+    >>> win = np.array([1, -1, 0])
+    >>> test = paired_bootstrap(lambda w: w @ win / w.sum(), 0.1, np.array([30, 20, 50]))
+    >>> -0.1 < test.low < 0.0 < 0.2 < test.high < 0.3
+    True
+    """
+    n = int(weight.sum())
+    generator = np.random.Generator(np.random.PCG64(seed))
+    drawn = [difference(generator.poisson(weight)) for _ in range(replicates)]
+    defined = [number for number in drawn if math.isfinite(number)]
+    if len(defined) < _LEAST_DEFINED * replicates:
+        return no_test(
+            f"undefined in {replicates - len(defined)} of {replicates} bootstrap replicates", n
+        )
+    error = float(np.std(defined, ddof=1))
+    return _normal_test(value, error, level, f"paired bootstrap, {replicates} replicates", n)
+
+
+# Which test a metric has ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRequest:
+    """Two models' joint cells, and the metric whose difference is tested."""
+
+    metric: Metric
+    value: float
+    """The difference of the metric: of ``a`` less that of ``b``."""
+    cells: JointColumns
+    a: int
+    """Column of the one model in the cells; ``b``: of the other."""
+    b: int
+    plan: StatePlan
+    """What the models' own state sets keep."""
+    level: float
+    cumulative: bool
+    """Whether all events since the start are in the cells, and none is ever removed."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    replicates: int = 200
+    seed: int = 0
+
+    @property
+    def sign(self) -> int:
+        """−1 where the metric counts errors."""
+        return -1 if self.metric.direction == "down" else 1
+
+
+# Proportions of the events of one class, or of all: those that a model has right or wrong.
+_OF_CLASS: Mapping[str, int | None] = {
+    "accuracy": None,
+    "error_rate": None,
+    "recall": 1,
+    "fnr": 1,
+    "specificity": 0,
+    "fpr": 0,
+}
+
+
+def _discordant(request: PairedRequest) -> tuple[int, int, int]:
+    """Weights: that a alone has right, that b alone has, and all; swapped for a share of errors."""
+    cells = request.cells
+    true, weight = cells.true, cells.weight
+    only = _OF_CLASS[request.metric.name]
+    kept = np.ones(len(true), np.bool_) if only is None else _positive(cells, true) == (only == 1)
+    right_a, right_b = (cells.predicted[:, model] == true for model in (request.a, request.b))
+    wins = [
+        int(weight[kept & one & ~other].sum())
+        for one, other in ((right_a, right_b), (right_b, right_a))
+    ]
+    wins_a, wins_b = wins[:: request.sign]
+    return wins_a, wins_b, int(weight[kept].sum())
+
+
+def _positive(cells: JointColumns, codes: IntArray) -> BoolArray:
+    """Whether labels of a binary task are the positive one."""
+    truth: BoolArray = np.array([label == 1 for label in cells.labels], np.bool_)[codes]
+    return truth
+
+
+def _mcnemar(request: PairedRequest) -> PairedTest:
+    return mcnemar(*_discordant(request), level=request.level)
+
+
+def _anytime(request: PairedRequest) -> PairedTest:
+    if not request.cumulative:
+        return no_test(
+            "an anytime-valid test covers all events since the start; this window forgets some"
+        )
+    return anytime_difference(*_discordant(request), level=request.level)
+
+
+def _delong(request: PairedRequest) -> PairedTest:
+    cells, a, b = request.cells, request.a, request.b
+    test = paired_delong(
+        _positive(cells, cells.true),
+        cells.scores[:, a],
+        cells.scores[:, b],
+        cells.weight,
+        level=request.level,
+    )
+    if request.metric.name == "gini" and not test.reason:
+        return test._replace(low=2 * test.low, high=2 * test.high)  # 2·AUC − 1
+    return test
+
+
+def _bootstrap(request: PairedRequest) -> PairedTest:
+    metric, cells = request.metric, request.cells
+    models = np.array([request.a, request.b])
+    if not metric.needs_scores:
+        cells = _label_cells(cells, models)
+        models = np.array([0, 1])
+
+    def difference(weight: IntArray) -> float:
+        drawn = np.flatnonzero(weight)
+        part = replace(cells.take(drawn), weight=weight[drawn])
+        of_a, of_b = (_metric_of(request, part, int(model)) for model in models)
+        return of_a - of_b
+
+    return paired_bootstrap(
+        difference,
+        request.value,
+        cells.weight,
+        level=request.level,
+        replicates=request.replicates,
+        seed=request.seed,
+    )
+
+
+def _label_cells(cells: JointColumns, models: IntArray) -> JointColumns:
+    """The cells of two models' labels, whatever their scores: few, where there are few labels."""
+    size = len(cells.labels)
+    first, second = cells.predicted[:, models].T
+    # 100,000 labels cubed fit in 64 bits.
+    codes, groups = np.unique((cells.true * size + first) * size + second, return_inverse=True)
+    weight = np.zeros(len(codes), dtype=np.int64)
+    np.add.at(weight, groups, cells.weight)
+    true, pair = np.divmod(codes, size * size)
+    predicted = np.column_stack(np.divmod(pair, size))
+    scored = np.zeros(len(codes), np.bool_)
+    return JointColumns(cells.labels, true, predicted, scored, np.zeros(predicted.shape), weight)
+
+
+def _metric_of(request: PairedRequest, cells: JointColumns, model: int) -> float:
+    """The metric of one model on these cells; ``nan`` where undefined."""
+    metric, plan = request.metric, request.plan
+    made = StatePlan.for_states(plan.task, metric.states, plan.bins, labels=plan.labels)  # type: ignore[arg-type]
+    state_set = StateSet(made)
+    true, predicted = cells.true, cells.predicted[:, model]
+    if plan.binary:
+        scores = cells.scores[:, model] if metric.needs_scores else None
+        batch = EventBatch(
+            _positive(cells, true), _positive(cells, predicted), scores, cells.weight
+        )
+    else:
+        batch = EventBatch(true, predicted, None, cells.weight, tuple(cells.labels))
+    state_set.update_many(batch)
+    function = metric.bind(
+        positive=1 if plan.binary else None, undefined=math.nan, **request.params
+    )
+    return float(function(*[getattr(state_set, name) for name in metric.states]))
+
+
+@dataclass(frozen=True, slots=True)
+class PairedMethod:
+    """A row of the registry of paired tests."""
+
+    name: str
+    serves: Callable[[Metric], bool]
+    compute: Callable[[PairedRequest], PairedTest]
+    automatic: bool = True
+    """Whether ``method="auto"`` may take it."""
+
+
+PAIRED_METHODS: Mapping[str, PairedMethod] = {
+    row.name: row
+    for row in (
+        PairedMethod("delong", lambda metric: metric.family == "auc", _delong),
+        PairedMethod("mcnemar", lambda metric: metric.name in _OF_CLASS, _mcnemar),
+        PairedMethod("anytime", lambda metric: metric.name in _OF_CLASS, _anytime, automatic=False),
+        PairedMethod("bootstrap", lambda metric: not metric.ordered, _bootstrap),
+    )
+}
+"""From the name of each method to its row, in the order of preference."""
+
+
+def paired_method(metric: Metric, method: object = "auto") -> PairedMethod | None:
+    """The method of a metric's difference; None where it has no paired test.
+
+    Raises:
+        MetricError: No method has this name, or it does not serve the metric.
+
+    >>> from streameval.metrics.registry import find
+    >>> paired_method(find("f1", "binary")).name
+    'bootstrap'
+    """
+    fitting = [row for row in PAIRED_METHODS.values() if row.serves(metric)]
+    if method == "auto":
+        return next((row for row in fitting if row.automatic), None)
+    if not isinstance(method, str) or method not in PAIRED_METHODS:
+        near = did_you_mean(method, PAIRED_METHODS) if isinstance(method, str) else ""
+        known = ", ".join(PAIRED_METHODS)
+        raise MetricError(
+            f"no paired method is called {shown(method)}; {near or f'there are auto, {known}'}"
+        )
+    row = PAIRED_METHODS[method]
+    if row not in fitting:
+        names = ", ".join(row.name for row in fitting) or "none"
+        raise MetricError(f"the difference of {metric.name} has no {method} test; it has {names}")
+    return row
+
+
+def paired_test(request: PairedRequest, method: str = "auto") -> PairedTest:
+    """Interval and p-value of a difference of two models on the same events.
+
+    Raises:
+        MetricError: As :func:`paired_method`.
+    """
+    metric, cells = request.metric, request.cells
+    row = paired_method(metric, method)
+    if row is None:
+        return no_test(f"{metric.name} depends on the order of events: it has no paired test")
+    if metric.needs_scores:
+        if not request.plan.binary:
+            return no_test(
+                "the joint counts of several classes hold labels and no probabilities; compare "
+                "metrics of labels"
+            )
+        cells = cells.take(np.flatnonzero(cells.scored))
+    if not len(cells.true):
+        return no_test("no events")
+    if cells.weight.dtype.kind == "f":
+        return no_test(
+            "weights are not whole: tests of pairs count events, and how many events the weight "
+            "of a pair stands for is not known"
+        )
+    if cells.weight.dtype == object:
+        return no_test("the weight of one pair passes 64 bits")
+    if math.isnan(request.value):
+        return no_test("the difference is undefined", float(cells.weight.sum()))
+    return row.compute(replace(request, cells=cells))

@@ -1,0 +1,283 @@
+"""``streameval compare``: several models' predictions of the same events, their differences out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from streameval.certainty.interval import checked_level
+from streameval.cli import options
+from streameval.cli.evaluate import count_and_report, read_chunks
+from streameval.cli.feed import BadRecordError, Feed
+from streameval.cli.output import Format, check_target, say, to_json, write
+from streameval.cli.request import Request
+from streameval.cli.result import bad_records, titled
+from streameval.errors import InputError, OptionError, shown
+from streameval.evaluator.comparison import Comparison
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.slices import slice_value
+from streameval.events.values import Label, canonical_label, is_missing
+from streameval.records.chunk import KEPT, BadRecords, Chunk, Wanted
+from streameval.records.csv_table import LabelTypes
+from streameval.records.event_columns import Column, EventColumns, joined
+from streameval.records.label_text import LABEL_TYPES
+from streameval.records.sources import FORMATS, Source, find_sources
+
+
+def compare(
+    files: options.FilesArgument,
+    *,
+    score: options.ModelScoreOption = None,
+    y_pred: options.ModelYPredOption = None,
+    on: options.OnOption = None,
+    y_true: options.YTrueOption = "y_true",
+    weight: options.WeightOption = None,
+    time: options.TimeOption = None,
+    time_unit: options.TimeUnitOption = None,
+    task: options.TaskOption = options.TaskChoice.AUTO,
+    positive: options.PositiveOption = None,
+    labels: options.LabelsOption = None,
+    threshold: options.ThresholdOption = None,
+    window: options.WindowOption = None,
+    slice: options.SliceOption = None,
+    max_slices: options.MaxSlicesOption = None,
+    metrics: options.MetricsOption = None,
+    level: options.LevelOption = 0.95,
+    anytime: options.AnytimeOption = False,
+    replicates: options.ReplicatesOption = 200,
+    seed: options.SeedOption = 0,
+    format: options.FormatOption = Format.TABLE,
+    save: options.SaveOption = None,
+    on_bad: options.OnBadOption = options.OnBad.STOP,
+    max_bad: options.MaxBadOption = None,
+    input_format: options.InputFormatOption = None,
+    label_type: options.LabelTypeOption = options.LabelTypeChoice.AUTO,
+    no_progress: options.NoProgressOption = False,
+) -> None:
+    """Compare models by their predictions of the same events.
+
+    Each model needs a score (--score MODEL=FIELD) or a label (--y-pred MODEL=FIELD). The first
+    model named is the reference. A difference is that of a model less the reference, with its
+    interval and the p-value of a paired test.
+    """
+    models = options.model_fields(score, y_pred)
+    if max_slices is not None and slice is None:
+        raise OptionError.requires("--max-slices", "--slice", remedy="add --slice FIELD")
+    if anytime and window is not None:
+        raise OptionError.conflicts(
+            "--anytime", "--window", remedy="such a test covers all events since the start"
+        )
+    skip = on_bad is options.OnBad.SKIP
+    if max_bad is not None and not skip:
+        raise OptionError.requires("--max-bad", "--on-bad skip")
+    request = Request(
+        y_true=y_true,
+        models=models,
+        weight=weight,
+        time=time,
+        time_unit=None if time_unit is None else time_unit.value,
+        positive=positive,
+        labels=options.label_texts(labels),
+        threshold=threshold,
+        task=task.value,
+        metrics=options.metric_names(metrics),
+        window=None if window is None else options.parse_window(window),
+        slices=options.parse_slices(slice) or (),
+        max_slices=max_slices or 10_000,
+    )
+    tests = {
+        "level": checked_level(level),
+        "method": "anytime" if anytime else "auto",
+        "replicates": replicates,
+        "seed": seed,
+    }
+    chosen = next((f for f in FORMATS if f == input_format), None)
+    sources = find_sources(files, chosen)
+    if save is not None:
+        check_target(save)
+    types = LabelTypes(next((t for t in LABEL_TYPES if t == label_type), None))
+    join = None
+    if on is not None:
+        join = _Join(request, on, sources)
+        request = join.request
+    feed = Feed(request, skip=skip)
+
+    def show(comparison: Evaluator | Comparison) -> bool:
+        assert isinstance(comparison, Comparison)
+        _write(comparison, request, tests, format, feed.bad if skip else None, join)
+        return True
+
+    if join is None:
+        chunks = read_chunks(sources, request.wanted(), types, progress=not no_progress)
+    else:
+        chunks = join.chunks(types, feed.bad, skip=skip, progress=not no_progress)
+    count_and_report(feed, chunks, sources, show, save=save, max_bad=max_bad)
+
+
+def _write(
+    comparison: Comparison,
+    request: Request,
+    tests: dict[str, Any],
+    format: Format,
+    bad: BadRecords | None,
+    join: _Join | None,
+) -> None:
+    report = comparison.report(request.metrics, **tests)
+    first = report.rows[0].metric if report.rows else None
+    slices = None
+    if request.slices and first is not None:
+        plain = tests
+        if any(one.reason for one in report.rows[0].differences):
+            plain = {**tests, "method": "auto"}
+        slices = comparison.slice_differences(first, **plain)
+    if format is Format.JSON:
+        values = report.to_dict()
+        if join is not None:
+            values["joined"] = {"both": join.both, "one_side": join.one_side}
+        if slices is not None:
+            values["slices"] = slices.to_dict()
+        if bad is not None:
+            values["bad_records"] = bad_records(bad)
+        write(to_json(values))
+        return
+    markdown = format is Format.MARKDOWN
+    sections = [report.to_markdown() if markdown else str(report)]
+    if slices is not None:
+        title = (
+            f"slices by the difference of {first}, flagged at a rate of false discoveries of "
+            f"{slices.rate:g}"
+        )
+        body = slices.to_markdown() if markdown else str(slices)
+        sections.append(titled(title, body, markdown=markdown))
+    write("\n\n".join(sections))
+
+
+class _Join:
+    """Files of one model each, joined by an id.
+
+    All files are held in memory until the last one is read.
+
+    Args:
+        request: The options; its models in the order of the files.
+        on: The field of the id.
+        sources: One for each model.
+
+    Raises:
+        InputError: Another number of files than of models.
+    """
+
+    def __init__(self, request: Request, on: str, sources: Sequence[Source]) -> None:
+        models = request.models
+        if len(sources) != len(models):
+            raise InputError(
+                "--on",
+                expected=f"a file for each of {', '.join(models)}",
+                got=f"{len(sources)} files",
+                remedy="the first file holds the first model's predictions, and so on",
+            )
+        self._on = on
+        self._sources = sources
+        first, *others = models
+        # Fields of one name in several files need names of their own once they are joined.
+        self._renamed = {
+            model: {path: f"{path} of {model}" for path in fields.values()}
+            for model, fields in models.items()
+        }
+        self._wanted = [
+            [*replace(request, models={first: models[first]}).wanted(), _id(on)],
+            *[
+                [
+                    *(
+                        Wanted(path, "number" if name == "score" else "label")
+                        for name, path in models[model].items()
+                    ),
+                    _id(on),
+                ]
+                for model in others
+            ],
+        ]
+        self.request = replace(
+            request,
+            models={
+                model: {name: self._renamed[model][path] for name, path in fields.items()}
+                for model, fields in models.items()
+            },
+        )
+        self.both = 0
+        """Ids that every file has."""
+        self.one_side: dict[str, int] = {}
+        """From each file to its ids that another lacks."""
+
+    def chunks(
+        self, types: LabelTypes, bad: BadRecords, *, skip: bool, progress: bool
+    ) -> Iterator[Chunk]:
+        """The joined events as one chunk, in the order of the first file.
+
+        Raises:
+            BadRecordError: The first bad record, where they are not skipped.
+            InputError: An id is missing or occurs twice in a file, or none is in every file.
+        """
+        tables: list[EventColumns] = []
+        rows: list[dict[Label, int]] = []
+        for source, wanted in zip(self._sources, self._wanted, strict=True):
+            parts = []
+            for chunk in read_chunks([source], wanted, types, progress=progress):
+                if chunk.bad.count and not skip:
+                    raise BadRecordError(str(chunk.bad.first[0]))
+                bad.count_only(chunk.bad.reasons)
+                bad.first.extend(chunk.bad.first[: KEPT - len(bad.first)])
+                parts.append(chunk.events)
+            tables.append(joined(parts))
+            rows.append(_rows_by_id(tables[-1], self._on, source.name))
+        ids = [one for one in rows[0] if all(one in other for other in rows[1:])]
+        self.both = len(ids)
+        self.one_side = {
+            source.name: len(found) - len(ids)
+            for source, found in zip(self._sources, rows, strict=True)
+        }
+        lacking = ", ".join(f"{count:,} of {name}" for name, count in self.one_side.items())
+        if not ids and any(rows):
+            raise InputError(
+                "--on",
+                expected=f"values of {self._on!r} that every file has",
+                got=f"none in common, {lacking}",
+            )
+        if any(self.one_side.values()):
+            say(f"--on {self._on}: compared {len(ids):,} events; in one file only: {lacking}")
+        columns: dict[str, Column] = {}
+        for table, found, (model, names) in zip(tables, rows, self._renamed.items(), strict=True):
+            held = table.take(np.array([found[one] for one in ids], dtype=np.int64))
+            if not columns:
+                columns = dict(held.columns)
+                places = held.places
+            columns |= {names[path]: held.columns[path] for path in self._renamed[model]}
+        yield Chunk(self._sources[0].name, EventColumns(columns, places), BadRecords())
+
+
+def _id(path: str) -> Wanted:
+    # Read as a slice's value, so that 7 and "7" are one id in every format.
+    return Wanted(path, "slice")
+
+
+def _rows_by_id(table: EventColumns, on: str, source: str) -> dict[Label, int]:
+    """The row of each id of a file."""
+    if not table.rows:
+        return {}
+    rows: dict[Label, int] = {}
+    for row, event in enumerate(EventColumns({on: table.columns[on]}, table.places).events()):
+        value = event[on]
+        if is_missing(value):
+            place = f"{source}:{table.places[row]}"
+            raise InputError(place, expected=f"an id in {on!r}", got="none")
+        one = slice_value(canonical_label(value, on))
+        if one in rows:
+            raise InputError(
+                f"{source}:{table.places[row]}",
+                expected=f"each {on!r} once",
+                got=f"{shown(one)} of line {table.places[rows[one]]} again",
+            )
+        rows[one] = row
+    return rows

@@ -1,0 +1,1013 @@
+"""Several models on the same events: the metrics of each, and how sure their differences are."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import msgspec
+import numpy as np
+
+from streameval.certainty.interval import checked_level
+from streameval.certainty.multiple_testing import benjamini_hochberg, holm
+from streameval.certainty.paired import PairedRequest, paired_method, paired_test
+from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.reports import (
+    html_table,
+    json_number,
+    markdown_table,
+    number,
+    text_table,
+)
+from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer, part_of, slice_name
+from streameval.evaluator.view import View, ViewContext, locked
+from streameval.events.event import EventBatch, Task
+from streameval.events.values import Label, named_columns
+from streameval.metrics.metric import Metric
+from streameval.metrics.registry import USUAL_METRICS, find, metric_names
+from streameval.state_files.codec import pack, unpack
+from streameval.state_files.disk import read_file, write_atomically
+from streameval.states.joint import MAX_MODELS
+from streameval.states.state_set import StatePlan
+from streameval.windows import window_spec
+from streameval.windows.last import Last
+from streameval.windows.window import Window
+
+_KIND = "comparison"
+_JOINT = StatePlan("comparison", frozenset({"joint"}))
+_WORDS = {"y_pred": "labels", "score": "scores", "proba": "probabilities"}
+_REPLICATES = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The difference of a metric of two models on the same events.
+
+    >>> print(Difference(metric="accuracy", a="new", b="old", value=0.02, low=0.005, high=0.035,
+    ...     p_value=0.009, method="McNemar", level=0.95, n=2000))
+    accuracy of new less old: 0.02 [0.005, 0.035], p = 0.009
+    """
+
+    metric: str
+    a: str
+    """The model whose metric counts positively: by default the challenger."""
+    b: str
+    """The model whose metric is subtracted: by default the first one."""
+    value: float
+    """metric(a) − metric(b); ``nan`` where undefined."""
+    low: float
+    """The lower end of the interval; ``nan`` where there is none."""
+    high: float
+    p_value: float
+    """Two-sided, of the hypothesis that the difference is 0; ``nan`` without a test."""
+    method: str
+    """How ends and p-value were computed; empty where there are none."""
+    level: float
+    n: float
+    """The weight of the events that the test rests on."""
+    reason: str = ""
+    """Why there is no interval and no p-value; else empty."""
+    p_adjusted: float = math.nan
+    """The p-value adjusted for the other tests of its table; ``nan`` for a single test."""
+
+    def __str__(self) -> str:
+        told = (
+            f" ({self.reason})"
+            if self.reason
+            else f" [{self.low:.4g}, {self.high:.4g}], p = {self.p_value:.3g}"
+        )
+        return f"{self.metric} of {self.a} less {self.b}: {self.value:.4g}{told}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: what is not a number is None."""
+        numbers = ("value", "low", "high", "p_value")
+        data = {
+            "a": self.a,
+            "b": self.b,
+            **{name: json_number(getattr(self, name)) for name in numbers},
+            "method": self.method,
+            "level": self.level,
+            "n": self.n,
+        }
+        if not math.isnan(self.p_adjusted):
+            data["p_adjusted"] = self.p_adjusted
+        return {**data, "reason": self.reason} if self.reason else data
+
+    def _cells(self) -> list[str]:
+        """Difference, ends, p-value and test, as tables show them."""
+        numbers = [f"{end:.6g}" for end in (self.value, self.low, self.high)]
+        return [*numbers, f"{self.p_value:.4g}", self.method or self.reason]
+
+
+_DIFFERENCE = ["difference", "low", "high", "p", "test"]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDifference:
+    """A slice's difference, and whether it is flagged."""
+
+    slice: SliceKey
+    difference: Difference
+    flagged: bool
+    """Whether its adjusted p-value is at most the rate of false discoveries."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDifferences:
+    """A difference for each slice, flagged by Benjamini and Hochberg's rule.
+
+    Of the flagged slices at most a share ``rate`` is expected to be so by chance. Iterating
+    gives the rows, least p-value first; those without a test are last.
+    """
+
+    metric: str
+    rate: float
+    rows: tuple[SliceDifference, ...]
+
+    def __iter__(self) -> Any:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "metric": self.metric,
+            "rate": self.rate,
+            "slices": [
+                {"slice": dict(row.slice), "flagged": row.flagged, **row.difference.to_dict()}
+                for row in self.rows
+            ],
+        }
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        header = ["slice", *_DIFFERENCE, "p adjusted", "flagged"]
+        rows = [
+            [
+                slice_name(row.slice),
+                *row.difference._cells(),
+                f"{row.difference.p_adjusted:.4g}",
+                "yes" if row.flagged else "",
+            ]
+            for row in self.rows
+        ]
+        return header, rows
+
+    def __str__(self) -> str:
+        return text_table(*self._cells())
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        return markdown_table(*self._cells())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """One metric of every model, and the differences from the first model."""
+
+    metric: str
+    values: Mapping[str, float]
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonReport:
+    """Metrics × models, each challenger with its difference from the first model."""
+
+    task: str
+    level: float
+    rows: tuple[ComparisonRow, ...]
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    def __iter__(self) -> Any:
+        return iter(self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: what is undefined is None."""
+        return {
+            "task": self.task,
+            **self.notes,
+            "level": self.level,
+            "metrics": {
+                row.metric: {
+                    "models": {name: json_number(value) for name, value in row.values.items()},
+                    "differences": [one.to_dict() for one in row.differences],
+                }
+                for row in self.rows
+            },
+        }
+
+    def to_json(self) -> str:
+        """The same as indented JSON text."""
+        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode()
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        several = any(len(row.differences) > 1 for row in self.rows)
+        header = ["metric", "model", "value", *_DIFFERENCE] + (["p (Holm)"] if several else [])
+        lines = []
+        for row in self.rows:
+            (first, value), *challengers = row.values.items()
+            lines.append([row.metric, first, number(value)] + [""] * (len(header) - 3))
+            for (name, value), one in zip(challengers, row.differences, strict=True):
+                adjusted = [f"{one.p_adjusted:.4g}"] if several else []
+                lines.append(["", name, number(value), *one._cells(), *adjusted])
+        return header, lines
+
+    def __str__(self) -> str:
+        return text_table(*self._cells())
+
+    def to_markdown(self) -> str:
+        """A Markdown table."""
+        return markdown_table(*self._cells())
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells())
+
+
+class ComparisonView:
+    """The models' metrics and differences over the events of one window, read-only.
+
+    Made by a :class:`~streameval.Comparison`: one for all events and one for each slice.
+    """
+
+    __slots__ = ("_context", "_joint", "_views")
+
+    def __init__(self, views: dict[str, View], joint: Window, context: ViewContext) -> None:
+        self._views = views
+        self._joint = joint
+        self._context = context
+
+    def __getitem__(self, model: str) -> View:
+        return self._views[_known(model, self._views)]
+
+    @locked
+    def difference(
+        self,
+        /,
+        metric: str,
+        a: str | None = None,
+        b: str | None = None,
+        *,
+        level: float = 0.95,
+        method: str = "auto",
+        replicates: int = _REPLICATES,
+        seed: int = 0,
+        **params: Any,
+    ) -> Difference:
+        """metric(a) − metric(b), with its interval and p-value; see :class:`Comparison`.
+
+        Args:
+            metric: A name of :data:`streameval.metrics.METRICS`.
+            a: A model; the second one by default, which is the challenger.
+            b: A model; the first one by default.
+            level: Of the interval.
+            method: ``"auto"``: DeLong's for AUC and Gini, McNemar's for accuracy, error rate,
+                recall, specificity, FPR and FNR, the bootstrap for every other metric. Or by
+                name: ``"delong"``, ``"mcnemar"``, ``"bootstrap"``; or ``"anytime"``, for the
+                metrics of McNemar's test, which stays valid when it is looked at after every
+                event until it is decided.
+            replicates: Of the bootstrap.
+            seed: Of the bootstrap: the same events give the same interval.
+            params: The metric's own, such as ``beta=2``.
+
+        Returns:
+            The difference; ``nan`` ends and p-value, with a reason, where there is no test.
+
+        Raises:
+            MetricError: An unknown metric, method or parameter, or a metric that is not kept.
+            InputError: An unknown model, the same model twice, or a bad level.
+
+        Cost:
+            DeLong's: O(n log n) in the distinct pairs of scores. McNemar's and anytime: O(n).
+            The bootstrap: `replicates` times the metric of the joint cells, which are few for
+            labels; at 10⁵ distinct scores a few seconds.
+        """
+        first, second = list(self._views)[:2]
+        name_a = _known(second if a is None else a, self._views, "a")
+        name_b = _known(first if b is None else b, self._views, "b")
+        if name_a == name_b:
+            raise InputError("b", expected=f"another model than a={name_a!r}", got=shown(b or a))
+        level = checked_level(level)
+        if type(replicates) is not int or not 10 <= replicates <= 100_000:
+            raise InputError(
+                "replicates", expected="a number from 10 to 100000", got=shown(replicates)
+            )
+        if type(seed) is not int or seed < 0:
+            raise InputError("seed", expected="a whole number, 0 or more", got=shown(seed))
+        row: Metric = find(metric, self._context.plan.task, params.get("average", ...))
+        paired_method(row, method)
+        of_a, of_b = (
+            float(self._views[name].value(metric, undefined=math.nan, **params))
+            for name in (name_a, name_b)
+        )
+        params.pop("average", None)
+        names = list(self._views)
+        request = PairedRequest(
+            metric=row,
+            value=of_a - of_b,
+            cells=self._joint.current().joint.columns(),
+            a=names.index(name_a),
+            b=names.index(name_b),
+            plan=self._context.plan,
+            level=level,
+            cumulative=self._context.cumulative,
+            params=params,
+            replicates=replicates,
+            seed=seed,
+        )
+        test = paired_test(request, method)
+        return Difference(
+            metric=row.name, a=name_a, b=name_b, value=request.value, level=level, **test._asdict()
+        )
+
+    def differences(self, metric: str, **options: Any) -> list[Difference]:
+        """Every challenger's difference from the first model.
+
+        ``p_adjusted`` is Holm's: rejecting those of at most α has a chance of at most α of any
+        false rejection. The intervals are those of single comparisons.
+
+        Args:
+            metric: A name of :data:`streameval.metrics.METRICS`.
+            options: As of :meth:`difference`, without ``a`` and ``b``.
+        """
+        first, *others = self._views
+        found = [self.difference(metric, name, first, **options) for name in others]
+        adjusted = holm([one.p_value for one in found])
+        return [replace(one, p_adjusted=p) for one, p in zip(found, adjusted, strict=True)]
+
+    def report(
+        self, metrics: Iterable[str] | None = None, *, level: float = 0.95, **options: Any
+    ) -> ComparisonReport:
+        """Metrics of every model, and differences from the first one.
+
+        Args:
+            metrics: Names; by default those of ``metrics=``, else the task's main ones that can
+                be answered.
+            level: Of the intervals.
+            options: As of :meth:`difference`. A `method` that does not serve a metric is not
+                applied to it: the reason says so.
+        """
+        level = checked_level(level)
+        first = next(iter(self._views.values()))
+        if metrics is None:
+            fed = {row.metric for row in first.report()}
+            kept = self._context.kept or USUAL_METRICS["folds", self._context.plan.task]
+            names = [name for name in kept if name in fed]
+        else:
+            names = metric_names(metrics)
+        rows = []
+        for name in names:
+            metric = find(name, self._context.plan.task)
+            values = {model: float(view[name]) for model, view in self._views.items()}
+            rows.append(
+                ComparisonRow(
+                    metric.name, values, self._differences_or_reason(name, level, options)
+                )
+            )
+        return ComparisonReport(self._context.plan.task, level, tuple(rows), self._context.notes)
+
+    def _differences_or_reason(
+        self, name: str, level: float, options: Mapping[str, Any]
+    ) -> tuple[Difference, ...]:
+        try:
+            return tuple(self.differences(name, level=level, **options))
+        except MetricError as error:
+            method = options.get("method", "auto")
+            if method == "auto":
+                raise
+            paired_method(find("accuracy"), method)  # raises: no method of this name
+            refused = str(error)
+        plain = {key: value for key, value in options.items() if key != "method"}
+        return tuple(
+            replace(
+                one,
+                low=math.nan,
+                high=math.nan,
+                p_value=math.nan,
+                method="",
+                reason=refused,
+                p_adjusted=math.nan,
+            )
+            for one in self.differences(name, level=level, **plain)
+        )
+
+
+class Comparison:
+    """Evaluates two or more classifiers on the same events, and their differences.
+
+    Each model has an :class:`Evaluator` of its own, so that any metric of it is read as there;
+    beside them the joint cells are counted: the true label, every model's label and score. They
+    are in the same windows and slices, and merge and save exactly as evaluators do.
+
+    Args:
+        models: Names, the first one the reference that the others are compared with.
+        task: ``"binary"`` or ``"multiclass"``.
+        threshold: Binary: as of :class:`Evaluator`, or a mapping model -> threshold.
+        options: The other options of :class:`Evaluator`: ``positive``, ``labels``, ``metrics``,
+            ``bins``, ``window``, ``slices``, ``max_slices``, ``time_unit``, ``undefined``.
+
+    The sign: ``difference("roc_auc")`` is that of the second model less that of the first, so
+    that a positive number says that the challenger is higher. For a loss, lower is better.
+
+    Several classes: differences of metrics of labels have intervals; those of probabilities
+    have none, because the joint cells hold no probabilities of several classes.
+
+    Weights: whole ones are counts. A weight that is not whole ends the tests (``nan`` with a
+    reason): a cell keeps the total weight, from which the number of events is not known.
+
+    Threads:
+        As of :class:`Evaluator`: one lock for all models.
+
+    Cost:
+        An event of two models some 15 µs, in a batch 2 µs. Memory: that of the models'
+        evaluators, and for two models about 115 bytes for each distinct pair of scores (12 more
+        for each further model), in every window and slice; ``metrics=`` that need no scores
+        keep none, and then it does not grow with the events.
+
+    >>> c = Comparison()
+    >>> c.update_many(
+    ...     [0, 0, 0, 1, 1, 1],
+    ...     score={"champion": [.1, .4, .6, .3, .5, .9], "challenger": [.1, .2, .4, .6, .7, .9]},
+    ... )
+    >>> c["champion"]["accuracy"], c["challenger"]["accuracy"]
+    (0.6666666666666666, 1.0)
+    >>> print(c.difference("accuracy"))
+    accuracy of challenger less champion: 0.3333 [-0.2083, 0.7083], p = 0.5
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_context",
+        "_evaluators",
+        "_intakes",
+        "_joint",
+        "_keeps_scores",
+        "_slicer",
+    )
+
+    def __init__(
+        self,
+        models: Sequence[str] = ("champion", "challenger"),
+        task: Task = "binary",
+        *,
+        threshold: float | Mapping[str, float] = 0.5,
+        **options: Any,
+    ) -> None:
+        names = _checked_models(models)
+        if "temporal" in options:
+            raise InputError(
+                "temporal", expected="options that do not depend on the order of events", got="it"
+            )
+        thresholds = (
+            _of_every_model(threshold, "threshold", names)
+            if isinstance(threshold, Mapping)
+            else dict.fromkeys(names, threshold)
+        )
+        self._take({name: Evaluator(task, threshold=thresholds[name], **options) for name in names})
+
+    def _take(self, evaluators: dict[str, Evaluator]) -> None:
+        self._evaluators = evaluators
+        first, *others = evaluators.values()
+        for other in others:
+            other.share_lock(first)
+        self._context = first._context
+        self._intakes = [(name, evaluator._intake) for name, evaluator in evaluators.items()]
+        plan = self._context.plan
+        self._keeps_scores = plan.binary and plan.keeps_scores
+        if self._context.plan.ordered:
+            raise MetricError(
+                "kappa_temporal depends on the order of events: leave it out of metrics="
+            )
+        options = first.options
+        self._slicer = Slicer(options["slices"], options["max_slices"])
+        spec = window_spec(options["window"])
+        self._joint = SlicedWindows(spec, _JOINT, self._slicer, options["time_unit"])
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models' names; the first one is the reference."""
+        return tuple(self._evaluators)
+
+    @property
+    def task(self) -> str:
+        """``"binary"`` or ``"multiclass"``."""
+        return self._context.plan.task
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments that it was made with but the models, as plain data."""
+        thresholds = {name: one.options.get("threshold") for name, one in self._evaluators.items()}
+        options = self._first.options
+        if len(set(thresholds.values())) > 1:
+            options["threshold"] = thresholds
+        return options
+
+    @property
+    def labels(self) -> list[Label]:
+        """The labels as declared, else those seen in any model; binary ``[negative, positive]``."""
+        return self._first.labels
+
+    @property
+    def _first(self) -> Evaluator:
+        return next(iter(self._evaluators.values()))
+
+    @property
+    def wants_scores(self) -> bool:
+        """Whether scores or probabilities are kept, beside the predicted labels."""
+        return self._context.plan.keeps_scores
+
+    # Counting
+
+    @locked
+    def update(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        *,
+        score: object = None,
+        proba: object = None,
+        weight: object = 1,
+        event_time: object = None,
+        slices: object = None,
+    ) -> None:
+        """Count one event with the predictions of every model.
+
+        Args:
+            y_true: The true label.
+            y_pred: From each model to its predicted label.
+            score: Binary: from each model to its score.
+            proba: From each model to what :meth:`Evaluator.update` takes as ``proba``.
+            weight: As of :meth:`Evaluator.update`; so are ``event_time`` and ``slices``.
+
+        Raises:
+            InputError: A bad value, or a model's prediction is missing; nothing was counted for
+                any model.
+
+        >>> c = Comparison()
+        >>> c.update(True, score={"champion": 0.9})
+        Traceback (most recent call last):
+        streameval.errors.InputError: score: expected scores of champion and challenger, got ...
+        """
+        if self.task == "multiclass" and (type(weight) is not int or weight != 1):
+            # A batch is checked for every model: probabilities can weigh too much for one only.
+            self._update_one(y_true, y_pred, proba, weight, event_time, slices)
+            return
+        given = self._given(y_pred, score, proba)
+        try:
+            events = [
+                self._valid(name, intake.event, y_true, given[name], weight)
+                for name, intake in self._intakes
+            ]
+            self._expect()
+            for evaluator, event in zip(self._evaluators.values(), events, strict=True):
+                # Only the first can refuse: weight, time and slices are the same for all.
+                evaluator._windows.add(event, event_time, slices)
+        except InputError:
+            self._forget()
+            raise
+        self._joint.add(self._joint_event(events), event_time, slices)
+        self._learn()
+
+    def _update_one(
+        self,
+        y_true: object,
+        y_pred: object,
+        proba: object,
+        weight: object,
+        event_time: object,
+        slices: object,
+    ) -> None:
+        def columns(given: object) -> object:
+            if not isinstance(given, Mapping):
+                return given
+            return {name: [value] for name, value in given.items()}
+
+        try:
+            self.update_many(
+                [y_true],
+                columns(y_pred),
+                proba=columns(proba),
+                weight=[weight],
+                event_time=None if event_time is None else [event_time],
+                slices=columns(slices),
+            )
+        except InputError as error:
+            raise error.at(None) from None
+
+    @locked
+    def update_many(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        *,
+        score: object = None,
+        proba: object = None,
+        weight: object = None,
+        event_time: object = None,
+        slices: object = None,
+    ) -> None:
+        """Count many events: the same bits as one by one.
+
+        As :meth:`update` with columns: ``score`` is a mapping model -> column, or a data frame
+        whose columns are named by the models; so is ``y_pred``.
+
+        Raises:
+            InputError: A bad value, with its position; nothing was counted for any model.
+        """
+        given = self._given(y_pred, score, proba)
+        try:
+            batches = [
+                self._valid(name, intake.batch, y_true, given[name], weight)
+                for name, intake in self._intakes
+            ]
+            self._expect()
+            counting = []
+            if len(batches[0]):
+                counting = [
+                    evaluator._windows.prepare_many(batch, event_time, slices)
+                    for evaluator, batch in zip(self._evaluators.values(), batches, strict=True)
+                ]
+                joint = self._joint_batch(batches)
+                counting.append(self._joint.prepare_many(joint, event_time, slices))
+        except InputError:
+            self._forget()
+            raise
+        for count in counting:
+            count()
+        self._learn()
+
+    @locked
+    def revert(
+        self,
+        y_true: object,
+        y_pred: object = None,
+        *,
+        score: object = None,
+        proba: object = None,
+        weight: object = 1,
+        event_time: object = None,
+        slices: object = None,
+    ) -> None:
+        """Undo exactly one earlier event, given as :meth:`update` was.
+
+        Raises:
+            InputError: No such event was counted, its weight is not whole, or the window is of
+                the last n events, in which equal predictions of one model may be of different
+                events; nothing was changed.
+        """
+        if isinstance(window_spec(self._first.options["window"]), Last):
+            raise InputError(
+                "revert", expected="a window other than Last(n)", got="a comparison of one"
+            )
+        given = self._given(y_pred, score, proba)
+        try:
+            events = [
+                self._valid(name, intake.event, y_true, given[name], weight)
+                for name, intake in self._intakes
+            ]
+        finally:
+            self._forget()
+        # An event among the joint ones is among those of every model.
+        self._joint.remove(self._joint_event(events), event_time, slices)
+        for evaluator, event in zip(self._evaluators.values(), events, strict=True):
+            evaluator._windows.remove(event, event_time, slices)
+
+    def _given(self, y_pred: object, score: object, proba: object) -> dict[str, dict[str, Any]]:
+        """From each model to its part of each argument that is given."""
+        if score is None and proba is None and self._first._scores_only:
+            raise self._first._score_missing()
+        given: dict[str, dict[str, Any]] = {name: {} for name in self._evaluators}
+        for field_name, values in (("y_pred", y_pred), ("score", score), ("proba", proba)):
+            if values is not None:
+                parts = _of_every_model(values, field_name, self.models)
+                for name, part in parts.items():
+                    given[name][field_name] = part
+        return given
+
+    def _valid(
+        self, name: str, validate: Any, y_true: object, given: Mapping[str, Any], weight: object
+    ) -> Any:
+        """One model's event or batch; its errors name the model."""
+        fields = (given.get("y_pred"), given.get("score"), given.get("proba"))
+        try:
+            return validate(y_true, *fields, weight)
+        except InputError as error:
+            base, bracket, key = error.field.partition("[")
+            if base not in given:
+                raise
+            raise InputError(
+                f"{base}[{name!r}]{bracket}{key}",
+                expected=error.expected,
+                got=error.got,
+                position=error.position,
+                remedy=error.remedy,
+                remedy_code=error.remedy_code,
+            ) from None
+
+    def _expect(self) -> None:
+        """Have every model know the new labels of all of them, or raise InputError."""
+        pending = dict.fromkeys(label for _, intake in self._intakes for label in intake.pending)
+        if pending:
+            for _, intake in self._intakes:
+                intake.expect(pending)
+
+    def _learn(self) -> None:
+        for _, intake in self._intakes:
+            if intake.pending:
+                intake.learn()
+
+    def _forget(self) -> None:
+        for _, intake in self._intakes:
+            intake.forget()
+
+    def _joint_event(self, events: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+        true, _, _, weight = events[0]
+        predicted = tuple([event[1] for event in events])
+        kept: tuple[Any, ...] = ()
+        # All models have a score, or none.
+        if self._keeps_scores and events[0][2] is not None:
+            kept = tuple([event[2] for event in events])
+        if self._context.plan.binary:
+            return int(true), tuple(map(int, predicted)), kept, weight
+        return true, predicted, kept, weight
+
+    def _joint_batch(self, batches: Sequence[EventBatch]) -> EventBatch:
+        codes: dict[Label, int] = {}
+        # A binary batch has booleans: codes of the labels 0 and 1.
+        luts = [
+            np.array([codes.setdefault(label, len(codes)) for label in batch.labels], np.int64)
+            for batch in batches
+        ]
+        predicted = [
+            lut[batch.y_pred.astype(np.int64)]  # type: ignore[union-attr]
+            for lut, batch in zip(luts, batches, strict=True)
+        ]
+        first = batches[0]
+        kept = np.zeros((len(first), 0))
+        if self._keeps_scores and first.score is not None:
+            kept = np.column_stack([batch.score for batch in batches])  # type: ignore[misc]
+        return EventBatch(
+            luts[0][first.y_true.astype(np.int64)],
+            np.column_stack(predicted),
+            kept,
+            first.weight,
+            tuple(codes),
+        )
+
+    # Reading
+
+    @property
+    def total(self) -> ComparisonView:
+        """The view of all events, beside those of :meth:`slices`."""
+        views = {name: evaluator.total for name, evaluator in self._evaluators.items()}
+        return ComparisonView(views, self._joint.total, self._context)
+
+    @locked
+    def slices(self) -> dict[SliceKey, ComparisonView]:
+        """Every slice's key and its view, sorted."""
+        return {
+            key: ComparisonView(
+                {
+                    name: View(evaluator._windows.slices[key], evaluator._context)
+                    for name, evaluator in self._evaluators.items()
+                },
+                self._joint.slices[key],
+                self._context,
+            )
+            for key in self._joint.in_order()
+        }
+
+    def __getitem__(self, model: str) -> View:
+        """A model's view: every metric, report and curve of it."""
+        return self.total[model]
+
+    def difference(
+        self, metric: str, a: str | None = None, b: str | None = None, **options: Any
+    ) -> Difference:
+        """metric(a) − metric(b) with interval and test: :meth:`ComparisonView.difference`.
+
+        >>> c = Comparison(task="multiclass")
+        >>> truth, wrong = ["a", "a", "b", "b"] * 5, ["a", "a", "b", "a"] * 5
+        >>> c.update_many(truth, {"champion": truth, "challenger": wrong})
+        >>> c.difference("f1_macro", level=0.9).value < 0
+        True
+        >>> c.difference("accuracy").method
+        'McNemar exact, Bonett-Price'
+        """
+        return self.total.difference(metric, a, b, **options)
+
+    def differences(self, metric: str, **options: Any) -> list[Difference]:
+        """Every challenger against the first model: :meth:`ComparisonView.differences`."""
+        return self.total.differences(metric, **options)
+
+    def report(
+        self, metrics: Iterable[str] | None = None, *, level: float = 0.95, **options: Any
+    ) -> ComparisonReport:
+        """Metrics × models with differences: :meth:`ComparisonView.report`."""
+        report = self.total.report(metrics, level=level, **options)
+        threshold = self.options.get("threshold")
+        if isinstance(threshold, dict):
+            return replace(report, notes={**report.notes, "threshold": threshold})
+        return report
+
+    @locked
+    def slice_differences(
+        self, /, metric: str, *, rate: float = 0.05, **options: Any
+    ) -> SliceDifferences:
+        """A difference for each slice, flagged by Benjamini and Hochberg's rule.
+
+        Of many slices some differ by chance. Of those flagged at most a share `rate` is
+        expected to: slices whose adjusted p-value is at most `rate`.
+
+        Args:
+            metric: A name of :data:`streameval.metrics.METRICS`.
+            rate: Of false discoveries, between 0 and 1.
+            options: As of :meth:`difference`.
+        """
+        if not isinstance(rate, (int, float)) or isinstance(rate, bool) or not 0 < rate < 1:
+            raise InputError("rate", expected="a number between 0 and 1", got=shown(rate))
+        found = {key: view.difference(metric, **options) for key, view in self.slices().items()}
+        adjusted = benjamini_hochberg([one.p_value for one in found.values()])
+        rows = [
+            SliceDifference(key, replace(one, p_adjusted=p), p <= rate)
+            for (key, one), p in zip(found.items(), adjusted, strict=True)
+        ]
+        # nan last; slices of equal p-value in the order of their names.
+        rows.sort(key=lambda row: (math.isnan(p := row.difference.p_value), 0.0 if p != p else p))
+        return SliceDifferences(metric, rate, tuple(rows))
+
+    @property
+    def arrivals(self) -> dict[str, int]:
+        """Counts of events by arrival, as of an evaluator."""
+        return self._first.arrivals
+
+    @property
+    def slices_overflowed(self) -> int:
+        """As of an evaluator."""
+        return self._first.slices_overflowed
+
+    # Other comparisons, and files
+
+    def merge(self, other: Comparison) -> None:
+        """Add another shard's events; the operand is unchanged.
+
+        Raises:
+            StateError: The two were set up differently, or are one object.
+        """
+        if not isinstance(other, Comparison):
+            raise StateError(f"expected a Comparison to merge, got {type(other).__name__}")
+        if self.models != other.models:
+            raise StateError(
+                f"comparisons of different models cannot be merged: {', '.join(self.models)} here "
+                f"and {', '.join(other.models)} there"
+            )
+        first, second = sorted((self._context.lock, other._context.lock), key=id)
+        with first, second:
+            for mine, theirs in zip(
+                self._evaluators.values(), other._evaluators.values(), strict=True
+            ):
+                # The first refuses what any would refuse, before anything is changed.
+                mine.merge(theirs)
+            self._joint.merge(other._joint)
+
+    def copy(self) -> Self:
+        """An independent comparison of the same events."""
+        return type(self).from_state(self.to_state())
+
+    def to_bytes(self) -> bytes:
+        """The state as bytes: the same for the same events in any order."""
+        return pack(self.to_state(), kind=_KIND)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The comparison that :meth:`to_bytes` wrote; raises StateError."""
+        return cls.from_state(unpack(data, kind=_KIND))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to a file, atomically; raises StateError."""
+        write_atomically(path, self.to_bytes())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The comparison that :meth:`save` wrote; raises StateError."""
+        return cls.from_state(read_file(path, kind=_KIND))
+
+    @locked
+    def to_state(self) -> dict[str, Any]:
+        """Plain canonical data: what :meth:`to_bytes` packs."""
+        return {
+            "models": [
+                {"name": name, "evaluator": evaluator.to_state()}
+                for name, evaluator in self._evaluators.items()
+            ],
+            "joint": self._joint.to_state(),
+        }
+
+    @classmethod
+    def from_state(cls, data: dict[str, Any]) -> Self:
+        """The comparison that :meth:`to_state` wrote; raises StateError."""
+        if not isinstance(data, dict) or set(data) != {"models", "joint"}:
+            raise StateError("expected the parts models and joint")
+        saved = data["models"]
+        parts = saved if isinstance(saved, list) else []
+        if not all(isinstance(part, dict) and set(part) == {"name", "evaluator"} for part in parts):
+            raise StateError(f"models: expected names and evaluators, got {shown(saved)}")
+        new = cls.__new__(cls)
+        try:
+            names = _checked_models([part["name"] for part in parts])
+            evaluators = [Evaluator.from_state(part["evaluator"]) for part in parts]
+            new._take(dict(zip(names, evaluators, strict=True)))
+        except (InputError, MetricError) as error:
+            raise StateError(f"models: {error}") from None
+        settings = [{**one.options, "threshold": None} for one in evaluators]
+        if any(one != settings[0] for one in settings):
+            raise StateError("models: expected evaluators of the same options")
+        new._joint.restore(part_of(data["joint"], "joint"))
+        if any(one._windows.in_order() != new._joint.in_order() for one in evaluators):
+            raise StateError("joint: expected the slices of the models")
+        for window in (new._joint.total, *new._joint.slices.values()):
+            found = window.current().joint.models
+            if found not in (0, len(names)):
+                raise StateError(f"joint: expected labels of {len(names)} models, got {found}")
+        return new
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Comparison):
+            return NotImplemented
+        return self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {', '.join(self.models)}>"
+
+    def _check(self) -> None:
+        for evaluator in self._evaluators.values():
+            evaluator._check()
+        self._joint._check()
+
+
+def _checked_models(models: object) -> list[str]:
+    """The names of the models; raises InputError."""
+    names = listed(models, "models", "names of two models or more")
+    good = all(isinstance(name, str) and name for name in names)
+    if not good or len(set(names)) != len(names) or not 2 <= len(names) <= MAX_MODELS:
+        raise InputError(
+            "models", expected=f"from 2 to {MAX_MODELS} distinct names", got=shown(names)
+        )
+    return names
+
+
+def _known(model: object, models: Iterable[str], field_name: str = "model") -> str:
+    """A model's name; raises InputError for any other."""
+    names = list(models)
+    if isinstance(model, str) and model in names:
+        return model
+    raise InputError(
+        field_name,
+        expected=f"one of the models {', '.join(names)}",
+        got=shown(model),
+        remedy=did_you_mean(model, names) if isinstance(model, str) else "",
+    )
+
+
+def _of_every_model(given: object, field_name: str, models: Sequence[str]) -> dict[str, Any]:
+    """An argument's part for each model, in the models' order; raises InputError."""
+    parts = given if isinstance(given, Mapping) else named_columns(given)
+    words = _WORDS.get(field_name, "numbers")
+    names = f"{', '.join(models[:-1])} and {models[-1]}"
+    if parts is None:
+        raise InputError(
+            field_name,
+            expected=f"a mapping with {words} of {names}",
+            got=shown(given),
+            remedy=f"pass {field_name}={{{models[0]!r}: ..., {models[1]!r}: ...}}",
+        )
+    for name in parts:
+        if name not in models:
+            raise InputError(
+                field_name,
+                expected=f"{words} of {names}",
+                got=shown(name),
+                remedy=did_you_mean(str(name), models),
+            )
+    missing = [name for name in models if name not in parts or parts[name] is None]
+    if missing:
+        found = [name for name in models if name not in missing]
+        raise InputError(
+            field_name,
+            expected=f"{words} of {names}",
+            got=f"{' and '.join(found)} only" if found else "none of them",
+        )
+    return {name: parts[name] for name in models}

@@ -1,0 +1,202 @@
+"""``streameval compare``: models of one file, of several joined files, and bad input."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval.evaluator.comparison import Comparison
+from tests.cli.test_cli_evaluate import written
+from tests.support.command_runs import Command, in_process
+
+MODELS = ("champion", "challenger")
+SCORES = ["--score", "champion=s1", "--score", "challenger=s2"]
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)
+
+
+def events(count: int = 200) -> list[dict[str, Any]]:
+    source = random.Random(3)
+    found = []
+    for number in range(count):
+        label = source.random() < 0.4
+        common = source.gauss(0.0, 0.1)
+        scores = [
+            round(min(1.0, max(0.0, 0.5 + gap * (label - 0.5) + common + source.gauss(0, 0.1))), 2)
+            for gap in (0.2, 0.4)
+        ]
+        found.append(
+            {
+                "id": number,
+                "label": int(label),
+                "s1": scores[0],
+                "s2": scores[1],
+                "w": source.randint(1, 3),
+                "country": source.choice(["PT", "DE"]),
+            }
+        )
+    return found
+
+
+def compared(rows: list[dict[str, Any]], **options: Any) -> Comparison:
+    c = Comparison(MODELS, positive=1, **options)
+    c.update_many(
+        [row["label"] for row in rows],
+        score={"champion": [r["s1"] for r in rows], "challenger": [r["s2"] for r in rows]},
+        weight=[row["w"] for row in rows],
+        slices={"country": [row["country"] for row in rows]},
+    )
+    return c
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_two_columns_of_one_file(run: Command, tmp_path: Path, ending: str) -> None:
+    rows = events()
+    path, state = written(tmp_path / f"a.{ending}", rows), tmp_path / "c.state"
+    given = [str(path), "--y-true", "label", *SCORES, "--weight", "w", "--slice", "country"]
+    result = run("compare", *given, "--format", "json", "--save", str(state))
+    assert (result.code, result.err) == (0, "")
+    expected = compared(rows, slices=["country"])
+    values = json.loads(result.out)
+    slices = values.pop("slices")
+    assert values == expected.report().to_dict()
+    assert slices == expected.slice_differences("accuracy").to_dict()
+    assert Comparison.load(state) == expected
+    text = run("compare", *given, "--metrics", "roc_auc,accuracy", "--level", "0.9").out
+    assert text.startswith(str(expected.report(["roc_auc", "accuracy"], level=0.9)) + "\n\nslices")
+    markdown = run("compare", *given, "--format", "markdown").out
+    assert markdown.startswith("| metric | model |")
+
+
+def test_labels_of_several_classes(run: Command, tmp_path: Path) -> None:
+    rows = [
+        {"y_true": "abc"[n % 3], "old": "abc"[n % 2], "new": "abc"[n % 3 - (n % 7 == 0)]}
+        for n in range(60)
+    ]
+    path = written(tmp_path / "a.jsonl", rows)
+    given = ["--y-pred", "old=old", "--y-pred", "new=new"]
+    result = run("compare", str(path), *given, "--metrics", "accuracy,f1_macro", "--format", "json")
+    c = Comparison(("old", "new"), "multiclass")
+    c.update_many(
+        [row["y_true"] for row in rows],
+        {name: [row[name] for row in rows] for name in ("old", "new")},
+    )
+    assert json.loads(result.out) == c.report(["accuracy", "f1_macro"]).to_dict()
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet"])
+def test_files_are_joined_by_id(run: Command, tmp_path: Path, ending: str) -> None:
+    """In any order of the second file, and with ids that only one of them has."""
+    rows = events()
+    first = [{**row, "score": row["s1"]} for row in rows if row["id"] % 50]
+    second = [{"id": str(r["id"]), "score": r["s2"]} for r in reversed(rows) if r["id"] % 70]
+    paths = [
+        str(written(tmp_path / f"old.{ending}", first)),
+        str(written(tmp_path / f"new.{ending}", second)),
+    ]
+    given = ["--on", "id", "--y-true", "label", "--weight", "w", "--slice", "country"]
+    models = ["--score", "champion=score", "--score", "challenger=score"]
+    state = tmp_path / "c.state"
+    result = run("compare", *paths, *given, *models, "--save", str(state), "--format", "json")
+    both = [row for row in rows if row["id"] % 50 and row["id"] % 70]
+    assert Comparison.load(state) == compared(both, slices=["country"])
+    assert json.loads(result.out)["joined"] == {
+        "both": len(both),
+        "one_side": {
+            paths[0]: len(first) - len(both),
+            paths[1]: len(second) - len(both),
+        },
+    }
+    assert result.err == (
+        f"streameval: --on id: compared {len(both)} events; in one file only: "
+        f"{len(first) - len(both)} of {paths[0]}, {len(second) - len(both)} of {paths[1]}\n"
+    )
+
+
+def test_anytime(run: Command, tmp_path: Path) -> None:
+    rows = events()
+    path = str(written(tmp_path / "a.jsonl", rows))
+    given = ["compare", path, "--y-true", "label", *SCORES, "--weight", "w", "--anytime"]
+    result = run(*given, "--format", "json", "--metrics", "accuracy,roc_auc")
+    found = json.loads(result.out)["metrics"]
+    expected = compared(rows, slices=["country"]).difference("accuracy", method="anytime")
+    assert found["accuracy"]["differences"][0]["p_value"] == expected.p_value
+    assert "no anytime test" in found["roc_auc"]["differences"][0]["reason"]
+
+
+BAD = {
+    "one model": (["--score", "champion=s1"], "compare: expected two models or more, got champion"),
+    "not a pair": (["--score", "s1"], "--score: expected MODEL=FIELD, got 's1'; write --score"),
+    "twice": (
+        [*SCORES, "--score", "champion=s2"],
+        "--score: expected each model once, got champion twice",
+    ),
+    "not all": (
+        [*SCORES, "--y-pred", "champion=label"],
+        "--y-pred: expected a field of each of champion, challenger, got none of challenger",
+    ),
+    "level": ([*SCORES, "--level", "95"], "level: expected a number between 0 and 1, got 95"),
+    "window": (
+        [*SCORES, "--anytime", "--window", "last:100"],
+        "--anytime conflicts with --window",
+    ),
+    "one file": (
+        [*SCORES, "--on", "id"],
+        "--on: expected a file for each of champion, challenger, got 1 files",
+    ),
+    "scores needed": (
+        ["--y-pred", "a=label", "--y-pred", "b=label", "--positive", "1", "--metrics", "roc_auc"],
+        "roc_auc needs scores: name their field with --score",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_options(run: Command, tmp_path: Path, case: str) -> None:
+    path = written(tmp_path / "a.jsonl", events(10))
+    given, message = BAD[case]
+    result = run("compare", str(path), "--y-true", "label", *given)
+    assert result.code == 2
+    assert result.out == ""
+    assert result.err.startswith(f"streameval: {message}"), result.err
+
+
+def test_a_bad_score_names_its_field_and_place(run: Command, tmp_path: Path) -> None:
+    rows = events(5)
+    rows[2]["s2"] = None
+    path = written(tmp_path / "a.jsonl", rows)
+    given = ["compare", str(path), "--y-true", "label", *SCORES]
+    result = run(*given)
+    assert result.code == 2
+    assert result.err.startswith(f"streameval: {path}:3: s2: expected a finite number, got null")
+    skipped = run(*given, "--on-bad", "skip", "--max-bad", "1", "--format", "json")
+    assert json.loads(skipped.out)["bad_records"]["count"] == 1
+
+
+JOINS = {
+    "twice": ([{"id": 1, "s": 0.5}, {"id": "1", "s": 0.4}], "new.jsonl:2: expected each 'id' once, "
+              "got 1 of line 1 again"),
+    "missing": ([{"id": None, "s": 0.5}], "new.jsonl:1: expected an id in 'id', got none"),
+    "none in common": ([{"id": 99, "s": 0.5}], "--on: expected values of 'id' that every file has"),
+    "bad score": ([{"id": 1, "s": "x"}], "new.jsonl:1: s: expected a finite number, got the text"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", JOINS)
+def test_bad_joins(run: Command, tmp_path: Path, case: str) -> None:
+    second, message = JOINS[case]
+    paths = [
+        str(written(tmp_path / "old.jsonl", [{"id": 1, "label": 1, "s": 0.9}])),
+        str(written(tmp_path / "new.jsonl", second)),
+    ]
+    result = run("compare", *paths, "--on", "id", "--y-true", "label", "--score", "a=s",
+                 "--score", "b=s")  # fmt: skip
+    assert result.code == 2
+    assert message in result.err

@@ -1,0 +1,201 @@
+"""The laws of every state, kept by joint counts and by comparisons."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.evaluator.comparison import Comparison
+from streameval.events.event import EventBatch
+from streameval.states.joint import JointCounts
+from tests.support.laws import LAWS, StateSpec, check_law
+
+# Joint counts ---------------------------------------------------------------
+
+SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0, -7.25, 5e-324, 1e308])
+TWO_SCORES = st.tuples(SCORES, SCORES)
+
+
+def batch_of(events: list[Any], scored: bool) -> EventBatch:
+    labels = sorted({label for true, _, _, predicted in events for label in (true, *predicted)})
+    code = {label: n for n, label in enumerate(labels)}
+    weights = [event[2] for event in events]
+    return EventBatch(
+        np.array([code[event[0]] for event in events], np.int64),
+        np.array([[code[label] for label in event[3]] for event in events], np.int64),
+        np.array([event[1] for event in events]).reshape(len(events), 2 if scored else 0),
+        np.array(weights, np.float64 if float in map(type, weights) else np.int64),
+        tuple(labels),
+    )
+
+
+def count_many(state: JointCounts, events: list[Any]) -> None:
+    """One batch of the events with scores and one of those without, as they are fed."""
+    for scored in (True, False):
+        part = [event for event in events if bool(event[1]) is scored]
+        if part:
+            state.update_many(batch_of(part, scored))
+
+
+def joint_spec(
+    name: str, labels: list[Any], scores: Any, weights: st.SearchStrategy[Any], **more: Any
+) -> StateSpec:
+    label = st.sampled_from(labels)
+    return StateSpec(
+        name=name,
+        empty=JointCounts,
+        events=st.tuples(label, scores, weights, st.tuples(label, label)),
+        update=lambda state, event: state.update(*event),
+        update_many=count_many,
+        revert=lambda state, event: state.revert(*event),
+        read=lambda state: state.columns().to_form(),
+        **more,
+    )
+
+
+WHOLE = st.sampled_from([1, 1, 2, 2**53])
+JOINT = [
+    joint_spec("labels", ["ham", "spam", "eggs"], st.just(()), st.just(1)),
+    joint_spec("scores", [0, 1], TWO_SCORES, WHOLE),
+    joint_spec("both", [0, 1], st.one_of(st.just(()), TWO_SCORES), WHOLE),
+    joint_spec(
+        "fractions",
+        [0, 1],
+        TWO_SCORES,
+        # Weights that add without rounding, so that every order gives the same bits.
+        st.sampled_from([0.5, 1.5]),
+        excused={"revert": "float sums cannot be undone exactly"},
+    ),
+]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("spec", JOINT, ids=lambda spec: spec.name)
+def test_joint_counts_keep_the_laws(spec: StateSpec, law: str) -> None:
+    check_law(spec, law)
+
+
+# Comparisons ----------------------------------------------------------------
+
+MODELS = ("champion", "challenger")
+
+
+Names = tuple[str, ...]
+
+
+def arguments(names: Names, models: Names, event: tuple[Any, ...]) -> dict[str, Any]:
+    given = dict(zip(names, event, strict=True))
+    for field in ("score", "y_pred"):
+        if field in given:
+            # A damaged file may name other models, and more.
+            given[field] = dict(zip(models, given[field], strict=False))
+    return given
+
+
+def columns_of(names: Names, models: Names, events: list[tuple[Any, ...]]) -> dict[str, Any]:
+    rows = [arguments(names, models, event) for event in events]
+    given: dict[str, Any] = {name: [row[name] for row in rows] for name in names}
+    for field, keys in (("score", models), ("y_pred", models), ("slices", ("country",))):
+        if field in given:
+            given[field] = {key: [value[key] for value in given[field]] for key in keys}
+    return given
+
+
+def read(comparison: Comparison) -> Any:
+    found = []
+    for view in (comparison.total, *comparison.slices().values()):
+        for metric in ("accuracy", "roc_auc", "f1_macro"):
+            try:
+                one = view.difference(metric, replicates=10)
+            except se.MetricError:
+                continue
+            found.append(repr(one))
+            found += [repr(float(view[model][metric])) for model in comparison.models]
+    return found
+
+
+def comparison_spec(
+    name: str, options: dict[str, Any], fields: dict[str, Any], **more: Any
+) -> StateSpec:
+    names = tuple(fields)
+    return StateSpec(
+        name=name,
+        empty=partial(Comparison, MODELS, **options),
+        events=st.tuples(*fields.values()),
+        update=lambda state, event: state.update(**arguments(names, state.models, event)),
+        update_many=lambda state, events: state.update_many(
+            **columns_of(names, state.models, events)
+        ),
+        revert=lambda state, event: state.revert(**arguments(names, state.models, event)),
+        read=read,
+        max_events=5,
+        **more,
+    )
+
+
+PROBABILITIES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
+TRUTH = st.sampled_from([True, False])
+BINARY = {
+    "y_true": TRUTH,
+    "score": st.tuples(PROBABILITIES, PROBABILITIES),
+    "weight": st.sampled_from([1, 1, 2]),
+}
+LABELS = st.sampled_from(["cat", "dog", "eel"])
+SLICES = st.sampled_from(["PT", "DE", None]).map(lambda country: {"country": country})
+COMPARISONS = [
+    comparison_spec("binary", {}, BINARY),
+    comparison_spec(
+        "multiclass",
+        {"task": "multiclass"},
+        {"y_true": LABELS, "y_pred": st.tuples(LABELS, LABELS), "weight": BINARY["weight"]},
+    ),
+    comparison_spec(
+        "labels only, discovered",
+        {"positive": "spam", "metrics": ["f1", "accuracy"]},
+        {
+            "y_true": st.sampled_from(["spam", "ham"]),
+            "y_pred": st.tuples(*[st.sampled_from(["spam", "ham"])] * 2),
+        },
+        excused={"revert": "the name of the negative label stays known"},
+    ),
+    comparison_spec(
+        "slices and thresholds",
+        {"slices": ["country"], "threshold": {"champion": 0.5, "challenger": 0.3}},
+        {**BINARY, "slices": SLICES},
+        excused={"revert": "a slice stays open"},
+    ),
+    comparison_spec(
+        "panes",
+        {"window": se.Panes("1m", lateness="1h", retain="2h"), "time_unit": "s"},
+        {**BINARY, "event_time": st.integers(10**9, 10**9 + 200)},
+        excused={
+            "order": "arrivals count which events were late",
+            "shards": "arrivals count which events were late",
+            "revert": "the watermark stays",
+        },
+    ),
+    comparison_spec(
+        "last",
+        {"window": se.Last(3)},
+        BINARY,
+        excused={
+            "commutes": "shards have no common order",
+            "associates": "shards have no common order",
+            "shards": "shards have no common order",
+            "order": "the last events depend on the order",
+            "operand": "shards have no common order",
+            "revert": "equal predictions of one model may be of different events",
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("spec", COMPARISONS, ids=lambda spec: spec.name)
+def test_comparisons_keep_the_laws(spec: StateSpec, law: str) -> None:
+    check_law(spec, law, max_examples=20)

@@ -1,0 +1,455 @@
+"""Comparisons: each model as its own evaluator, the differences, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.certainty.multiple_testing import benjamini_hochberg, holm
+from streameval.certainty.paired import PAIRED_METHODS, mcnemar, paired_delong
+from streameval.errors import InputError, MetricError, StateError
+from streameval.evaluator.comparison import Comparison
+from streameval.metrics.registry import METRICS
+from tests.support.aneurysms import aneurysms
+
+MODELS = ("champion", "challenger")
+
+
+def drawn(n: int = 200, seed: int = 5) -> dict[str, Any]:
+    """Columns of n events: the challenger is the better model."""
+    generator = np.random.default_rng(seed)
+    true = generator.random(n) < 0.4
+    common = generator.normal(size=n)
+    scores = {
+        name: 1 / (1 + np.exp(-(gap * (true - 0.5) + common + generator.normal(size=n))))
+        for name, gap in (("champion", 1.0), ("challenger", 2.0))
+    }
+    return {
+        "y_true": true,
+        "score": {name: np.round(column, 3) for name, column in scores.items()},
+        "slices": {"country": generator.choice(["PT", "DE", "FR"], n)},
+        "event_time": np.arange(n) * 30 + 10**9,
+    }
+
+
+WINDOWS: dict[str, Any] = {
+    "all": None,
+    "last": se.Last(60),
+    "panes": se.Panes("10m", retain="1h"),
+    "fading": se.Fading("20m"),
+}
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_each_model_reads_as_its_own_evaluator(window: Any) -> None:
+    """In every window and slice, one by one and in batches; and the joint cells are its events."""
+    data = drawn()
+    options: dict[str, Any] = {"window": window, "slices": ["country"], "time_unit": "s"}
+    alone = {name: se.Evaluator(**options) for name in MODELS}
+    batched, single = Comparison(MODELS, **options), Comparison(MODELS, **options)
+    for name, evaluator in alone.items():
+        evaluator.update_many(**{**data, "score": data["score"][name]})
+    batched.update_many(**data)
+    for n in range(len(data["y_true"])):
+        single.update(
+            data["y_true"][n],
+            score={name: column[n] for name, column in data["score"].items()},
+            event_time=int(data["event_time"][n]),
+            slices={"country": data["slices"]["country"][n]},
+        )
+    assert batched == single
+    batched._check()
+    views = {(): batched.total, **batched.slices()}
+    for name, evaluator in alone.items():
+        for key, view in {(): evaluator.total, **evaluator.slices()}.items():
+            assert views[key][name].report() == view.report()
+    weight = sum(batched._joint.total.current().joint.columns().weight)
+    assert weight == pytest.approx(alone["champion"].report(["accuracy"]).rows[0].support)
+    assert Comparison.from_bytes(batched.to_bytes()) == batched
+    found = batched.difference("accuracy")
+    assert bool(found.reason) is isinstance(window, se.Fading)
+    assert found.value == alone["challenger"]["accuracy"] - alone["champion"]["accuracy"]
+
+
+def test_the_difference_of_auc_is_that_of_proc() -> None:
+    positive, scores = aneurysms()
+    c = Comparison(("s100b", "wfns"))
+    c.update_many(positive, score={name: scores[name] for name in ("s100b", "wfns")})
+    found = c.difference("roc_auc")
+    assert (found.a, found.b, found.method, found.n) == ("wfns", "s100b", "paired DeLong", 113)
+    assert found.p_value == pytest.approx(0.0271757822291882, rel=1e-12)
+    assert found.low == pytest.approx(0.0104061769564846, rel=1e-12)
+    assert found.value == pytest.approx(0.8236789 - 0.7313686, abs=1e-7)
+    swapped = c.difference("roc_auc", "s100b", "wfns")
+    assert (swapped.value, swapped.low, swapped.high) == (-found.value, -found.high, -found.low)
+    gini = c.difference("gini")
+    assert (gini.low, gini.high) == (2 * found.low, 2 * found.high)
+    assert gini.p_value == found.p_value
+
+
+@pytest.mark.parametrize(
+    ("metric", "only"),
+    [
+        ("accuracy", None),
+        ("error_rate", None),
+        ("recall", True),
+        ("fnr", True),
+        ("specificity", False),
+        ("fpr", False),
+    ],
+)
+def test_shares_of_events_have_mcnemars_test(metric: str, only: bool | None) -> None:
+    data = drawn()
+    c = Comparison()
+    c.update_many(data["y_true"], score=data["score"])
+    kept = slice(None) if only is None else data["y_true"] == only
+    right = {
+        name: ((column >= 0.5) == data["y_true"])[kept] for name, column in data["score"].items()
+    }
+    wins = [int((right[one] & ~right[other]).sum()) for one, other in (MODELS[::-1], MODELS)]
+    sign = -1 if METRICS[metric].direction == "down" else 1
+    found = c.difference(metric)
+    n = len(right["champion"])
+    assert found.value == pytest.approx(sign * (wins[0] - wins[1]) / n, abs=1e-15)
+    test = mcnemar(*wins[::sign], n)
+    assert (found.low, found.high, found.p_value) == (test.low, test.high, test.p_value)
+
+
+@pytest.mark.parametrize("metric", ["f1", "matthews_corrcoef", "average_precision", "brier_score"])
+def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> None:
+    """Its error is that of evaluators of resampled events, and its replicates are of both."""
+    data = drawn(150)
+    c = Comparison()
+    c.update_many(data["y_true"], score=data["score"])
+    found = c.difference(metric, replicates=400)
+    generator = np.random.default_rng(1)
+    values = []
+    for _ in range(400):
+        times = generator.poisson(1.0, 150)
+        of = {}
+        for name, column in data["score"].items():
+            evaluator = se.Evaluator()
+            rows = np.repeat(np.arange(150), times)
+            evaluator.update_many(data["y_true"][rows], score=column[rows])
+            of[name] = evaluator[metric]
+        values.append(of["challenger"] - of["champion"])
+    half = (found.high - found.low) / 2
+    assert half == pytest.approx(1.96 * np.std(values), rel=0.15)
+    assert "400 replicates" in found.method
+    assert c.difference(metric, replicates=400) == found
+    assert c.difference(metric, replicates=400, seed=1) != found
+
+
+def test_every_metric_of_both_tasks_has_a_difference_or_a_reason() -> None:
+    data = drawn(60)
+    binary = Comparison()
+    binary.update_many(data["y_true"], score=data["score"])
+    labels = np.array(["a", "b", "c"])
+    generator = np.random.default_rng(2)
+    several = Comparison(task="multiclass")
+    true = generator.integers(0, 3, 60)
+    codes = {name: np.where(generator.random(60) < 0.6, true, 0) for name in MODELS}
+    proba = {
+        name: {label: np.where(column == n, 0.8, 0.1) for n, label in enumerate(labels)}
+        for name, column in codes.items()
+    }
+    several.update_many(labels[true], proba=proba)
+    for comparison, task in ((binary, "binary"), (several, "multiclass")):
+        for row in METRICS.values():
+            if task not in row.tasks or row.ordered:
+                continue
+            found = comparison.difference(row.name, replicates=10)
+            assert bool(found.reason) == math.isnan(found.low)
+            assert bool(found.method) != bool(found.reason)
+            if task == "multiclass" and row.needs_scores:
+                assert "no probabilities" in found.reason
+
+
+def test_parameters_reach_the_metric() -> None:
+    data = drawn()
+    c = Comparison()
+    c.update_many(data["y_true"], score=data["score"])
+    found = c.difference("fbeta", beta=2, replicates=20)
+    of = [c[name].value("fbeta", beta=2) for name in MODELS]
+    assert found.value == of[1] - of[0]
+    assert found.low < found.value < found.high
+    macro = c.difference("f1", average="macro", replicates=20)
+    assert macro == c.difference("f1_macro", replicates=20)
+
+
+def test_several_challengers_are_adjusted_by_holm() -> None:
+    data = drawn()
+    names = ("old", "same", "new")
+    c = Comparison(names)
+    scores = [data["score"]["champion"], data["score"]["champion"], data["score"]["challenger"]]
+    c.update_many(data["y_true"], score=dict(zip(names, scores, strict=True)))
+    found = c.differences("roc_auc")
+    assert [(one.a, one.b) for one in found] == [("same", "old"), ("new", "old")]
+    assert [one.p_adjusted for one in found] == holm([one.p_value for one in found])
+    assert found[0].p_value == 1.0
+    assert found[1].p_adjusted == pytest.approx(2 * found[1].p_value)
+    text = str(c.report(["accuracy"]))
+    assert "p (Holm)" in text
+    assert text.splitlines()[1].split()[:2] == ["accuracy", "old"]
+
+
+def test_slices_are_flagged_by_the_rate_of_false_discoveries() -> None:
+    n = 40
+    c = Comparison(slices=["country"], metrics=["accuracy"])
+    for country, better in [("PT", n // 2), *[(f"c{k:02}", 3) for k in range(20)]]:
+        right = np.arange(n) >= better
+        c.update_many(
+            np.ones(n, bool),
+            {"champion": right, "challenger": np.ones(n, bool)},
+            slices={"country": [country] * n},
+        )
+    table = c.slice_differences("accuracy")
+    assert [row.slice for row in table if row.flagged] == [(("country", "PT"),)]
+    assert table.rows[0].slice == (("country", "PT"),)
+    p_values = [row.difference.p_value for row in table]
+    assert p_values == sorted(p_values)
+    assert [row.difference.p_adjusted for row in table] == benjamini_hochberg(p_values)
+    assert json.loads(json.dumps(table.to_dict()))["slices"][0]["flagged"] is True
+    assert "country=PT" in str(table)
+    assert "<table>" in table._repr_html_()
+
+
+def test_anytime_says_where_it_does_not_hold() -> None:
+    c = Comparison(window=se.Last(100))
+    c.update(True, score={"champion": 0.9, "challenger": 0.4})
+    assert "this window forgets some" in c.difference("accuracy", method="anytime").reason
+    c = Comparison()
+    c.update_many([True] * 40, score={"champion": [0.9] * 40, "challenger": [0.4] * 40})
+    assert c.difference("accuracy", method="anytime").p_value < 1e-9
+    with pytest.raises(MetricError, match="roc_auc has no anytime test; it has delong, bootstrap"):
+        c.difference("roc_auc", method="anytime")
+    report = c.report(["accuracy", "roc_auc"], method="anytime")
+    reasons = [row.differences[0].reason for row in report]
+    assert reasons[0] == ""
+    assert "no anytime test" in reasons[1]
+
+
+def test_reports_in_every_form() -> None:
+    data = drawn()
+    c = Comparison()
+    c.update_many(data["y_true"], score=data["score"])
+    report = c.report()
+    assert [row.metric for row in report][:2] == ["accuracy", "f1"]
+    assert report.to_markdown().startswith("| metric | model | value | difference |")
+    values = json.loads(report.to_json())
+    found = values["metrics"]["roc_auc"]
+    assert found["models"] == {name: c[name]["roc_auc"] for name in MODELS}
+    assert found["differences"][0]["p_value"] == c.difference("roc_auc").p_value
+    assert values["level"] == 0.95
+    assert values["threshold"] == 0.5
+    assert "<table>" in report._repr_html_()
+
+
+def test_labels_only_keep_no_scores() -> None:
+    data = drawn(2_000)
+    c = Comparison(metrics=["accuracy", "f1"])
+    c.update_many(data["y_true"], score=data["score"])
+    assert len(c._joint.total.current().joint.columns().true) == 8
+    assert c.difference("accuracy").n == 2_000
+    assert len(c.to_bytes()) < 4_000
+
+
+def test_thresholds_of_each_model() -> None:
+    thresholds = {"champion": 0.9, "challenger": 0.1}
+    c = Comparison(threshold=thresholds)
+    c.update(True, score={"champion": 0.5, "challenger": 0.5})
+    assert (c["champion"]["recall"], c["challenger"]["recall"]) == (0.0, 1.0)
+    assert c.report(["recall"]).notes["threshold"] == thresholds
+    assert Comparison.from_bytes(c.to_bytes()) == c
+    assert c.copy().merge(c) is None
+
+
+def test_fractional_weights_have_a_value_and_no_test() -> None:
+    data = drawn(50)
+    c = Comparison()
+    c.update_many(data["y_true"], score=data["score"], weight=np.full(50, 0.5))
+    found = c.difference("roc_auc")
+    assert found.value > 0
+    assert math.isnan(found.low)
+    assert "weights are not whole" in found.reason
+    whole = Comparison()
+    whole.update_many(data["y_true"], score=data["score"], weight=np.full(50, 2))
+    twice = Comparison()
+    for _ in range(2):
+        twice.update_many(data["y_true"], score=data["score"])
+    assert whole.difference("roc_auc") == twice.difference("roc_auc")
+
+
+REFUSED = {
+    "missing": (
+        lambda c: c.update(True, score={"champion": 0.9}),
+        "score: expected scores of champion and challenger, got champion only",
+    ),
+    "missing in columns": (
+        lambda c: c.update_many([True], {"challenger": [True]}),
+        "y_pred: expected labels of champion and challenger, got challenger only",
+    ),
+    "unknown": (
+        lambda c: c.update(True, score={"champion": 0.9, "chalenger": 0.1}),
+        "score: expected scores of champion and challenger, got 'chalenger'; did you mean "
+        "'challenger'?",
+    ),
+    "one score": (
+        lambda c: c.update(True, score=0.9),
+        "score: expected a mapping with scores of champion and challenger, got 0.9; pass "
+        "score={'champion': ..., 'challenger': ...}",
+    ),
+    "bad": (
+        lambda c: c.update(True, score={"champion": 0.9, "challenger": math.nan}),
+        "score['challenger']: expected a finite number, got nan",
+    ),
+    "bad in a column": (
+        lambda c: c.update_many(
+            [True, False], score={"champion": [0.9, 0.1], "challenger": [0.1, math.inf]}
+        ),
+        "score['challenger'][1]: expected a finite number, got inf",
+    ),
+    "nothing": (lambda c: c.update(True), "y_pred: expected a prediction"),
+    "two negatives": (
+        lambda c: c.update("spam", {"champion": "ham", "challenger": "eggs"}),
+        "y_pred: expected two labels, 'spam' and one other",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused_changes_no_model(case: str) -> None:
+    call, message = REFUSED[case]
+    spam = case == "two negatives"
+    c = Comparison(positive="spam") if spam else Comparison()
+    score = {"champion": 0.7, "challenger": 0.2}
+    c.update("spam" if spam else True, score=score)
+    before = c.to_bytes()
+    with pytest.raises(InputError) as error:
+        call(c)
+    assert str(error.value).startswith(message)
+    assert c.to_bytes() == before
+    c.update("ham" if spam else False, score=score)
+    c._check()
+
+
+def test_a_late_label_of_one_model_is_learned_by_all() -> None:
+    c = Comparison(positive="spam")
+    c.update("spam", {"champion": "spam", "challenger": "ham"})
+    with pytest.raises(InputError, match="'ham' or the positive label"):
+        c.update("spam", {"champion": "eggs", "challenger": "spam"})
+    assert c["champion"].report(["accuracy"])["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize("case", ["slices", "time", "weight", "classes"])
+def test_a_refusal_by_the_windows_changes_no_model(case: str) -> None:
+    several = case == "classes"
+    c = Comparison(
+        task="multiclass" if several else "binary",
+        slices=["country"],
+        window={"time": se.Panes("1m"), "weight": se.Last(3)}.get(case),
+    )
+    given: dict[str, Any] = {"slices": {"country": "PT"}}
+    if case == "slices":
+        given["slices"] = {"country": 1.5}
+    elif case == "weight":
+        given["weight"] = 0.5
+    elif several:
+        # The weight of a column of probabilities passes 62 bits for one model only.
+        given["weight"] = 2**53
+        c.update_many(
+            ["a"] * 500,
+            proba={name: [{"a": 1.0}] * 500 for name in MODELS},
+            weight=[2**53] * 500,
+            slices={"country": ["PT"] * 500},
+        )
+    before = c.to_bytes()
+    score = {"champion": 0.5, "challenger": 0.4}
+    shares = {"champion": {"a": 1.0}, "challenger": {"a": 0.5, "b": 0.25, "c": 0.25}}
+    with pytest.raises(InputError):
+        c.update(
+            *(["a"] if several else [True]),
+            **({"proba": shares} if several else {"score": score}),
+            **given,
+        )
+    assert c.to_bytes() == before
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(InputError, match="models: expected from 2 to 100 distinct names"):
+        Comparison(["one"])
+    with pytest.raises(InputError, match="models: expected names of two models or more, got 'ab'"):
+        Comparison("ab")
+    with pytest.raises(InputError, match="temporal"):
+        Comparison(temporal=True)
+    with pytest.raises(MetricError, match="kappa_temporal depends on the order"):
+        Comparison(metrics=["kappa_temporal"])
+    with pytest.raises(InputError, match="threshold: expected numbers of champion and challenger"):
+        Comparison(threshold={"champion": 0.5})
+    c = Comparison()
+    c.update(True, score={"champion": 0.9, "challenger": 0.4})
+    with pytest.raises(InputError, match="one of the models champion, challenger, got 'campion'"):
+        c["campion"]
+    with pytest.raises(InputError, match="b: expected another model than a='champion'"):
+        c.difference("accuracy", "champion")
+    with pytest.raises(InputError, match="level: expected a number between 0 and 1"):
+        c.difference("accuracy", level=95)
+    with pytest.raises(MetricError, match="no paired method is called 'mcnemr'; did you mean"):
+        c.difference("accuracy", method="mcnemr")
+    with pytest.raises(InputError, match="rate: expected a number between 0 and 1"):
+        c.slice_differences("accuracy", rate=0)
+    with pytest.raises(InputError, match="replicates: expected a number from 10"):
+        c.difference("f1", replicates=1)
+
+
+def test_what_cannot_be_merged_or_read() -> None:
+    c = Comparison()
+    with pytest.raises(StateError, match="comparisons of different models cannot be merged"):
+        c.merge(Comparison(("a", "b")))
+    with pytest.raises(StateError, match="expected a Comparison to merge, got Evaluator"):
+        c.merge(se.Evaluator())  # type: ignore[arg-type]
+    with pytest.raises(StateError, match="task is 'binary' here and 'multiclass' there"):
+        c.merge(Comparison(task="multiclass"))
+    with pytest.raises(StateError, match="would count twice"):
+        c.merge(c)
+    with pytest.raises(StateError, match="kind 'comparison'; expected 'evaluator'"):
+        se.from_bytes(c.to_bytes())
+    with pytest.raises(StateError, match="kind 'evaluator'; expected 'comparison'"):
+        Comparison.from_bytes(se.Evaluator().to_bytes())
+    state = c.to_state()
+    state["models"][1]["evaluator"]["options"]["bins"] = 20
+    with pytest.raises(StateError, match="evaluators of the same options"):
+        Comparison.from_state(state)
+
+
+def test_it_is_saved_and_pickled(tmp_path: Any) -> None:
+    data = drawn()
+    c = Comparison(slices=["country"])
+    c.update_many(data["y_true"], score=data["score"], slices=data["slices"])
+    path = tmp_path / "c.state"
+    c.save(path)
+    assert Comparison.load(path) == c
+    assert pickle.loads(pickle.dumps(c)) == c
+    assert path.read_bytes() == c.to_bytes()
+
+
+def test_each_method_serves_some_metric() -> None:
+    for row in PAIRED_METHODS.values():
+        assert any(row.serves(metric) for metric in METRICS.values())
+
+
+def test_delong_is_read_from_the_cells() -> None:
+    data = drawn(300)
+    c = Comparison()
+    c.update_many(data["y_true"], score=data["score"])
+    found = c.difference("roc_auc", level=0.9)
+    test = paired_delong(
+        data["y_true"], data["score"]["challenger"], data["score"]["champion"], level=0.9
+    )
+    assert (found.low, found.high, found.p_value) == (test.low, test.high, test.p_value)

@@ -1,0 +1,312 @@
+"""Tests of paired differences: published examples, brute force, level and power."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streameval.certainty.multiple_testing import benjamini_hochberg, holm
+from streameval.certainty.paired import (
+    EXACT_BELOW,
+    _sums,
+    anytime_difference,
+    mcnemar,
+    paired_bootstrap,
+    paired_delong,
+)
+from tests.support.aneurysms import aneurysms
+
+# DeLong ---------------------------------------------------------------------
+
+# R package pROC, tests/testthat/test-roc.test.R: z, p, low and high of AUC(first) − AUC(second).
+PROC = {
+    ("wfns", "s100b"): (2.20898359144091, 0.0271757822291882, 0.0104061769564846, 0.17421441924948),
+    ("wfns", "ndka"): (2.79777591868904, 0.00514557970691098, 0.0634011709339876, 0.36004056348336),
+    ("ndka", "s100b"): (-1.39077002573558, 0.164295175223054, -0.28769174463419, 0.04887060642281),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", PROC, ids="-".join)
+def test_delong_gives_the_published_numbers_of_proc(pair: tuple[str, str]) -> None:
+    positive, columns = aneurysms()
+    z, p_value, low, high = PROC[pair]
+    test = paired_delong(positive, columns[pair[0]], columns[pair[1]])
+    assert test.p_value == pytest.approx(p_value, rel=1e-12)
+    assert (test.low, test.high) == pytest.approx((low, high), rel=1e-12)
+    value = (test.low + test.high) / 2
+    error = (test.high - test.low) / 2 / 1.959963984540054
+    assert value / error == pytest.approx(z, rel=1e-12)
+    swapped = paired_delong(positive, columns[pair[1]], columns[pair[0]])
+    assert (swapped.low, swapped.high, swapped.p_value) == (-test.high, -test.low, test.p_value)
+
+
+def placements(positive: Any, scores: Any) -> tuple[list[float], list[float]]:
+    """Each event's share of the other class that it is ranked correctly against, pair by pair."""
+    ups = [s for s, is_positive in zip(scores, positive, strict=True) if is_positive]
+    downs = [s for s, is_positive in zip(scores, positive, strict=True) if not is_positive]
+    wins = [[(up > down) + 0.5 * (up == down) for down in downs] for up in ups]
+    return (
+        [sum(row) / len(downs) for row in wins],
+        [sum(row[n] for row in wins) / len(ups) for n in range(len(downs))],
+    )
+
+
+def brute_force(positive: Any, a: Any, b: Any) -> tuple[float, float]:
+    """The difference and its variance by DeLong's covariance matrix of placements."""
+    of_a, of_b = placements(positive, a), placements(positive, b)
+    covariance = sum(
+        np.cov(np.array([of_a[side], of_b[side]])) / len(of_a[side]) for side in (0, 1)
+    )
+    contrast = np.array([1.0, -1.0])
+    return float(np.mean(of_a[0]) - np.mean(of_b[0])), float(contrast @ covariance @ contrast)
+
+
+SCORE = st.sampled_from([0.0, 0.2, 0.4, 0.5, 0.9])
+EVENTS = st.lists(
+    st.tuples(st.booleans(), SCORE, SCORE, st.integers(1, 3)), min_size=4, max_size=12
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(EVENTS)
+def test_delong_is_the_covariance_of_placements(events: list[Any]) -> None:
+    rows = [event for event in events for _ in range(event[3])]
+    positive, a, b = (np.array([row[n] for row in rows]) for n in range(3))
+    test = paired_delong(
+        *(np.array([event[n] for event in events]) for n in range(3)),
+        np.array([event[3] for event in events]),
+    )
+    if not 2 <= positive.sum() <= len(rows) - 2:
+        assert math.isnan(test.p_value)
+        assert "two events of each class" in test.reason
+        return
+    value, variance = brute_force(positive, a, b)
+    if variance < 1e-15:
+        assert test.reason == "the standard error is 0" or (test.low, test.p_value) == (0, 1)
+        return
+    assert (test.low + test.high) / 2 == pytest.approx(value, abs=1e-12)
+    half = 1.959963984540054 * math.sqrt(variance)
+    assert (test.high - test.low) / 2 == pytest.approx(half, rel=1e-9)
+    assert test.n == len(rows)
+
+
+def test_delong_of_equal_scores_is_no_difference() -> None:
+    positive = np.array([True, False, True, False])
+    scores = np.array([0.1, 0.2, 0.3, 0.4])
+    test = paired_delong(positive, scores, scores)
+    assert (test.low, test.high, test.p_value) == (0.0, 0.0, 1.0)
+
+
+def test_sums_beyond_64_bits_are_exact() -> None:
+    values, weight = np.array([2**40, -(2**40), 3]), np.array([2**50, 1, 5])
+    total = sum(int(w) * int(v) for w, v in zip(weight, values, strict=True))
+    squares = sum(int(w) * int(v) ** 2 for w, v in zip(weight, values, strict=True))
+    assert _sums(values, weight) == (total, squares)
+
+
+# Proportions ----------------------------------------------------------------
+
+
+def test_mcnemar_of_airway_responsiveness() -> None:
+    """Bentur et al. (2009), as analysed by Fagerland, Lydersen & Laake (2014), 1, 7 of 21."""
+    test = mcnemar(1, 7, 21)
+    assert test.p_value == pytest.approx(18 / 256, rel=1e-15)  # printed: 0.070
+    assert (round(test.low, 3), round(test.high, 3)) == (-0.508, -0.013)
+    assert test.method.startswith("McNemar exact")
+
+
+def test_mcnemar_of_prime_minister() -> None:
+    """Agresti, Categorical Data Analysis, table 10.1: 150 and 86 of 1600 changed their opinion."""
+    test = mcnemar(86, 150, 1600)
+    z = (86 - 150) / math.sqrt(86 + 150)
+    assert z == pytest.approx(-4.17, abs=5e-3)  # printed: z² = 17.36
+    assert z * z == pytest.approx(17.36, abs=5e-3)
+    assert test.p_value == pytest.approx(math.erfc(-z / math.sqrt(2)), rel=1e-12)
+    assert test.p_value == pytest.approx(3.1e-5, rel=0.01)
+    # Printed, Wald's: (−0.06, −0.02).
+    assert (round(test.low, 2), round(test.high, 2)) == (-0.06, -0.02)
+
+
+@pytest.mark.parametrize("wins", range(EXACT_BELOW))
+def test_the_exact_p_value_is_the_binomial_one(wins: int) -> None:
+    discordant = EXACT_BELOW - 1
+    if wins > discordant:
+        return
+    outcomes = [math.comb(discordant, k) for k in range(discordant + 1)]
+    far = abs(2 * wins - discordant)
+    two_sided = sum(n for k, n in enumerate(outcomes) if abs(2 * k - discordant) >= far)
+    test = mcnemar(wins, discordant - wins, 100)
+    assert test.p_value == pytest.approx(two_sided / 2**discordant, rel=1e-12)
+    assert mcnemar(13, 12, 100).method.startswith("McNemar,")
+
+
+def test_no_events_have_no_test() -> None:
+    assert mcnemar(0, 0, 0).reason == "no events"
+    assert anytime_difference(0, 0, 0).reason == "no events"
+    assert mcnemar(0, 0, 10).p_value == 1.0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 200), st.integers(0, 200), st.integers(0, 500))
+def test_an_anytime_interval_leaves_out_0_where_p_says_so(a: int, b: int, ties: int) -> None:
+    n = a + b + ties
+    if not n:
+        return
+    test = anytime_difference(a, b, n)
+    outside = test.low > 0 or test.high < 0
+    if abs(test.p_value - 0.05) > 1e-9:
+        assert outside == (test.p_value < 0.05)
+    assert test.low <= (a - b) / n <= test.high
+    mirrored = anytime_difference(b, a, n)
+    assert (mirrored.low, mirrored.high) == pytest.approx((-test.high, -test.low), abs=1e-12)
+
+
+def test_an_anytime_test_may_be_looked_at_after_every_event() -> None:
+    """Of models that do not differ, it ever rejects in at most 5 % of the streams; McNemar's in
+    a third of them and more."""
+    generator = np.random.default_rng(12)
+    streams, length, rate = 200, 1_000, 0.2
+    ever = {"anytime": 0, "mcnemar": 0, "missed": 0}
+    for _ in range(streams):
+        drawn = generator.random(length)
+        wins_a = np.cumsum(drawn < rate / 2)
+        wins_b = np.cumsum((drawn >= rate / 2) & (drawn < rate))
+        # The test changes at discordant pairs only.
+        looks = np.flatnonzero(drawn < rate)
+        tests = [(anytime_difference(int(wins_a[n]), int(wins_b[n]), int(n) + 1), n) for n in looks]
+        ever["anytime"] += any(test.p_value <= 0.05 for test, _ in tests)
+        ever["missed"] += any(not test.low <= 0 <= test.high for test, _ in tests)
+        ever["mcnemar"] += any(
+            mcnemar(int(wins_a[n]), int(wins_b[n]), int(n) + 1).p_value <= 0.05 for n in looks
+        )
+    assert ever["anytime"] <= 0.05 * streams
+    assert ever["missed"] == ever["anytime"]
+    assert ever["mcnemar"] > 0.2 * streams
+
+
+def test_an_anytime_test_finds_a_difference() -> None:
+    """15 % and 5 % of discordant pairs: decided within 1,000 events in nine of ten streams."""
+    generator = np.random.default_rng(13)
+    found = 0
+    for _ in range(100):
+        drawn = generator.random(1_000)
+        test = anytime_difference(int((drawn < 0.15).sum()), int((drawn > 0.95).sum()), 1_000)
+        found += test.p_value <= 0.05
+        assert test.low <= 0.1 <= test.high or test.p_value > 1e-6
+    assert found >= 90
+
+
+# Level, coverage and power --------------------------------------------------
+
+
+def correlated(generator: Any, n: int, gap: float) -> tuple[Any, Any, Any]:
+    """Two scores of the same events, which share half of their noise; b separates more by gap."""
+    positive = np.arange(n) % 3 == 0
+    common = generator.normal(size=n)
+    a = positive * 1.0 + common + generator.normal(size=n)
+    b = positive * (1.0 + gap) + common + generator.normal(size=n)
+    return positive, b, a
+
+
+def test_paired_delong_keeps_its_level_and_has_power() -> None:
+    generator = np.random.default_rng(7)
+    runs = 400
+    same = [paired_delong(*correlated(generator, 150, 0.0)).p_value for _ in range(runs)]
+    assert 0.025 <= np.mean(np.array(same) <= 0.05) <= 0.08
+    other = [paired_delong(*correlated(generator, 300, 0.8)).p_value for _ in range(100)]
+    assert np.mean(np.array(other) <= 0.05) > 0.9
+
+
+def test_mcnemar_keeps_its_level_and_covers() -> None:
+    """Over all outcomes, by their multinomial probability rather than by chance."""
+    n, share_a, share_b = 60, 0.15, 0.1
+    covered = 0.0
+    for a, b in product(range(n + 1), repeat=2):
+        if a + b > n:
+            continue
+        chance = math.exp(
+            math.lgamma(n + 1) - math.lgamma(a + 1) - math.lgamma(b + 1)
+            - math.lgamma(n - a - b + 1) + a * math.log(share_a) + b * math.log(share_b)
+            + (n - a - b) * math.log(1 - share_a - share_b)
+        )  # fmt: skip
+        if chance > 1e-9:
+            test = mcnemar(a, b, n)
+            covered += chance * (test.low <= share_a - share_b <= test.high)
+    assert 0.93 <= covered <= 0.98
+
+
+def test_the_bootstrap_is_that_of_the_events_one_by_one() -> None:
+    """A cell of weight w drawn as Poisson(w) is w events drawn as Poisson(1) each."""
+    gains, weight = np.array([1.0, -1.0, 0.0]), np.array([40, 25, 135])
+
+    def difference(drawn: Any) -> float:
+        return float(drawn @ gains / drawn.sum())
+
+    value = difference(weight)
+    cells = paired_bootstrap(difference, value, weight, replicates=4_000)
+    events = np.repeat(np.arange(3), weight)
+    generator = np.random.default_rng(3)
+    drawn = [
+        difference(np.bincount(events, generator.poisson(1.0, len(events)), 3))
+        for _ in range(4_000)
+    ]
+    error = (cells.high - cells.low) / 2 / 1.959963984540054
+    assert error == pytest.approx(np.std(drawn), rel=0.05)
+    # And that of the paired proportions' own formula.
+    exact = math.sqrt((65 - 15**2 / 200) / 200**2)
+    assert error == pytest.approx(exact, rel=0.05)
+    assert cells == paired_bootstrap(difference, value, weight, replicates=4_000)
+    assert cells != paired_bootstrap(difference, value, weight, replicates=4_000, seed=1)
+
+
+def test_undefined_replicates_end_the_bootstrap() -> None:
+    test = paired_bootstrap(lambda drawn: math.nan if drawn[0] < 2 else 0.1, 0.1, np.array([1, 9]))
+    assert math.isnan(test.low)
+    assert "of 200 bootstrap replicates" in test.reason
+
+
+# Several tests --------------------------------------------------------------
+
+
+def test_holm_and_benjamini_hochberg_of_a_published_example() -> None:
+    """Benjamini & Hochberg (1995), table of 15 p-values: Bonferroni and Holm reject 3, BH 4."""
+    p_values = [
+        0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344,
+        0.0459, 0.3240, 0.4262, 0.5719, 0.6528, 0.7590, 1.0000,
+    ]  # fmt: skip
+    assert sum(p <= 0.05 for p in holm(p_values)) == 3
+    assert sum(p <= 0.05 for p in benjamini_hochberg(p_values)) == 4
+    assert holm(p_values)[:4] == pytest.approx([0.0015, 0.0056, 0.0247, 0.114], rel=1e-12)
+    adjusted = benjamini_hochberg(p_values)
+    assert adjusted[:4] == pytest.approx([0.0015, 0.003, 0.0095, 0.035625], rel=1e-12)
+
+
+P_VALUES = st.lists(st.one_of(st.floats(0, 1), st.just(math.nan)), max_size=12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(P_VALUES, st.floats(0.001, 0.999))
+def test_adjusted_p_values_reject_as_the_step_rules_do(p_values: list[float], rate: float) -> None:
+    numbers = sorted(p for p in p_values if not math.isnan(p))
+    m = len(numbers)
+    stepped = 0
+    while stepped < m and numbers[stepped] <= rate / (m - stepped):
+        stepped += 1
+    by_holm = holm(p_values)
+    # Products and quotients are rounded differently where they are equal.
+    near = any(abs(p - rate) < 1e-12 for p in by_holm)
+    assert near or sum(p <= rate for p in by_holm) == stepped
+    raised = max((n for n, p in enumerate(numbers, 1) if p <= rate * n / m), default=0)
+    by_rate = benjamini_hochberg(p_values)
+    near = any(abs(p - rate) < 1e-12 for p in by_rate)
+    assert near or sum(p <= rate for p in by_rate) == raised
+    for adjusted in (by_holm, by_rate):
+        for before, after in zip(p_values, adjusted, strict=True):
+            assert math.isnan(after) == math.isnan(before)
+            assert math.isnan(after) or before <= after <= 1
