@@ -491,6 +491,39 @@ def alerts(runs: int, events: int = _EVENTS) -> list[Cell]:
     return found
 
 
+# Events that are not independent ------------------------------------------------
+
+
+def _users(users: int, each: int, runs: int) -> list[Cell]:
+    """Users of whom some are easy and some hard; the population's accuracy is the users' mean."""
+    rng = _rng("users", users, each)
+    covered = wilson = 0
+    for _ in range(runs):
+        unit = np.repeat(np.arange(users), each)
+        right = rng.random(len(unit)) < rng.beta(1.4, 0.6, users)[unit]
+        y_true = rng.random(len(unit)) < 0.5
+        ev = se.Evaluator(metrics=["accuracy"], bootstrap=se.Bootstrap(unit="user"))
+        ev.update_many(y_true, y_true == right, unit=unit)
+        low, high = _ends(ev.interval("accuracy", level=LEVEL))
+        covered += low <= 0.7 <= high
+        low, high = _ends(ev.interval("accuracy", level=LEVEL, method="wilson"))
+        wilson += low <= 0.7 <= high
+    return [
+        Cell(
+            "Events of one user are alike, bootstrap by user",
+            f"{users} users",
+            f"{each} events each",
+            "accuracy",
+            covered / runs,
+            runs,
+            0,
+            0.92 if users < 100 else 0.93,
+            0.97,
+            f"Wilson {wilson / runs:.3f}",
+        )
+    ]
+
+
 # Two models on the same events ------------------------------------------------
 
 
@@ -613,6 +646,8 @@ def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
         yield partial(_losses, size, runs)
         yield partial(_confusions, "Labels, two classes", "binary", size, runs)
         yield partial(_confusions, "Labels, several classes", "multiclass", size, runs)
+    for users, each in ((50, 20), (200, 5), (200, 50)):
+        yield partial(_users, users, each, runs)
     for positives, negatives in ((20, 20), (50, 50), (200, 200), (10, 100), (10, 1_000)):
         yield partial(_aucs, positives, negatives, runs)
 

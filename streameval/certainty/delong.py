@@ -162,11 +162,15 @@ class _Sample(NamedTuple):
 def suits_delong(request: IntervalRequest) -> bool:
     """Whether DeLong's variance is to be relied on; where not, Newcombe's interval is taken.
 
-    It is too small with fewer than 30 events of a class. It is 0 where the AUC is 0 or 1, and
-    where all scores are equal.
+    It is 0 where the AUC is 0 or 1, and where all scores are equal. It is too small with fewer
+    than 30 events of a class, and where one class is rare and its placements add up to less
+    than 5 lost events: those that are low, which make most of the variance, are then often
+    missing (with 30 and 3,000 events at an AUC of .98, 86 % of its intervals hold the truth).
     """
     sample = _Sample.of(request)
-    if min(sample.sizes) < FEWEST or sample.won == 0 or sample.lost == 0:
+    rarer, other = sorted(sample.sizes)
+    lost = min(sample.won, sample.lost)
+    if rarer < FEWEST or lost == 0 or (other > 3 * rarer and rarer * lost < 5):
         return False
     return sample.won != sample.lost or sample.ranking.distinct > 1
 

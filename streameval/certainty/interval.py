@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -72,6 +72,22 @@ class Bounds:
         """``high - low``; 0 where the value is exact."""
         return self.high - self.low
 
+    def __str__(self) -> str:
+        return f"[{self.low:.10g}, {self.high:.10g}]"
+
+    def to_list(self) -> list[float | None]:
+        """Both ends for JSON: null where the value is undefined."""
+        return [end if math.isfinite(end) else None for end in (self.low, self.high)]
+
+
+class Replicates(NamedTuple):
+    """Values of a metric in the bootstrap replicates that an evaluator keeps."""
+
+    unit: str
+    """What was resampled."""
+    values: Iterable[float]
+    """Computed when they are read, once."""
+
 
 class IntervalRequest(NamedTuple):
     """What a method computes an interval from."""
@@ -95,6 +111,8 @@ class IntervalRequest(NamedTuple):
     """Whether all events since the start are in the states, and none is ever removed."""
     state: Callable[[str], Any] = lambda name: None
     """From the name of a further state to it; None where it is not kept."""
+    replicates: Replicates | None = None
+    """Where events are not independent, so that they are resampled by unit."""
 
 
 class Ends(NamedTuple):

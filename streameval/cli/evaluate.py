@@ -47,6 +47,7 @@ def evaluate(
     score: options.ScoreOption = None,
     proba: options.ProbaOption = None,
     weight: options.WeightOption = None,
+    unit: options.UnitOption = None,
     time: options.TimeOption = None,
     time_unit: options.TimeUnitOption = None,
     task: options.TaskOption = options.TaskChoice.AUTO,
@@ -56,6 +57,7 @@ def evaluate(
     window: options.WindowOption = None,
     slice: options.SliceOption = None,
     max_slices: options.MaxSlicesOption = None,
+    max_scores: options.MaxScoresOption = None,
     details: Details,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
@@ -83,6 +85,7 @@ def evaluate(
         score=score,
         proba=proba,
         weight=weight,
+        unit=unit,
         time=time,
         time_unit=None if time_unit is None else time_unit.value,
         positive=positive,
@@ -95,6 +98,7 @@ def evaluate(
         else options.parse_window(window, all_panes=details.series is not None),
         slices=options.parse_slices(slice) or (),
         max_slices=max_slices or _MAX_SLICES,
+        max_scores=max_scores,
         details=details,
     )
     chosen = next((f for f in FORMATS if f == input_format), None)

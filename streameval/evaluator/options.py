@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from streameval.errors import InputError, StateError, shown
@@ -10,11 +11,13 @@ from streameval.events import time as clock
 from streameval.events.event import Task
 from streameval.events.values import Label
 from streameval.metrics.registry import find
+from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.state_set import StatePlan
 from streameval.windows.cumulative import Cumulative
 from streameval.windows.kinds import KINDS, kind_of
-from streameval.windows.last import LAST
+from streameval.windows.last import LAST, Last
 from streameval.windows.panes import PANES
+from streameval.windows.replicated import Bootstrap, Replicated
 from streameval.windows.window import WindowSpec
 
 
@@ -49,6 +52,13 @@ def checked_window(window: WindowSpec | None, plan: StatePlan) -> WindowSpec:
             if likely
             else "",
         )
+    if plan.max_scores is not None and kind_of(spec) is LAST:
+        raise InputError(
+            "max_scores",
+            expected="another window",
+            got=f"max_scores={plan.max_scores}, which conflicts with {spec}",
+            remedy="leave out max_scores: the window keeps its n events anyhow",
+        )
     if plan.ordered and not spec.keeps_order:
         raise InputError(
             "temporal",
@@ -59,6 +69,33 @@ def checked_window(window: WindowSpec | None, plan: StatePlan) -> WindowSpec:
     return spec
 
 
+def replicated(spec: WindowSpec, bootstrap: object, plan: StatePlan) -> WindowSpec:
+    """The specification with replicates of each window, where some are wanted."""
+    if bootstrap is None:
+        return spec
+    if not isinstance(bootstrap, Bootstrap):
+        raise InputError(
+            "bootstrap",
+            expected='Bootstrap(replicates=200, unit="user") or None',
+            got=shown(bootstrap),
+        )
+    if isinstance(spec, Last):
+        raise InputError(
+            "bootstrap",
+            expected="a window of which replicates hold the same time: none, Panes or Fading",
+            got="Last(n), whose n events differ between replicates",
+            remedy="conflicts with window=Last(...); use Panes",
+        )
+    if plan.ordered:
+        raise InputError(
+            "bootstrap",
+            expected="metrics that do not depend on the order of events",
+            got="kappa_temporal",
+            remedy="conflicts with temporal= and kappa_temporal",
+        )
+    return Replicated(spec, bootstrap)
+
+
 def plan_of(
     task: Task,
     names: list[str] | None,
@@ -66,17 +103,16 @@ def plan_of(
     labels: tuple[Label, ...] | None,
     *,
     temporal: bool,
+    max_scores: int | None,
     intervals: bool,
 ) -> StatePlan:
     """The states that the named metrics need; None: that all of the task's need."""
+    more: Any = {"labels": labels, "temporal": temporal, "intervals": intervals}
+    more["max_scores"] = checked_limit(max_scores)
     if names is None:
-        return StatePlan.everything(
-            task, bins, labels=labels, temporal=temporal, intervals=intervals
-        )
+        return StatePlan.everything(task, bins, **more)
     states = {state for name in names for state in find(name, task).states}
-    return StatePlan.for_states(
-        task, states, bins, labels=labels, temporal=temporal, intervals=intervals
-    )
+    return StatePlan.for_states(task, states, bins, **more)
 
 
 _PARTS = ("options", "window", "timeline", "slices", "slices_overflowed", "negative")
@@ -95,8 +131,15 @@ _OPTION_TYPES: dict[str, tuple[type, ...]] = {
     "slices": (list,),
     "max_slices": (int,),
 }
-_LATER_OPTIONS = {"intervals": True}
-"""Options of a later version with their one written value: not written where not set."""
+_LATER_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "intervals": ("True", lambda value: value is True),
+    "bootstrap": (
+        "replicates and unit",
+        lambda value: isinstance(value, dict) and set(value) == {"replicates", "unit"},
+    ),
+    "max_scores": ("a number", lambda value: type(value) is int),
+}
+"""Options of a later version, and what they are where they are set: else they are not written."""
 
 
 def checked_options(data: dict[str, Any]) -> dict[str, Any]:
@@ -114,9 +157,10 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
         raise StateError(f"options: expected {sorted(wanted)}, got {shown(sorted(options))}")
     for name, value in options.items():
         if name in _LATER_OPTIONS:
-            if value is not _LATER_OPTIONS[name]:
+            words, accepts = _LATER_OPTIONS[name]
+            if not accepts(value):
                 raise StateError(
-                    f"options.{name}: expected True or no such key, got {shown(value)}"
+                    f"options.{name}: expected {words} or no such key, got {shown(value)}"
                 )
             continue
         wrong = isinstance(value, bool) != (name == "temporal")
