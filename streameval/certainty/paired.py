@@ -512,14 +512,27 @@ def paired_method(metric: Metric, method: object = "auto") -> PairedMethod | Non
     return row
 
 
-def paired_test(request: PairedRequest, method: str = "auto") -> PairedTest:
+def paired_test(
+    request: PairedRequest, method: str = "auto", *, required: bool = True
+) -> PairedTest:
     """Interval and p-value of a difference of two models on the same events.
+
+    Args:
+        request: The models' joint cells and the metric.
+        method: A name of :data:`PAIRED_METHODS`, or ``"auto"``.
+        required: Whether a method that does not serve this metric is an error; else there is
+            no test, with that reason.
 
     Raises:
         MetricError: As :func:`paired_method`.
     """
     metric, cells = request.metric, request.cells
-    row = paired_method(metric, method)
+    try:
+        row = paired_method(metric, method)
+    except MetricError as error:
+        if required or method not in PAIRED_METHODS:
+            raise
+        return no_test(str(error))
     if row is None:
         return no_test(f"{metric.name} depends on the order of events: it has no paired test")
     if metric.needs_scores:
