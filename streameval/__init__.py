@@ -29,11 +29,12 @@ from streameval.states.confusion import ConfusionCounts
 from streameval.states.moments import ScoreMoments
 from streameval.states.probability import ProbabilitySums
 from streameval.states.score_index import ScoreIndex, backend
-from streameval.windows import Fading, Last, Panes
+from streameval.windows import Bootstrap, Fading, Last, Panes
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Bootstrap",
     "Comparison",
     "ConfusionCounts",
     "Difference",

@@ -1,4 +1,4 @@
-"""Pictures of curves, confusion counts and series, as matplotlib axes.
+"""Pictures of curves, confusion counts, series and slices, as matplotlib axes.
 
 Curves are drawn by scikit-learn's Display classes. Requires the extra
 ``plots``. Figures are made without pyplot, which would keep a reference to each.
@@ -7,6 +7,7 @@ Curves are drawn by scikit-learn's Display classes. Requires the extra
 from __future__ import annotations
 
 import io
+import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -15,9 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from streameval.certainty.calibration import calibration_band
+from streameval.certainty.interval import checked_level
+from streameval.certainty.proportions import distribution_gap
 from streameval.errors import InputError, MetricError, MissingExtraError, shown
 from streameval.evaluator.evaluator import Evaluator
-from streameval.evaluator.reports import SeriesRow
+from streameval.evaluator.reports import SeriesRow, SliceReport, SliceRow
+from streameval.evaluator.slices import slice_name
 from streameval.evaluator.view import View
 from streameval.events.values import Weight
 from streameval.metrics.curves import CURVES
@@ -33,7 +38,14 @@ except ImportError as error:
     package = (error.name or "matplotlib").partition(".")[0]
     raise MissingExtraError("plotting", package=package, extra="plots") from None
 
-__all__ = ["check_picture", "plot_confusion", "plot_curve", "plot_series", "save_figure"]
+__all__ = [
+    "check_picture",
+    "plot_confusion",
+    "plot_curve",
+    "plot_series",
+    "plot_slices",
+    "save_figure",
+]
 
 _FORMATS = (".png", ".svg", ".pdf", ".html")
 
@@ -45,7 +57,14 @@ _MANY_CLASSES = 10
 _MANY_PANES = 100
 
 
-def plot_curve(evaluator: Evaluator | View, name: str, ax: Any = None, **params: Any) -> Any:
+def plot_curve(
+    evaluator: Evaluator | View,
+    name: str,
+    ax: Any = None,
+    *,
+    intervals: float | None = None,
+    **params: Any,
+) -> Any:
     """Draw a curve.
 
     Args:
@@ -53,6 +72,10 @@ def plot_curve(evaluator: Evaluator | View, name: str, ax: Any = None, **params:
         name: ``"roc"``, ``"precision_recall"``, ``"det"``, ``"pr_gain"`` or
             ``"calibration"``.
         ax: Matplotlib axes; those of a new figure by default.
+        intervals: The level of what is drawn beside the curve; None: nothing. ``"roc"`` has a
+            band that contains the whole true curve with that probability (Campbell 1994) and
+            the interval of the area, ``"precision_recall"`` the interval of the average
+            precision, ``"calibration"`` one for each bin.
         **params: Passed to :meth:`~streameval.Evaluator.curve`.
 
     Returns:
@@ -60,8 +83,10 @@ def plot_curve(evaluator: Evaluator | View, name: str, ax: Any = None, **params:
 
     Raises:
         MetricError: The curve is unknown, or no event had a score.
-        InputError: The curve is undefined; the reason is in the message.
+        InputError: The curve is undefined; the reason is in the message. Or the level is not
+            between 0 and 1.
     """
+    level = None if intervals is None else checked_level(intervals, "intervals")
     if name not in CURVES:
         raise MetricError(f"no curve is called {shown(name)}; there are {', '.join(CURVES)}")
     curve = evaluator.curve(name, **params)
@@ -72,17 +97,17 @@ def plot_curve(evaluator: Evaluator | View, name: str, ax: Any = None, **params:
     ax = _axes(ax)
     display: Any
     if name == "roc":
-        display = sklearn_metrics.RocCurveDisplay(
-            fpr=curve.fpr, tpr=curve.tpr, roc_auc=evaluator["roc_auc"]
-        )
-        display.plot(ax=ax, plot_chance_level=True)
+        label, area = _area(evaluator, "roc_auc", "AUC", level)
+        display = sklearn_metrics.RocCurveDisplay(fpr=curve.fpr, tpr=curve.tpr, roc_auc=area)
+        display.plot(ax=ax, plot_chance_level=True, name=label)
+        if level is not None:
+            _draw_roc_band(ax, evaluator, curve, level)
     elif name == "precision_recall":
+        label, area = _area(evaluator, "average_precision", "AP", level)
         display = sklearn_metrics.PrecisionRecallDisplay(
-            precision=curve.precision,
-            recall=curve.recall,
-            average_precision=evaluator["average_precision"],
+            precision=curve.precision, recall=curve.recall, average_precision=area
         )
-        display.plot(ax=ax)
+        display.plot(ax=ax, name=label)
     elif name == "det":
         sklearn_metrics.DetCurveDisplay(fpr=curve.fpr, fnr=curve.fnr).plot(ax=ax)
     elif name == "pr_gain":
@@ -94,7 +119,57 @@ def plot_curve(evaluator: Evaluator | View, name: str, ax: Any = None, **params:
             prob_true=curve.observed, prob_pred=curve.predicted, y_prob=np.zeros(0)
         ).plot(ax=ax, markersize=4)
         ax.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal")
+        if level is not None:
+            _draw_bins(ax, evaluator, curve, level)
     return ax
+
+
+def _area(
+    evaluator: Evaluator | View, metric: str, short: str, level: float | None
+) -> tuple[str | None, float | None]:
+    """The legend's text with the area's interval; else the area, for scikit-learn's own text."""
+    if level is not None:
+        found = evaluator.interval(metric, level=level)
+        if found.defined:
+            return f"{short} = {found.value:.3f} [{found.low:.3f}, {found.high:.3f}]", None
+    return None, evaluator[metric]
+
+
+def _draw_roc_band(ax: Any, evaluator: Evaluator | View, curve: Any, level: float) -> None:
+    """The curve moved by the largest errors of both rates, to the upper left and lower right."""
+    counts = evaluator.thresholds("youden")
+    positives, negatives = counts.tp + counts.fn, counts.fp + counts.tn
+    if not (isinstance(positives, int) and isinstance(negatives, int)):
+        # Kish's effective size is of all events, not of a class.
+        return
+    both = math.sqrt(level)
+    up, right = distribution_gap(positives, both), distribution_gap(negatives, both)
+    fpr, tpr = (np.concatenate([[0.0], rate, [1.0]]) for rate in (curve.fpr, curve.tpr))
+    upper = np.clip(fpr - right, 0, 1), np.clip(tpr + up, 0, 1)
+    lower = np.clip(fpr + right, 0, 1), np.clip(tpr - up, 0, 1)
+    x, y = (
+        np.concatenate([[0.0], above, [1.0, 1.0], below[::-1], [0.0]])
+        if first
+        else np.concatenate([[above[0]], above, [1.0, below[-1]], below[::-1], [0.0]])
+        for first, above, below in ((True, upper[0], lower[0]), (False, upper[1], lower[1]))
+    )
+    ax.fill(x, y, alpha=0.15, linewidth=0, label=f"{level * 100:g} % band of the curve")
+    ax.legend(loc="lower right")
+
+
+def _draw_bins(ax: Any, evaluator: Evaluator | View, curve: Any, level: float) -> None:
+    found = evaluator.interval("expected_calibration_error", level=level)
+    whole = not found.method.endswith("(Kish)")
+    low, high = calibration_band(curve, level, None if whole else found.n)
+    ax.errorbar(
+        curve.predicted,
+        curve.observed,
+        yerr=np.clip([curve.observed - low, high - curve.observed], 0, None),
+        fmt="none",
+        elinewidth=1,
+        capsize=2,
+        alpha=0.6,
+    )
 
 
 def _coordinates(curve: Any, name: str) -> list[Any]:
@@ -147,7 +222,7 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
             then not drawn.
 
     Returns:
-        The axes. Panes without a value leave a gap.
+        The axes. Panes without a value leave a gap. Rows with intervals have a band.
     """
     ax = _axes(ax, width=9.0)
     ax.set_ylabel(_plain(metric))
@@ -176,6 +251,7 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
         linewidth=0.8 if many else 1.5,
         label=_plain(label or metric),
     )
+    _draw_ends(ax, edges, rows)
     # Markers are in the middle of their panes; dates before the year 1 do not exist.
     ax.margins(x=0)
     ax.update_datalim([(edge, 0.0) for edge in (edges[0], edges[-1])], updatey=False)
@@ -189,6 +265,56 @@ def plot_series(rows: Sequence[SeriesRow], metric: str, ax: Any = None, label: s
         if known is not None:
             ax.set_yticks([tick for tick in ax.get_yticks() if known.low <= tick <= known.high])
     return ax
+
+
+def plot_slices(report: SliceReport, ax: Any = None, most: int = 30) -> Any:
+    """Draw a metric of slices, the worst at the top, beside that of all events.
+
+    Args:
+        report: From :meth:`streameval.Evaluator.slice_report`; with ``intervals=`` each slice
+            has whiskers, and the total a band.
+        ax: Matplotlib axes; those of a new figure by default.
+        most: Only so many of the slices.
+
+    Returns:
+        The axes. A slice without a value has a row without a point.
+
+    Raises:
+        InputError: The report has no slice.
+    """
+    rows = report.rows[:most]
+    if not rows:
+        raise InputError("report", expected="a report with slices", got="none")
+    ax = _axes(ax, width=7.0, height=1.2 + 0.3 * len(rows))
+    places = np.arange(len(rows))
+    low, high = _ends_of(rows)
+    ax.hlines(places, low, high, linewidth=1.5, alpha=0.6)
+    ax.plot([row.value for row in rows], places, marker="o", markersize=4, linestyle="none")
+    ax.axvline(report.total.value, color="0.4", linewidth=1, linestyle=":")
+    (bottom,), (top,) = _ends_of([report.total])
+    if np.isfinite(bottom):
+        ax.axvspan(bottom, top, color="0.5", alpha=0.15, linewidth=0)
+    ax.set_yticks(places, [_plain(slice_name(row.slice)) for row in rows])
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xlabel(f"{_plain(report.metric)}; dotted: all events")
+    ax.grid(axis="x", alpha=0.3)
+    return ax
+
+
+def _ends_of(rows: Sequence[SeriesRow] | Sequence[SliceRow]) -> tuple[Any, Any]:
+    """The lower and the upper ends; nan where there is no interval."""
+    nothing = (np.nan, np.nan)
+    ends = [(row.interval.low, row.interval.high) if row.interval else nothing for row in rows]
+    low, high = np.array(ends).T
+    return low, high
+
+
+def _draw_ends(ax: Any, edges: Any, rows: Sequence[SeriesRow]) -> None:
+    """The interval of each pane over its whole width; a gap where there is none."""
+    low, high = _ends_of(rows)
+    if np.isfinite(low).any():
+        color = ax.lines[-1].get_color()
+        ax.stairs(high, edges, baseline=low, fill=True, alpha=0.2, linewidth=0, color=color)
 
 
 def _draw_support(ax: Any, edges: Any, support: Sequence[Weight]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -73,6 +73,15 @@ class Bounds:
         return self.high - self.low
 
 
+class Replicates(NamedTuple):
+    """Values of a metric in the bootstrap replicates that an evaluator keeps."""
+
+    unit: str
+    """What was resampled."""
+    values: Iterable[float]
+    """Computed when they are read, once."""
+
+
 class IntervalRequest(NamedTuple):
     """What a method computes an interval from."""
 
@@ -95,6 +104,8 @@ class IntervalRequest(NamedTuple):
     """Whether all events since the start are in the states, and none is ever removed."""
     state: Callable[[str], Any] = lambda name: None
     """From the name of a further state to it; None where it is not kept."""
+    replicates: Replicates | None = None
+    """Where events are not independent, so that they are resampled by unit."""
 
 
 class Ends(NamedTuple):

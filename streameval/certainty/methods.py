@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from streameval.certainty.anytime import ANYTIME, anytime
+from streameval.certainty.bootstrap import bootstrap
 from streameval.certainty.calibration import calibration_ends
 from streameval.certainty.confusion_delta import delta
 from streameval.certainty.delong import delong, newcombe, suits_delong
@@ -19,6 +20,7 @@ from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_en
 from streameval.certainty.losses import loss_ends
 from streameval.certainty.proportions import clopper_pearson, ends_of_share, wilson
 from streameval.errors import MetricError, did_you_mean, shown
+from streameval.metrics.metric import FAMILIES
 from streameval.metrics.undefined import reason_of
 
 
@@ -55,6 +57,7 @@ METHODS: Mapping[str, IntervalMethod] = {
         IntervalMethod("log_t", frozenset({"loss"}), loss_ends),
         IntervalMethod("gaps", frozenset({"calibration"}), calibration_ends),
         IntervalMethod("anytime", frozenset(ANYTIME), anytime, automatic=False),
+        IntervalMethod("bootstrap", frozenset(FAMILIES) - {"none"}, bootstrap),
     )
 }
 """From the name of each method to its row, in the order of preference."""
@@ -89,8 +92,14 @@ def interval(request: IntervalRequest, method: str = "auto", *, required: bool =
     check_method(method)
     fitting = [row for row in METHODS.values() if metric.family in row.families]
     missing = f"there is no interval for {metric.name}"
+    by_unit = request.replicates is not None
     if method == "auto":
-        row = next((row for row in fitting if row.automatic and row.suits(request)), None)
+        # Every other method takes the events for independent of each other.
+        automatic = [METHODS["bootstrap"]] if by_unit else METHODS.values()
+        row = next(
+            (row for row in automatic if row in fitting and row.automatic and row.suits(request)),
+            None,
+        )
     else:
         row = METHODS[method] if METHODS[method] in fitting else None
         if row is None:
@@ -103,14 +112,11 @@ def interval(request: IntervalRequest, method: str = "auto", *, required: bool =
     elif row is None:
         ends = no_ends(missing)
     elif math.isnan(request.n):
-        ends = no_ends(
-            "the effective size of weights that are not counts is not kept: pass "
-            "intervals=True to the Evaluator"
-        )
+        ends = no_ends("with weights that are not whole, it needs Evaluator(intervals=True)")
     else:
         ends = row.compute(request)
     name = "" if ends.reason or row is None else ends.method or row.name
-    if name and not request.whole:
+    if name and not request.whole and not by_unit:
         name += " (Kish)"
     n = request.n if ends.n is None else ends.n
     return Interval(value, ends.low, ends.high, request.level, name, n, ends.reason)

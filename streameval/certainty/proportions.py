@@ -77,7 +77,12 @@ def wilson(successes: float, trials: float, level: float) -> tuple[float, float]
     >>> [round(end, 4) for end in wilson(8, 10, 0.95)]
     [0.4902, 0.9433]
     """
-    z2 = normal_quantile(level) ** 2
+    return score_ends(successes, trials, normal_quantile(level))
+
+
+def score_ends(successes: float, trials: float, z: float) -> tuple[float, float]:
+    """Wilson's interval of a given number of standard errors; `trials` need not be counts."""
+    z2 = z * z
     share = successes / trials
     middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
     half = math.sqrt(z2 * (share * (1 - share) + z2 / (4 * trials)) / trials) / (1 + z2 / trials)
@@ -119,6 +124,22 @@ def clopper_pearson(successes: float, trials: float, level: float) -> tuple[floa
         0.0 if successes == 0 else _beta_quantile(tail, successes, failures + 1),
         1.0 if failures == 0 else 1 - _beta_quantile(tail, failures, successes + 1),
     )
+
+
+def distribution_gap(events: float, level: float) -> float:
+    """The largest distance of an observed distribution function from the true one, at any point.
+
+    √(ln(2/(1 − level)) / 2n): with a probability of `level` or more, no share of the n events
+    below any threshold is further from its true value. Two independent ones at √level hold
+    together, as a ROC curve's rates.
+
+    Source:
+        Dvoretzky, Kiefer & Wolfowitz (1956); the constant is Massart's (1990).
+
+    >>> round(distribution_gap(200, 0.95), 4)
+    0.096
+    """
+    return math.sqrt(math.log(2 / (1 - level)) / (2 * events))
 
 
 def beyond_log(x: float) -> float:

@@ -18,6 +18,7 @@ from streameval.events.values import MAX_CLASSES, Label, is_missing
 from streameval.records.chunk import KEPT, BadRecord, BadRecords, Chunk, remedy_text
 from streameval.records.event_columns import SLICE, Column, EventColumns, count_events, joined
 from streameval.records.label_text import is_fraction, label_from_text, likely_type
+from streameval.windows import Bootstrap
 
 BATCH_ROWS = 1 << 18
 """Records passed to the evaluator at once: a larger batch takes memory, a smaller one
@@ -306,6 +307,7 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Compa
         "slices": request.slices,
         "max_slices": request.max_slices,
         "time_unit": request.time_unit,
+        "bootstrap": None if request.unit is None else Bootstrap(unit=request.unit),
     }
     if request.labels is not None:
         options["labels"] = _labels(request.labels, first, request)

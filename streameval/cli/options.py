@@ -79,6 +79,13 @@ ProbaOption: TypeAlias = Annotated[
     ),
 ]
 WeightOption: TypeAlias = Annotated[str | None, _field(help="Weight of the event.")]
+UnitOption: TypeAlias = Annotated[
+    str | None,
+    _field(
+        help="What events are alike by, such as the user: intervals are then of whole units, "
+        "not of single events."
+    ),
+]
 TimeOption: TypeAlias = Annotated[
     str | None,
     _field(help="Time of the event: ISO 8601 with an offset, or a number with --time-unit."),

@@ -12,6 +12,7 @@ from streameval.events.event import Task
 from streameval.metrics.registry import find
 from streameval.records.chunk import Kind, Wanted
 from streameval.windows.kinds import kind_of, window_forms
+from streameval.windows.last import LAST
 from streameval.windows.window import WindowSpec
 
 _KINDS: dict[str, Kind] = {
@@ -20,6 +21,7 @@ _KINDS: dict[str, Kind] = {
     "score": "number",
     "proba": "probabilities",
     "weight": "weight",
+    "unit": "slice",
     "time": "time",
 }
 """The options that name a field, in the order in which the fields of a record are checked."""
@@ -36,6 +38,7 @@ class Request:
     models: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Of a comparison, from each model to its fields: ``y_pred``, ``score`` or both."""
     weight: str | None = None
+    unit: str | None = None
     positive: str | None = None
     labels: tuple[str, ...] | None = None
     threshold: float | None = None
@@ -87,6 +90,9 @@ class Request:
             remedy = "such intervals cover all events since a start; leave one out"
             raise OptionError.conflicts("--anytime", "--window", remedy=remedy)
         kind = kind_of(self.window)
+        if self.unit is not None and kind is LAST:
+            remedy = "use --window panes:1h, or no --window"
+            raise OptionError.conflicts("--unit", "--window last", remedy=remedy)
         if self.details.series is not None and (kind is None or kind.widest is None):
             remedy = "add --window panes:1h --time FIELD"
             raise OptionError.requires("--series", "a --window of panes", remedy=remedy)
@@ -101,6 +107,8 @@ class Request:
                     ("--score", "scores") if self.binary else ("--proba", "probabilities")
                 )
                 raise MetricError(f"{name} needs {what}: name their field with {option}")
+            if metric.ordered and self.unit is not None:
+                raise OptionError.conflicts("--unit", f"{name}, which is about the order of events")
             if metric.ordered and self.window is not None and not self.window.keeps_order:
                 raise MetricError(
                     f"{name} is about the order of events, which this window does not keep: "

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streameval.certainty.differences import sides
 from streameval.certainty.interval import Interval
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.options import (
@@ -21,6 +22,7 @@ from streameval.evaluator.options import (
     checked_options,
     checked_window,
     plan_of,
+    replicated,
 )
 from streameval.evaluator.reports import (
     ClassificationReport,
@@ -29,12 +31,18 @@ from streameval.evaluator.reports import (
     SliceReport,
     SliceRow,
 )
-from streameval.evaluator.slices import SlicedWindows, SliceKey, Slicer
+from streameval.evaluator.slices import (
+    SlicedWindows,
+    SliceKey,
+    Slicer,
+    unit_column,
+    unit_value,
+)
 from streameval.evaluator.view import View, ViewContext, locked
 from streameval.events.binary import BinaryIntake
-from streameval.events.event import EventBatch, Task
+from streameval.events.event import EventBatch, EventFields, Task
 from streameval.events.multiclass import ClassIntake
-from streameval.events.values import Label, Weight
+from streameval.events.values import Label, Weight, check_same_length
 from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.metric import undefined_number
 from streameval.metrics.registry import METRICS, find, metric_names
@@ -43,6 +51,7 @@ from streameval.state_files.disk import read_file, write_atomically
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Cumulative, window_note, window_spec
+from streameval.windows.replicated import Bootstrap, unit_keys
 from streameval.windows.window import CompiledWay, WindowSpec
 
 _KIND = "evaluator"
@@ -77,6 +86,9 @@ class Evaluator:
             another unit between 1990 and 2100.
         undefined: The number for undefined values; None: ``nan`` with a
             reason.
+        bootstrap: Replicates by unit, as :class:`~streameval.Bootstrap`, for intervals where the
+            events of one user or session are not independent; each event then has its own as
+            ``unit="u17"``.
         temporal: Keep what ``kappa_temporal`` needs. It is about the order of
             events, so such an evaluator's bits depend on that order.
         intervals: Keep what only intervals read and what cannot be derived: the sums of
@@ -111,6 +123,7 @@ class Evaluator:
         "_lock",
         "_options",
         "_readers",
+        "_replicated",
         "_scores_only",
         "_slicer",
         "_state_set",
@@ -135,6 +148,7 @@ class Evaluator:
         undefined: float | None = None,
         temporal: bool = False,
         intervals: bool = False,
+        bootstrap: Bootstrap | None = None,
     ) -> None:
         check_arguments(task, bins, temporal, intervals, time_unit)
         declared = None if labels is None else listed(labels, "labels", "a list of labels")
@@ -159,6 +173,7 @@ class Evaluator:
             intervals=intervals,
         )
         spec = checked_window(window, plan)
+        windows = replicated(spec, bootstrap, plan)
         self._options: dict[str, Any] = {
             "task": task,
             "metrics": names,
@@ -170,6 +185,9 @@ class Evaluator:
             "labels": None if classes is None else list(classes),
             "time_unit": time_unit,
         }
+        if bootstrap is not None:
+            self._options["bootstrap"] = bootstrap.to_options()
+        self._replicated = bootstrap is not None
         self._slicer = Slicer(slices, max_slices)
         self._options["slices"] = [list(dimension) for dimension in self._slicer.dimensions]
         self._options["max_slices"] = max_slices
@@ -183,7 +201,7 @@ class Evaluator:
         )
         self._lock = self._context.lock
         self._scores_only = set(plan.keeps) == set(plan.fed["scores"])
-        self._windows = SlicedWindows(spec, plan, self._slicer, time_unit)
+        self._windows = SlicedWindows(windows, plan, self._slicer, time_unit)
         self._find_fast_paths()
 
     def _find_fast_paths(self) -> None:
@@ -219,6 +237,7 @@ class Evaluator:
         weight: object = 1,
         event_time: object = None,
         slices: object = None,
+        unit: object = None,
     ) -> None:
         """Count one event.
 
@@ -236,12 +255,14 @@ class Evaluator:
             slices: A mapping with the value of each key of ``slices``. Where
                 a key is absent or its value is None or NaN, the event counts
                 in the total and in the slice ``(missing)``.
+            unit: With ``bootstrap=``, and then with each event: the value of its unit. As those
+                of slices, ``7``, ``"7"`` and ``7.0`` are one.
 
         Raises:
             InputError: A bad value; nothing was counted.
         """
         count = self._count
-        if count is not None and count(y_true, y_pred, score, proba, weight):
+        if count is not None and unit is None and count(y_true, y_pred, score, proba, weight):
             return
         with self._lock:
             if self._scores_only and score is None and proba is None:
@@ -249,15 +270,33 @@ class Evaluator:
             intake, update = self._intake, self._update
             true, predicted, scores, known = intake.event(y_true, y_pred, score, proba, weight)
             try:
-                if update is not None:
+                if update is not None and unit is None:
                     update(true, predicted, scores, known)
                 else:
-                    self._windows.add((true, predicted, scores, known), event_time, slices)
+                    event = self._of_unit((true, predicted, scores, known), unit)
+                    self._windows.add(event, event_time, slices)
             except InputError:
                 intake.forget()
                 raise
             if intake.pending:
                 intake.learn()
+
+    def _of_unit(self, event: EventFields, unit: object) -> EventFields:
+        """The event with its unit, where there are replicates by unit; raises InputError."""
+        if not self._takes_unit(unit):
+            return event
+        key = int(unit_keys([unit_value(unit)])[0])
+        return (*event, key)  # type: ignore[return-value]
+
+    def _takes_unit(self, unit: object) -> bool:
+        if unit is not None and not self._replicated:
+            raise InputError(
+                "unit",
+                expected="an evaluator with replicates by unit",
+                got="one without",
+                remedy='requires bootstrap=streameval.Bootstrap(unit="user")',
+            )
+        return self._replicated
 
     def _score_missing(self) -> InputError:
         given = "score=" if self.task == "binary" else "proba="
@@ -279,6 +318,7 @@ class Evaluator:
         weight: object = None,
         event_time: object = None,
         slices: object = None,
+        unit: object = None,
     ) -> None:
         """Count many events: the same bits as one by one, a hundred times faster.
 
@@ -297,6 +337,8 @@ class Evaluator:
             if len(batch):
                 if self._scores_only and batch.score is None:
                     raise self._score_missing()
+                if self._takes_unit(unit):
+                    batch = _with_units(batch, unit)
                 if self._state_set is not None:
                     self._state_set.update_many(batch)
                 else:
@@ -317,6 +359,7 @@ class Evaluator:
         weight: object = 1,
         event_time: object = None,
         slices: object = None,
+        unit: object = None,
     ) -> None:
         """Undo exactly one earlier event, given as :meth:`update` was.
 
@@ -330,7 +373,7 @@ class Evaluator:
         """
         event = self._intake.event(y_true, y_pred, score, proba, weight)
         self._intake.forget()
-        self._windows.remove(event, event_time, slices)
+        self._windows.remove(self._of_unit(event, unit), event_time, slices)
 
     def __getitem__(self, name: str) -> float:
         try:
@@ -465,7 +508,8 @@ class Evaluator:
             min_support: Slices of less support are omitted, and counted.
             worst: Only so many of the worst; with ``best``, both ends.
             best: Only so many of the best.
-            intervals: The level of the confidence interval of each; None: without.
+            intervals: The level of the confidence interval of each, and of a mark where
+                a slice differs from all other events; None: without.
             method: As in :meth:`report`.
 
         Raises:
@@ -483,6 +527,10 @@ class Evaluator:
             for row in view.report([metric], intervals=intervals, method=method)
         ]
         kept = [row for row in rows if row.support >= min_support]
+        if total.interval is not None:
+            found = [row.interval for row in kept if row.interval is not None]
+            marks = sides(found, total.interval)
+            kept = [row._replace(differs=side) for row, side in zip(kept, marks, strict=True)]
         sign = -1.0 if METRICS[metric].direction == "down" else 1.0
         defined = sorted((r for r in kept if not math.isnan(r.value)), key=lambda r: sign * r.value)
         undefined = [row for row in kept if math.isnan(row.value)]
@@ -698,6 +746,8 @@ class Evaluator:
         """A new evaluator of these options; raises InputError or MetricError."""
         given = copy.deepcopy(options)
         window = window_spec(given.pop("window"))
+        if "bootstrap" in given:
+            given["bootstrap"] = Bootstrap(**given["bootstrap"])
         return cls(**given, window=window)
 
     @property
@@ -764,6 +814,12 @@ class Evaluator:
 
     def _check(self) -> None:
         self._windows._check()
+
+
+def _with_units(batch: EventBatch, unit: object) -> EventBatch:
+    column = unit_column(unit_value(None) if unit is None else unit)
+    check_same_length(len(batch), len(column.codes), "unit")
+    return replace(batch, unit=unit_keys(column.labels)[column.codes])
 
 
 class _PartIntake:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from streameval.errors import InputError, StateError, shown
@@ -13,8 +14,9 @@ from streameval.metrics.registry import find
 from streameval.states.state_set import StatePlan
 from streameval.windows.cumulative import Cumulative
 from streameval.windows.kinds import KINDS, kind_of
-from streameval.windows.last import LAST
+from streameval.windows.last import LAST, Last
 from streameval.windows.panes import PANES
+from streameval.windows.replicated import Bootstrap, Replicated
 from streameval.windows.window import WindowSpec
 
 
@@ -59,6 +61,33 @@ def checked_window(window: WindowSpec | None, plan: StatePlan) -> WindowSpec:
     return spec
 
 
+def replicated(spec: WindowSpec, bootstrap: object, plan: StatePlan) -> WindowSpec:
+    """The specification with replicates of each window, where some are wanted."""
+    if bootstrap is None:
+        return spec
+    if not isinstance(bootstrap, Bootstrap):
+        raise InputError(
+            "bootstrap",
+            expected='Bootstrap(replicates=200, unit="user") or None',
+            got=shown(bootstrap),
+        )
+    if isinstance(spec, Last):
+        raise InputError(
+            "bootstrap",
+            expected="a window of which replicates hold the same time: none, Panes or Fading",
+            got="Last(n), whose n events differ between replicates",
+            remedy="conflicts with window=Last(...); use Panes",
+        )
+    if plan.ordered:
+        raise InputError(
+            "bootstrap",
+            expected="metrics that do not depend on the order of events",
+            got="kappa_temporal",
+            remedy="conflicts with temporal= and kappa_temporal",
+        )
+    return Replicated(spec, bootstrap)
+
+
 def plan_of(
     task: Task,
     names: list[str] | None,
@@ -95,8 +124,14 @@ _OPTION_TYPES: dict[str, tuple[type, ...]] = {
     "slices": (list,),
     "max_slices": (int,),
 }
-_LATER_OPTIONS = {"intervals": True}
-"""Options of a later version with their one written value: not written where not set."""
+_LATER_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "intervals": ("True", lambda value: value is True),
+    "bootstrap": (
+        "replicates and unit",
+        lambda value: isinstance(value, dict) and set(value) == {"replicates", "unit"},
+    ),
+}
+"""Options of a later version, and what they are where they are set: else they are not written."""
 
 
 def checked_options(data: dict[str, Any]) -> dict[str, Any]:
@@ -114,9 +149,10 @@ def checked_options(data: dict[str, Any]) -> dict[str, Any]:
         raise StateError(f"options: expected {sorted(wanted)}, got {shown(sorted(options))}")
     for name, value in options.items():
         if name in _LATER_OPTIONS:
-            if value is not _LATER_OPTIONS[name]:
+            words, accepts = _LATER_OPTIONS[name]
+            if not accepts(value):
                 raise StateError(
-                    f"options.{name}: expected True or no such key, got {shown(value)}"
+                    f"options.{name}: expected {words} or no such key, got {shown(value)}"
                 )
             continue
         wrong = isinstance(value, bool) != (name == "temporal")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streameval.certainty.differences import Side
 from streameval.certainty.interval import Interval
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
@@ -217,6 +218,9 @@ class SliceRow(NamedTuple):
     reason: str
     support: Weight
     interval: Interval | None = None
+    differs: Side | None = None
+    """Where intervals were requested: the side on which it differs from all other events, by
+    :func:`streameval.certainty.differences.sides`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +238,14 @@ class SliceReport:
         return {
             "metric": self.metric,
             "total": {"slice": {}, **plain_value(self.total)},
-            "slices": [{"slice": dict(row.slice), **plain_value(row)} for row in self.rows],
+            "slices": [
+                {
+                    "slice": dict(row.slice),
+                    **plain_value(row),
+                    **({"differs": row.differs} if row.differs else {}),
+                }
+                for row in self.rows
+            ],
             "below_support": self.below_support,
         }
 
@@ -276,6 +287,9 @@ def value_cells(
             ("high", [f"{interval.high:.6g}" for interval in intervals]),
             ("interval", [interval.method for interval in intervals]),
         ]
+    differs = [getattr(row, "differs", None) or "" for row in rows]
+    if any(differs):
+        columns.append(("differs", differs))
     columns.append(("support", [weight(row.support) for row in rows]))
     reasons = [row.reason or (row.interval.reason if row.interval else "") for row in rows]
     if any(reasons):

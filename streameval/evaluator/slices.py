@@ -308,13 +308,7 @@ def _slice_value(value: object, name: str) -> Label | None:
     if type(value) is not str and type(value) is not int:
         if is_missing(value):
             return None
-        try:
-            value = canonical_label(value)
-        except InputError as error:
-            field = f"slices[{shown(name)}]"
-            raise InputError(
-                field, expected="a str, int or bool value, or None", got=error.got
-            ) from None
+        value = _plain_value(value, f"slices[{shown(name)}]", "a str, int or bool value, or None")
     label = slice_value(value)
     if label == MISSING:
         raise InputError(
@@ -326,6 +320,35 @@ def _slice_value(value: object, name: str) -> Label | None:
     return label
 
 
+def _plain_value(value: object, field: str, expected: str) -> Label:
+    try:
+        return canonical_label(value)
+    except InputError as error:
+        raise InputError(field, expected=expected, got=error.got) from None
+
+
+def unit_value(value: object) -> Label:
+    """The value of an event's unit, in the one form that slices have; raises InputError.
+
+    >>> unit_value("17"), unit_value(17.0)
+    (17, 17)
+    """
+    if value is None or is_missing(value):
+        raise InputError(
+            "unit",
+            expected="the value of the event's unit, since the evaluator has replicates by unit",
+            got=shown(value),
+            remedy="pass unit= with each event, one of its own where it belongs to no other",
+            remedy_code="unit",
+        )
+    return slice_value(_plain_value(value, "unit", "a str, int or bool value"))
+
+
+def unit_column(column: object) -> LabelColumn:
+    """Codes of the values of events' units; raises InputError."""
+    return _value_column(column, "unit", unit_value)
+
+
 def slice_column(column: object, name: str) -> LabelColumn:
     """Codes of a slice's values; the label None stands for a value that is missing.
 
@@ -334,7 +357,12 @@ def slice_column(column: object, name: str) -> LabelColumn:
     """
     if isinstance(column, LabelColumn):
         return column
-    field = f"slices[{shown(name)}]"
+    return _value_column(column, f"slices[{shown(name)}]", lambda value: _slice_value(value, name))
+
+
+def _value_column(
+    column: object, field: str, value_of: Callable[[object], Label | None]
+) -> LabelColumn:
     array = column_array(column, field)
     codes: IntArray
     if array.dtype.kind in "biu":
@@ -351,7 +379,7 @@ def slice_column(column: object, name: str) -> LabelColumn:
     merged = np.zeros(len(distinct), dtype=np.int64)
     for code, value in enumerate(distinct):
         try:
-            label = _slice_value(value, name)
+            label = value_of(value)
         except InputError as error:
             raise error.at(int(np.argmax(codes == code))) from None
         merged[code] = labels.setdefault(label, len(labels))
@@ -499,7 +527,7 @@ class SlicedWindows:
         ]
         singles = self._singles(few, batch, moments)
         for window, event, moment, weight in singles:
-            window.check((*event[:3], weight), moment)
+            window.check((*event[:3], weight, *event[4:]), moment)
 
         def count_all() -> None:
             if timeline is not None and arrivals is not None:
@@ -529,7 +557,7 @@ class SlicedWindows:
         start = 0
         for window, rows in few:
             mine = slice(start, start + len(rows))
-            weight = sum(event.weight for event in events[mine])
+            weight = sum(event[3] for event in events[mine])
             pairs = zip(events[mine], times[mine], strict=True)
             singles += [(window, event, moment, weight) for event, moment in pairs]
             start = mine.stop

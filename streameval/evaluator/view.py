@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
-from streameval.certainty.interval import Interval, IntervalRequest, checked_level
+from streameval.certainty.interval import Interval, IntervalRequest, Replicates, checked_level
 from streameval.certainty.methods import interval
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.evaluator.reports import (
@@ -35,6 +35,7 @@ from streameval.states.lock import Lock, held, new_lock
 from streameval.states.registry import STATES
 from streameval.states.score_index import ScoreIndex
 from streameval.states.state_set import StatePlan, StateSet
+from streameval.windows.replicated import ReplicatedWindow
 from streameval.windows.window import PaneMark, Window
 
 _Row = TypeVar("_Row")
@@ -198,6 +199,18 @@ def _named(kind: str, name: object, rows: Mapping[str, _Row]) -> _Row:
     return rows[name]
 
 
+class _Unchanging:
+    """A window of events that are given once."""
+
+    series = None
+
+    def __init__(self, state_set: StateSet) -> None:
+        self._state_set = state_set
+
+    def current(self) -> StateSet:
+        return self._state_set
+
+
 class View:
     """Metrics, reports and curves of the events in one window.
 
@@ -311,7 +324,7 @@ class View:
             )
         state_set = self._window.current()
         self._context.require(name, metric.states, state_set)
-        return self._interval(metric, state_set, checked_level(level), method, params)
+        return self._interval(metric, state_set, checked_level(level), method, params=params)
 
     def _interval(
         self,
@@ -319,17 +332,26 @@ class View:
         state_set: StateSet,
         level: float,
         method: str = "auto",
-        params: Mapping[str, Any] = _NO_PARAMS,
         *,
+        params: Mapping[str, Any] = _NO_PARAMS,
         positive: Label | None = None,
         required: bool = True,
+        pane: int | None = None,
     ) -> Interval:
-        context = self._context
+        context, window = self._context, self._window
         if positive is None:
             positive = context.positive
         states = tuple(getattr(state_set, state) for state in metric.states)
+        of_states = metric.bind(positive=positive, undefined=math.nan, **params)
+        replicates = None
+        if isinstance(window, ReplicatedWindow):
+            values = (
+                of_states(*[getattr(replicate, state) for state in metric.states])
+                for replicate in window.resampled(pane)
+            )
+            replicates = Replicates(window.unit, values)
         # A number in place of an undefined value is no estimate of anything.
-        value = self._named(metric.bind(positive=positive, undefined=math.nan, **params)(*states))
+        value = self._named(of_states(*states))
         support = state_set.support(metric.state)
         whole = isinstance(support, int)
         request = IntervalRequest(
@@ -337,12 +359,13 @@ class View:
             value=value,
             states=states,
             level=level,
-            n=support if whole else state_set.effective_size(metric.state),
+            n=support if whole or replicates else state_set.effective_size(metric.state),
             whole=whole,
             positive=positive,
             params=params,
             cumulative=context.cumulative,
             state=functools.partial(getattr, state_set),
+            replicates=replicates,
         )
         return interval(request, method, required=required)
 
@@ -396,6 +419,7 @@ class View:
         state_set: StateSet,
         level: float | None = None,
         method: str = "auto",
+        pane: int | None = None,
     ) -> ReportRow:
         value = self._named(self._context.bound(metric, {})(state_set))
         reason = reason_of(value)
@@ -408,7 +432,7 @@ class View:
                 reason = f"without the undefined {some}{more}"
         found = None
         if level is not None:
-            found = self._interval(metric, state_set, level, method, required=False)
+            found = self._interval(metric, state_set, level, method, required=False, pane=pane)
         return ReportRow(metric.name, float(value), reason, state_set.support(metric.state), found)
 
     @locked
@@ -522,7 +546,7 @@ class View:
             )
         series = []
         for mark in panes.marked():
-            value = self._row(row, panes.state_set_from(mark.start), level)
+            value = self._row(row, panes.state_set_from(mark.start), level, pane=mark.start)
             series.append(SeriesRow(iso_time(mark.start), iso_time(mark.end), *value[1:]))
         return series
 
@@ -555,9 +579,36 @@ class View:
                 state_set = panes.state_set_from(mark.start)
                 reports[mark.start] = (
                     mark,
-                    [self._row(metric, state_set, intervals) for metric in rows],
+                    [self._row(metric, state_set, intervals, pane=mark.start) for metric in rows],
                 )
         return reports
+
+    @locked
+    def before(self, length_us: int) -> View:
+        """The window one length before this one, of those of its panes that are retained.
+
+        Args:
+            length_us: The window's length, in microseconds.
+
+        Returns:
+            A view of the events now in these panes; it does not change.
+
+        Raises:
+            MetricError: The window is not of panes.
+
+        Cost:
+            One merge of the panes.
+        """
+        panes = self._window.series
+        if panes is None:
+            raise MetricError("the window before needs a window of panes")
+        marks = panes.marked()
+        end = marks[-1].end - length_us if marks else 0
+        merged = StateSet(self._context.plan)
+        for mark in marks:
+            if end - length_us < mark.end <= end:
+                merged.merge(panes.state_set_from(mark.start))
+        return View(cast(Window, _Unchanging(merged)), self._context)
 
     @property
     @locked

@@ -14,7 +14,8 @@ from streameval.events.values import BoolArray, FloatArray, IntArray, Label, Wei
 
 EventFields: TypeAlias = tuple[Label, Any, Any, Weight]
 """A validated event: true label, predicted label, score and weight; of several models a tuple of
-labels and one of scores."""
+labels and one of scores. A fifth field is the key of the unit, where windows have replicates.
+"""
 
 
 # What the inputs of both tasks share: errors and positions of events.
@@ -73,6 +74,8 @@ class EventBatch:
 
     A label that an event left out has probability 0 as well, but no rank.
     """
+    unit: npt.NDArray[np.uint64] | None = None
+    """Keys of the events' units, where windows have replicates by unit."""
 
     def __len__(self) -> int:
         return len(self.y_true)
@@ -87,6 +90,7 @@ class EventBatch:
             self.labels,
             self.score_labels,
             None if self.named is None else self.named[rows],
+            None if self.unit is None else self.unit[rows],
         )
 
     def true_labels(self) -> npt.NDArray[Any]:
@@ -102,7 +106,7 @@ class EventBatch:
         """The same events with other weights."""
         return replace(self, weight=weight)
 
-    def events(self) -> Iterable[Event]:
+    def events(self) -> Iterable[Any]:
         """The events one by one, as :meth:`StateSet.update` takes them."""
         weights = [1] * len(self) if self.weight is None else self.weight.tolist()
         nothing = [None] * len(self)
@@ -123,6 +127,8 @@ class EventBatch:
                 nothing if self.y_pred is None else [labels[code] for code in self.y_pred.tolist()]
             )
             scores = nothing if self.score is None else self._mappings()
+        if self.unit is not None:
+            return zip(true, predicted, scores, weights, self.unit.tolist(), strict=True)
         return map(Event, true, predicted, scores, weights)
 
     def _mappings(self) -> list[dict[Label, float]]:

@@ -48,6 +48,7 @@ _REMEDIES: Mapping[str, str] = {
     "probability": "one number is a score: use --score",
     "score": "a fraction is a score: name its field with --score",
     "task": "give --task multiclass for more than two labels",
+    "unit": "give --on-bad skip to leave such records out, or no --unit",
     "time_unit": "declare the unit with --time-unit s, ms, us or ns",
 }
 """Remedies by code, in the options of the command line."""

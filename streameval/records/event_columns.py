@@ -31,7 +31,7 @@ RecordPlaces: TypeAlias = range | IntArray
 SLICE = "slice:"
 """Prefix of the names of columns of slice values."""
 
-_SAME = ("y_true", "y_pred", "score", "proba", "weight")
+_SAME = ("y_true", "y_pred", "score", "proba", "weight", "unit")
 
 _ONE_BY_ONE = 64
 """Events counted singly after a rejected one: a call with columns costs as much as 20."""

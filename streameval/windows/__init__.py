@@ -11,5 +11,6 @@ from streameval.windows.fading import Fading
 from streameval.windows.kinds import window_note, window_spec
 from streameval.windows.last import Last
 from streameval.windows.panes import Panes
+from streameval.windows.replicated import Bootstrap
 
-__all__ = ["Cumulative", "Fading", "Last", "Panes", "window_note", "window_spec"]
+__all__ = ["Bootstrap", "Cumulative", "Fading", "Last", "Panes", "window_note", "window_spec"]

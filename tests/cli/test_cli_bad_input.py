@@ -122,6 +122,7 @@ REMEDIES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "give --task multiclass for more than two labels",
     ),
     "time_unit": (TIMES, '{"label": "x", "p": "x", "at": 5}', "declare the unit with --time-unit"),
+    "unit": ((*LABELS, "--unit", "at"), '{"label": "x", "p": "x"}', "give --on-bad skip"),
 }
 
 

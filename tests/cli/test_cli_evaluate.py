@@ -342,3 +342,30 @@ def test_declared_labels_reach_the_evaluator(run: Command, tmp_path: Path) -> No
     path.write_text("")
     assert run("evaluate", path, *options).code == 0
     assert state.read_bytes() == ev.emptied().to_bytes()
+
+
+def test_units_make_replicates(tmp_path: Path, run: Command) -> None:
+    events = [{**event, "user": f"u{n % 40}"} for n, event in enumerate(binary_events())]
+    expected = se.Evaluator(bootstrap=se.Bootstrap(unit="user"))
+    expected.update_many(
+        [event["label"] for event in events],
+        score=[event["score"] for event in events],
+        unit=[event["user"] for event in events],
+    )
+    fields = ("--y-true", "label", "--score", "score", "--unit", "user")
+    for path in (write_jsonl(tmp_path / "a.jsonl", events), write_csv(tmp_path / "a.csv", events)):
+        state = tmp_path / "state"
+        assert run("evaluate", str(path), *fields, "--save", str(state)).code == 0
+        assert se.load(state) == expected
+
+
+def test_records_without_a_unit_are_bad(tmp_path: Path, run: Command) -> None:
+    path = write_jsonl(tmp_path / "a.jsonl", [{"y": 1, "s": 0.5, "user": "a"}, {"y": 0, "s": 0.2}])
+    fields = ("--y-true", "y", "--score", "s", "--unit", "user")
+    done = run("evaluate", str(path), *fields)
+    assert done.code == 2
+    assert "a.jsonl:2: user: expected the value of the event's unit" in done.err
+    done = run("evaluate", str(path), *fields, "--window", "last:5")
+    assert done.err.strip() == (
+        "streameval: --unit conflicts with --window last; use --window panes:1h, or no --window"
+    )

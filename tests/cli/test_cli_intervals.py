@@ -108,7 +108,7 @@ def test_weights_that_are_not_whole(run: Command, tmp_path: Path) -> None:
     saved = tmp_path / "without.state"
     run(*command, "--save", saved)
     shown = run("report", saved, "--intervals", "0.95").out
-    assert "pass intervals=True to the Evaluator" in shown
+    assert "it needs Evaluator(intervals=True)" in shown
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,10 @@ def normal_scores(positives: int, negatives: int, seed: int = 1) -> tuple[list[f
 def test_the_method_is_chosen_by_the_sample() -> None:
     assert fed(*normal_scores(30, 30)).interval("roc_auc").method == "delong"
     assert fed(*normal_scores(29, 500)).interval("roc_auc").method == "newcombe"
+    # A rare class with few lost events, at an AUC of .92; less rare, DeLong's error is enough.
+    rare, many = normal_scores(31, 400)
+    assert fed([score + 1 for score in rare], many).interval("roc_auc").method == "newcombe"
+    assert fed([score + 1 for score in rare], many[:90]).interval("roc_auc").method == "delong"
     perfect = fed([2.0] * 50, [1.0] * 50)
     assert perfect.interval("roc_auc").method == "newcombe"
     assert perfect.interval("roc_auc").high == 1.0
@@ -271,7 +275,7 @@ def coverage(positives: int, negatives: int, auc: float, runs: int) -> float:
     return held / runs
 
 
-@pytest.mark.parametrize("sizes", [(20, 20), (100, 100), (10, 1_000)])
+@pytest.mark.parametrize("sizes", [(20, 20), (100, 100), (10, 1_000), (40, 1_000)])
 @pytest.mark.parametrize("auc", [0.7, 0.95])
 def test_they_cover_as_often_as_they_say(sizes: tuple[int, int], auc: float) -> None:
     """400 runs: the standard error of the share is one percent."""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.certainty.confusion_delta import GRADIENTS, Gradient, Table, gradient_of
+from streameval.certainty.confusion_delta import GRADIENTS, Gradient, gradient_of
 from streameval.certainty.interval import IntervalRequest
 from streameval.certainty.proportions import wilson
 from streameval.metrics.metric import Metric
@@ -30,17 +30,11 @@ def request(row: Metric, counts: ConfusionCounts, **params: Any) -> IntervalRequ
         states=(counts,),
         level=0.95,
         n=counts.total,
-        counts=True,
-        state=lambda name: None,
+        whole=True,
         positive=positive,
         params=params,
         cumulative=True,
     )
-
-
-def moments(table: Table, gradient: Gradient) -> tuple[float, float]:
-    mean = table.mean(gradient.rows)
-    return mean, table.mean(lambda block: (gradient.rows(block) - mean) ** 2)
 
 
 def test_every_function_of_the_confusion_has_a_gradient() -> None:
@@ -104,7 +98,25 @@ def test_published_error_of_kappa() -> None:
     cells = np.array([[106, 10, 4], [22, 28, 10], [2, 12, 6]], dtype=object)
     table, gradient = without_pseudo_event(find("cohen_kappa"), cells)
     assert gradient.value == pytest.approx(0.429, abs=5e-4)
-    assert moments(table, gradient)[1] / 200 == pytest.approx(0.002885, abs=5e-7)
+    assert gradient.moments(table)[0] / 200 == pytest.approx(0.002885, abs=5e-7)
+
+
+@given(st.lists(st.integers(1, 200), min_size=4, max_size=4))
+def test_the_error_of_two_classes_correlation(cells: list[int]) -> None:
+    """Bishop, Fienberg & Holland (1975), 11.2: the variance of phi in a table of two by two."""
+    table = np.array(cells, dtype=object).reshape(2, 2)
+    shares = table.astype(float) / float(table.sum())
+    (r0, r1), (c0, c1) = shares.sum(axis=1), shares.sum(axis=0)
+    phi = (shares[1, 1] * shares[0, 0] - shares[1, 0] * shares[0, 1]) / math.sqrt(r0 * r1 * c0 * c1)
+    expected = (
+        1
+        - phi**2
+        + phi * (1 + phi**2 / 2) * (r0 - r1) * (c0 - c1) / math.sqrt(r0 * r1 * c0 * c1)
+        - 3 / 4 * phi**2 * ((r0 - r1) ** 2 / (r0 * r1) + (c0 - c1) ** 2 / (c0 * c1))
+    )
+    found, gradient = without_pseudo_event(find("matthews_corrcoef"), table)
+    assert gradient.value == pytest.approx(phi, abs=1e-9)
+    assert gradient.moments(found)[0] == pytest.approx(expected, rel=1e-8, abs=1e-9)
 
 
 def test_the_error_of_f1_is_that_of_its_share() -> None:
@@ -114,7 +126,7 @@ def test_the_error_of_f1_is_that_of_its_share() -> None:
     table, gradient = without_pseudo_event(find("f1"), cells)
     share, n = tp / (tp + fp + fn), tp + fp + fn
     expected = (2 / (1 + share) ** 2) ** 2 * share * (1 - share) / n
-    assert moments(table, gradient)[1] / 200 == pytest.approx(expected, rel=1e-9)
+    assert gradient.moments(table)[0] / 200 == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_table_with_the_pseudo_event_adds_up() -> None:
@@ -133,7 +145,10 @@ def test_the_table_with_the_pseudo_event_adds_up() -> None:
     assert shares[1] == pytest.approx(dense.sum(1) / 18)
     assert shares[2] == pytest.approx(dense.sum(0) / 18)
     values = np.arange(9.0).reshape(3, 3)
-    assert table.mean(lambda block: values[block]) == pytest.approx((values * dense).sum() / 18)
+    assert table.means(lambda block: (values[block], values[block] ** 2)) == [
+        pytest.approx((values * dense).sum() / 18),
+        pytest.approx((values**2 * dense).sum() / 18),
+    ]
 
 
 # Intervals ---------------------------------------------------------------------
@@ -150,6 +165,7 @@ TRUTHS = {
     "even": np.array([[0.4, 0.1], [0.1, 0.4]]),
     "a fifth positive": np.array([[0.74, 0.06], [0.06, 0.14]]),
     "nearly always right": np.array([[0.49, 0.01], [0.01, 0.49]]),
+    "a rare class": np.array([[0.81, 0.03, 0.01], [0.035, 0.06, 0.005], [0.015, 0.01, 0.025]]),
     "three classes": np.array([[0.4, 0.07, 0.03], [0.05, 0.2, 0.02], [0.03, 0.04, 0.16]]),
 }
 

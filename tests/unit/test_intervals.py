@@ -85,7 +85,7 @@ def test_a_report_says_which_metrics_a_method_does_not_serve() -> None:
     assert served is not None
     assert other is not None
     assert served.method == "anytime"
-    assert other.reason == "f1 has no anytime interval; it has delta"
+    assert other.reason == "f1 has no anytime interval; it has delta, bootstrap"
     assert "f1 has no anytime interval" in str(report)
     with pytest.raises(se.MetricError, match="no interval method is called 'always'"):
         evaluator().report(["accuracy"], intervals=0.95, method="always")

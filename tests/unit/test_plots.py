@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import random
 import re
@@ -11,13 +12,15 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pytest
 
 import streameval as se
-from streameval.evaluator.reports import SeriesRow
+from streameval.certainty.calibration import calibration_band
+from streameval.evaluator.reports import SeriesRow, SliceReport
 from streameval.metrics.curves import CURVES
 
 pytest.importorskip("matplotlib")
@@ -236,6 +239,110 @@ def test_a_series_has_its_values_and_supports() -> None:
     assert max(values) / beneath.get_ylim()[1] < lowest
     assert all(0 <= tick <= 1 for tick in ax.get_yticks())
     assert all(float(tick).is_integer() for tick in beneath.get_yticks())
+
+
+def test_a_series_with_intervals_has_a_band() -> None:
+    ev = paned(24, missing=frozenset({5, 6}))
+    rows = ev.series("accuracy", intervals=0.9)
+    ax = plots.plot_series(rows, "accuracy")
+    (band,) = ax.patches
+    high, edges, low = band.get_data()
+    assert np.isnan(high[5])
+    assert np.isnan(low[5])
+    ends = [(row.interval.low, row.interval.high) for row in rows if row.interval is not None]
+    np.testing.assert_array_equal(np.column_stack([low, high]), ends)
+    assert len(edges) == 25
+    bottom, top = ax.get_ylim()
+    assert bottom < np.nanmin(low)
+    assert np.nanmax(high) < top
+    assert not plots.plot_series(ev.series("accuracy"), "accuracy").patches
+
+
+def test_the_roc_band_is_as_wide_as_both_rates_are_uncertain(tmp_path: Path) -> None:
+    ev = scored()
+    ax = plots.plot_curve(ev, "roc", intervals=0.95)
+    (band,) = ax.patches
+    inside = band.get_path()
+    curve = ev.curve("roc")
+    # The band ends at the borders of the unit square, where some points are.
+    points = np.clip(np.column_stack([curve.fpr, curve.tpr]), 1e-6, 1 - 1e-6)
+    assert inside.contains_points(points).all()
+    positives = ev.confusion.true_count(True)
+    both = 1 - math.sqrt(0.95)
+    up = math.sqrt(math.log(2 / both) / 2 / positives)
+    right = math.sqrt(math.log(2 / both) / 2 / (500 - positives))
+    at = len(curve.fpr) // 2
+    corner = np.array([curve.fpr[at] - right, curve.tpr[at] + up])
+    assert inside.contains_point(np.clip(corner + np.array((0.002, -0.002)), 0, 1))
+    assert not inside.contains_point(corner + np.array((-0.02, 0.02)))
+    assert "95 % band of the curve" in saved_svg(ax, tmp_path / "a.svg")
+    assert not plots.plot_curve(ev, "roc").patches
+
+
+def test_roc_bands_contain_the_whole_true_curve() -> None:
+    """Two normal classes, of which the true curve is known: 95 % of the bands or more."""
+    normal = NormalDist()
+    rates = np.linspace(0.001, 0.999, 200)
+    truth = np.array([(x, 1 - normal.cdf(normal.inv_cdf(1 - x) - 1)) for x in rates])
+    held = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        ev = se.Evaluator(threshold=0.5)
+        score = np.concatenate([rng.normal(size=60), rng.normal(1, size=40)])
+        ev.update_many(np.repeat([0, 1], [60, 40]), score=score)
+        (band,) = plots.plot_curve(ev, "roc", intervals=0.95).patches
+        held += bool(band.get_path().contains_points(truth).all())
+    assert held >= 37
+
+
+def test_bins_of_a_calibration_curve_have_whiskers() -> None:
+    ev = scored()
+    ax = plots.plot_curve(ev, "calibration", intervals=0.95)
+    curve = ev.curve("calibration")
+    low, high = calibration_band(curve, 0.95)
+    (whiskers,) = ax.collections
+    ends = np.array([segment[:, 1] for segment in whiskers.get_segments()])
+    np.testing.assert_allclose(ends, np.column_stack([low, high]))
+
+
+def sliced(**options: Any) -> SliceReport:
+    source = random.Random(3)
+    ev = se.Evaluator(slices=("country",))
+    for n in range(300):
+        country = ["PT", "DE", "$x^", "a very long name of a country indeed"][n % 4]
+        positive = source.random() < 0.4
+        wrong = source.random() < 0.1 * (1 + n % 4)
+        ev.update(positive, positive != wrong, slices={"country": country})
+    return ev.slice_report("accuracy", **options)
+
+
+def test_slices_have_whiskers(tmp_path: Path) -> None:
+    report = sliced(intervals=0.95)
+    ax = plots.plot_slices(report)
+    (whiskers,) = ax.collections
+    ends = [segment[:, 0].tolist() for segment in whiskers.get_segments()]
+    assert ends == [[row.interval.low, row.interval.high] for row in report.rows if row.interval]
+    points, total = ax.lines
+    assert points.get_xdata().tolist() == [row.value for row in report.rows]
+    assert total.get_xdata()[0] == report.total.value
+    (band,) = ax.patches
+    assert report.total.interval is not None
+    assert band.get_x() == report.total.interval.low
+    labels = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert labels[0] == "country=a very long nam…"
+    assert "$" in saved_svg(ax, tmp_path / "a.svg")
+    # The worst is at the top.
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+    without = plots.plot_slices(sliced(), most=2)
+    assert not without.patches
+    assert len(without.get_yticks()) == 2
+    with pytest.raises(se.InputError, match="report: expected a report with slices, got none"):
+        plots.plot_slices(sliced(worst=0))
+
+
+def test_the_level_of_a_picture_is_between_0_and_1() -> None:
+    with pytest.raises(se.InputError, match="intervals: expected a number between 0 and 1"):
+        plots.plot_curve(scored(), "roc", intervals=95)
 
 
 def test_a_thousand_panes_and_more(tmp_path: Path) -> None:

@@ -198,4 +198,4 @@ def test_weights_that_are_not_whole_have_kishs_size() -> None:
     assert "weights that are counts" in ev.interval("recall", method="anytime").reason
     without = se.Evaluator()
     without.update(1, 1, weight=0.5)
-    assert "pass intervals=True to the Evaluator" in without.interval("accuracy").reason
+    assert "it needs Evaluator(intervals=True)" in without.interval("accuracy").reason

@@ -163,7 +163,7 @@ def delong_sums(groups: ScoreGroups) -> tuple[Weight, Weight]:
 
 def _ranked_squares(own: WeightArray, other: WeightArray) -> Weight:
     """Σ own·r², with r twice the other class's weight before a group and its weight there."""
-    ranks = 2 * np.cumsum(other) - other
+    ranks: Any = 2 * np.cumsum(other) - other
     if own.dtype != np.int64:
         return float((own * (ranks * ranks)).sum())
     total, most = exact_sum(own), 2 * exact_sum(other)

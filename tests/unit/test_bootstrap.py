@@ -1,0 +1,250 @@
+"""The Poisson bootstrap at the read: replicates of states, and intervals of any metric."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.certainty.bootstrap import (
+    REPLICATES,
+    ResampledGroups,
+    resampled_confusions,
+    resampled_groups,
+)
+from streameval.metrics.ranking import average_precision
+from streameval.metrics.registry import ROWS
+from streameval.states.confusion import ConfusionCounts
+from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.score_index import ScoreIndex
+
+SCORES_METRICS = [row.name for row in ROWS if row.states == ("index",)]
+
+
+def scored(n: int, *, auc: float = 0.8, share: float = 0.4, seed: int = 1) -> tuple[Any, Any]:
+    """Labels, and scores that are normal in both classes with this AUC."""
+    rng = np.random.default_rng(seed)
+    y_true = rng.random(n) < share
+    return y_true, rng.normal(size=n) + y_true * math.sqrt(2) * NormalDist().inv_cdf(auc)
+
+
+def evaluator(n: int = 300, **options: Any) -> se.Evaluator:
+    ev = se.Evaluator(threshold=0.5)
+    y_true, score = scored(n, **options)
+    ev.update_many(y_true, score=score)
+    return ev
+
+
+# Replicates
+
+
+def test_cells_of_replicates_are_poisson_variables() -> None:
+    counts = ConfusionCounts.from_matrix([[40, 9], [0, 25]], ["cat", "dog"])
+    replicates = list(resampled_confusions(counts))
+    assert len(replicates) == REPLICATES
+    for cell, mean in (("cat", "cat"), 40), (("cat", "dog"), 9), (("dog", "dog"), 25):
+        drawn = [replicate.cell(*cell) for replicate in replicates]
+        assert abs(np.mean(drawn) - mean) < 4 * math.sqrt(mean / REPLICATES)
+        # The variance is the mean: that of a binomial or multinomial variable is smaller.
+        assert abs(np.var(drawn) / mean - 1) < 4 * math.sqrt(2 / REPLICATES)
+    assert not any(replicate.cell("dog", "cat") for replicate in replicates)
+
+
+def test_groups_of_replicates_are_poisson_variables() -> None:
+    index = ScoreIndex()
+    index.update_many([1, 0, 1, 0], [0.1, 0.1, 0.7, 0.9], weight=[7, 2, 30, 1])
+    replicates = list(resampled_groups(index))
+    positives = np.array([replicate.positives for replicate in replicates])
+    negatives = np.array([replicate.negatives for replicate in replicates])
+    for drawn, means in (positives, [7, 30, 0]), (negatives, [2, 0, 1]):
+        error = 4 * np.sqrt(np.array(means) / REPLICATES)
+        assert (abs(drawn.mean(axis=0) - means) <= error).all()
+    assert np.corrcoef(positives[:, 0], negatives[:, 0])[0, 1] < 0.3
+
+
+groups = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30)
+
+
+@given(groups)
+def test_average_precision_of_groups_is_that_of_their_state(pairs: list[tuple[int, int]]) -> None:
+    positives, negatives = (np.array(side, dtype=np.int64) for side in zip(*pairs, strict=True))
+    replicate = ResampledGroups(np.arange(len(pairs), dtype=np.float64), positives, negatives)
+    expected = average_precision(replicate.state())
+    assert replicate.average_precision() == pytest.approx(expected, rel=1e-12, nan_ok=True)
+
+
+# Intervals
+
+
+@pytest.mark.parametrize("name", SCORES_METRICS)
+def test_every_metric_of_an_index_has_one(name: str) -> None:
+    found = evaluator().interval(name, method="bootstrap")
+    assert found.low < found.value < found.high
+    assert (found.method, found.n) == ("bootstrap", 300)
+    wider = evaluator().interval(name, method="bootstrap", level=0.99)
+    assert wider.low < found.low < found.high < wider.high
+    row = next(row for row in ROWS if row.name == name)
+    assert row.low <= wider.low
+    assert wider.high <= row.high
+
+
+def test_its_width_is_that_of_resampling_by_the_literal_definition() -> None:
+    y_true, score = scored(400)
+    ev = se.Evaluator()
+    ev.update_many(y_true, score=score)
+    rng = np.random.default_rng(0)
+    for name in ("average_precision", "ks", "f1"):
+        logits = []
+        for _ in range(400):
+            rows = rng.integers(0, 400, 400)
+            resampled = se.Evaluator()
+            resampled.update_many(y_true[rows], score=score[rows])
+            logits.append(math.log(resampled[name] / (1 - resampled[name])))
+        found = ev.interval(name, method="bootstrap")
+        width = math.log(found.high / (1 - found.high)) - math.log(found.low / (1 - found.low))
+        assert width == pytest.approx(2 * 1.959964 * np.std(logits), rel=0.2)
+
+
+def test_the_same_events_have_the_same_interval() -> None:
+    y_true, score = scored(200)
+    whole, one_by_one, shards = se.Evaluator(), se.Evaluator(), [se.Evaluator(), se.Evaluator()]
+    whole.update_many(y_true, score=score)
+    for label, number in zip(y_true, score, strict=True):
+        one_by_one.update(label, score=number)
+    for part, ev in zip((slice(120, None), slice(0, 120)), shards, strict=True):
+        ev.update_many(y_true[part], score=score[part])
+    whole.update(True, score=9.0)
+    whole.revert(True, score=9.0)
+    others = [one_by_one, se.merge(shards), pickle.loads(pickle.dumps(whole))]
+    for name in ("average_precision", "recall", "ks"):
+        expected = whole.interval(name, method="bootstrap")
+        assert [ev.interval(name, method="bootstrap") for ev in others] == [expected] * 3
+
+
+def test_the_compiled_and_the_portable_index_have_the_same_replicates() -> None:
+    y_true, score = scored(200)
+    indices = ScoreIndex(), PortableScoreIndex()
+    for index in indices:
+        index.update_many(y_true, score)
+    for ours, theirs in zip(*map(resampled_groups, indices), strict=True):
+        assert all(map(np.array_equal, ours, theirs))
+
+
+def test_whole_weights_are_counts() -> None:
+    weighted, repeated = se.Evaluator(), se.Evaluator()
+    for label, score in [(1, 0.9), (0, 0.8), (1, 0.7), (0, 0.1)] * 9:
+        weighted.update(label, score=score, weight=3)
+        repeated.update_many([label] * 3, score=[score] * 3)
+    for name in ("average_precision", "f1"):
+        expected = repeated.interval(name, method="bootstrap")
+        assert weighted.interval(name, method="bootstrap") == expected
+
+
+def test_parameters_are_those_of_the_value() -> None:
+    ev = evaluator()
+    found = ev.interval("partial_roc_auc", max_fpr=0.5, mcclish=False)
+    assert found.low < ev.value("partial_roc_auc", max_fpr=0.5, mcclish=False) < found.high
+
+
+def test_a_perfect_ranking_has_a_width() -> None:
+    ev = se.Evaluator()
+    ev.update_many([1] * 40 + [0] * 40, score=[0.9] * 40 + [0.1] * 40)
+    for name in ("average_precision", "ks", "f1"):
+        found = ev.interval(name, method="bootstrap")
+        assert found.value == found.high == 1
+        assert 0.8 < found.low < 0.95
+        assert found.method == "bootstrap, few events"
+
+
+def test_few_events_have_an_interval_that_says_so() -> None:
+    assert evaluator(50).interval("average_precision").method == "bootstrap, few events"
+    assert evaluator(500).interval("average_precision").method == "bootstrap"
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_an_interval_that_replicates_cannot_give_has_a_reason(n: int) -> None:
+    ev = se.Evaluator()
+    ev.update_many([1] + [0] * n, score=[0.9] + [0.1] * n)
+    found = ev.interval("average_precision")
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+    assert not found.method
+    assert found.reason.endswith(" of 200 replicates have no value: too few events")
+
+
+def test_weights_that_are_not_counts_have_kishs_number_of_events() -> None:
+    y_true, score = scored(400)
+    equal, varied = se.Evaluator(intervals=True), se.Evaluator(intervals=True)
+    plain = se.Evaluator()
+    plain.update_many(y_true, score=score)
+    equal.update_many(y_true, score=score, weight=np.full(400, 0.25))
+    varied.update_many(y_true, score=score, weight=np.random.default_rng(1).exponential(size=400))
+    for name in ("average_precision", "f1"):
+        whole, scaled = (ev.interval(name, method="bootstrap") for ev in (plain, equal))
+        assert (scaled.low, scaled.high) == pytest.approx((whole.low, whole.high))
+        assert (scaled.method, scaled.n) == ("bootstrap (Kish)", 400)
+        wider = varied.interval(name, method="bootstrap")
+        assert wider.high - wider.low > 1.2 * (whole.high - whole.low)
+    without = se.Evaluator()
+    without.update_many(y_true, score=score, weight=np.full(400, 0.25))
+    assert "needs Evaluator(intervals=True)" in without.interval("average_precision").reason
+
+
+def test_states_that_are_derived_of_the_index_are_derived_of_its_replicates() -> None:
+    for name in ("binormal_auc", "log_loss", "expected_calibration_error"):
+        ev = se.Evaluator()
+        y_true, score = scored(400)
+        ev.update_many(y_true, score=1 / (1 + np.exp(-score)))
+        found = ev.interval(name, method="bootstrap")
+        assert found.low < found.value < found.high
+        assert found.method == "bootstrap"
+
+
+def test_events_that_cannot_be_resampled_are_named() -> None:
+    sums = se.Evaluator(metrics=["binormal_auc"])
+    sums.update_many([1, 0, 1], score=[0.9, 0.5, 0.4])
+    assert sums.interval("binormal_auc").reason == (
+        "the state keeps sums, from which events cannot be resampled"
+    )
+    several = se.Evaluator("multiclass")
+    several.update("a", proba={"a": 0.7, "b": 0.3})
+    several.update("b", proba={"a": 0.4, "b": 0.6})
+    assert several.interval("roc_auc_ovr").reason.endswith(
+        "not those of each event together, so that events cannot be resampled"
+    )
+
+
+# Coverage
+
+
+def missed(n: int, auc: float, share: float, times: int) -> float:
+    """How often the 95 % interval of the average precision misses the population's."""
+    shift = math.sqrt(2) * NormalDist().inv_cdf(auc)
+    grid = np.linspace(-9, 9 + shift, 20_001)
+    above = np.vectorize(lambda x: math.erfc(x / math.sqrt(2)) / 2)
+    tpr, fpr = above(grid - shift), above(grid)
+    precision = share * tpr / (share * tpr + (1 - share) * fpr + 1e-300)
+    density = np.exp(-((grid - shift) ** 2) / 2) / math.sqrt(2 * math.pi)
+    truth = float((precision * density).sum() * (grid[1] - grid[0]))
+    wrong = 0
+    for seed in range(times):
+        y_true, score = scored(n, auc=auc, share=share, seed=seed)
+        ev = se.Evaluator(metrics=["average_precision"])
+        ev.update_many(y_true, score=score)
+        found = ev.interval("average_precision")
+        wrong += not found.low <= truth <= found.high
+    return wrong / times
+
+
+@pytest.mark.backend_independent
+@pytest.mark.parametrize(("n", "auc"), [(50, 0.7), (50, 0.98), (70, 0.98), (200, 0.9)])
+def test_average_precision_is_covered(n: int, auc: float) -> None:
+    # Percentiles of the replicates miss .09, .20, .15 and .08.
+    assert missed(n, auc, 0.5, 200) <= 0.08

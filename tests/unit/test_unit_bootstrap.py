@@ -1,0 +1,406 @@
+"""Replicates by unit: drawn from the unit's value, in every window, merged and saved as states."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.windows.replicated import ReplicatedWindow, unit_counts, unit_keys
+
+WINDOWS: dict[str, dict[str, Any]] = {
+    "cumulative": {},
+    "panes": {"window": se.Panes("1h", pane="15m", lateness="15m"), "time_unit": "s"},
+    "fading": {"window": se.Fading("1h"), "time_unit": "s"},
+    "fading by events": {"window": se.Fading(50)},
+}
+FEW = se.Bootstrap(replicates=20, unit="user")
+
+events = st.lists(
+    st.tuples(
+        st.booleans(),
+        st.integers(0, 4).map(lambda tenths: tenths / 4),
+        st.integers(1, 3),
+        st.integers(0, 6 * 3600).map(lambda seconds: 1_700_000_000 + seconds),
+        st.sampled_from(["PT", "ES", "FR", None]),
+        st.sampled_from(["u1", "u2", 3, "4", 4]),
+    ),
+    max_size=15,
+)
+
+
+def columns(rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """Rows as the arguments of ``update_many``."""
+    names = ("y_true", "score", "weight", "event_time", "country", "unit")
+    given = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    given["slices"] = {"country": given.pop("country")}  # type: ignore[assignment]
+    return given
+
+
+def counted(window: str, rows: list[tuple[Any, ...]], **options: Any) -> se.Evaluator:
+    ev = evaluator(window, **options)
+    for y_true, score, weight, time, country, unit in rows:
+        ev.update(
+            y_true,
+            score=score,
+            weight=weight,
+            event_time=time,
+            slices={"country": country},
+            unit=unit,
+        )
+    return ev
+
+
+def evaluator(window: str, **options: Any) -> se.Evaluator:
+    options = {"bootstrap": FEW, "slices": ("country",), "max_slices": 2} | options
+    return se.Evaluator(**options, **WINDOWS[window])
+
+
+def replicates(ev: se.Evaluator) -> Iterator[tuple[Any, list[Any]]]:
+    """The replicates of the total and of each slice, as their state sets."""
+    windows = ev._windows
+    for key, window in {(): windows.total, **windows.slices}.items():
+        assert isinstance(window, ReplicatedWindow)
+        yield key, list(window.resampled())
+
+
+# Draws
+
+
+def test_keys_and_counts_are_the_same_in_every_release() -> None:
+    keys = unit_keys(["u17", 17, ""])
+    assert keys.tolist() == [0xA8ABA6140C9206C1, 0xBABE73D7B7AE82D6, 0xE8C5DC7CB90DEA47]
+    counts = unit_counts(keys, 200)
+    assert counts.sum(axis=0).tolist() == [190, 193, 195]
+    # A replicate does not depend on how many there are.
+    assert unit_counts(keys, 20).tolist() == counts[:20].tolist()
+
+
+def test_counts_are_poisson_variables() -> None:
+    counts = unit_counts(unit_keys(range(20_000)), 50)
+    for k in range(7):
+        share = math.exp(-1) / math.factorial(k)
+        error = math.sqrt(share * (1 - share) / counts.size)
+        assert abs(np.mean(counts == k) - share) < 4.5 * error
+    correlation = np.corrcoef(counts) - np.eye(50)
+    assert abs(correlation).max() < 5 / math.sqrt(20_000)
+
+
+def test_draws_are_the_inverse_of_the_distribution_in_64_bits() -> None:
+    # SplitMix64 and the distribution, literally.
+    (key,) = unit_keys(["user 1"]).tolist()
+    expected = []
+    for n in range(1, 101):
+        bits = (key + n * 0x9E3779B97F4A7C15) % 2**64
+        bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        bits = (bits ^ bits >> 27) * 0x94D049BB133111EB % 2**64
+        bits ^= bits >> 31
+        shares = itertools.accumulate(math.exp(-1) / math.factorial(k) for k in range(30))
+        expected.append(sum(bits / 2**64 >= share for share in shares))
+    assert unit_counts(unit_keys(["user 1"]), 100)[:, 0].tolist() == expected
+
+
+# The state
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@settings(max_examples=20)
+@given(rows=events)
+def test_a_replicate_is_an_evaluator_of_the_weighted_events(
+    window: str, rows: list[tuple[Any, ...]]
+) -> None:
+    ev = counted(window, rows)
+    plain = evaluator(window, bootstrap=None)
+    for y_true, score, weight, time, country, _ in rows:
+        slices = {"country": country}
+        plain.update(y_true, score=score, weight=weight, event_time=time, slices=slices)
+    # What there was without replicates is the same: late events, slices, values.
+    assert ev.arrivals == plain.arrivals
+    assert ev.slices().keys() == plain.slices().keys()
+    for name in ("accuracy", "average_precision"):
+        if plain._windows.total.current().has_scores:
+            assert ev.value(name, undefined=-1) == plain.value(name, undefined=-1)
+    for key, sets in replicates(ev):
+        for n, found in enumerate(sets):
+            assert found == drawn(window, rows, n, key, ev)
+
+
+def drawn(
+    window: str, rows: list[tuple[Any, ...]], replicate: int, key: Any, ev: se.Evaluator
+) -> Any:
+    """The state set of one replicate, from an evaluator that counts each event k times."""
+    slow = se.Evaluator(**WINDOWS[window])
+    # All events advance the time, those that are not in the replicate too: with weight 0.
+    window_of = slow._windows
+    names = {value for ((_, value),) in ev._windows.slices}
+    timeline = window_of.timeline
+    for y_true, score, weight, time, country, unit in rows:
+        units = [{"4": 4}.get(unit, unit) if isinstance(unit, str) else unit]
+        count = int(unit_counts(unit_keys(units), replicate + 1)[replicate, 0])
+        value = "(missing)" if country is None else country
+        value = value if value in names else "(other)"
+        inside = key == () or key[0][1] == value
+        moment = None
+        if timeline is not None:
+            latest = timeline.latest
+            moment = time * 1_000_000
+            if window == "fading by events":
+                moment = 0 if latest is None else latest + 1
+            if latest is not None and timeline.drops(moment):
+                timeline.admit(moment)
+                continue
+        if count and inside:
+            window_of.total.add((int(y_true), int(score >= 0.5), score, weight * count), moment)
+        if timeline is not None and moment is not None:
+            timeline.admit(moment)
+    return window_of.total.current()
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@settings(max_examples=20)
+@given(rows=events, cut=st.integers(0, 15))
+def test_event_batch_merge_and_bytes_are_one_state(
+    window: str, rows: list[tuple[Any, ...]], cut: int
+) -> None:
+    if not rows:
+        return
+    expected = counted(window, rows)
+    batch = evaluator(window)
+    for part in (rows[:cut], rows[cut:]):
+        if part:
+            batch.update_many(**columns(part))
+    assert batch == expected
+    assert batch.to_bytes() == expected.to_bytes()
+    again = se.from_bytes(batch.to_bytes())
+    assert again == expected
+    again._check()
+    assert again.interval("accuracy") == expected.interval("accuracy")
+    if window == "cumulative":
+        # Shards in any order, where no slice and no late event depends on it.
+        free = {"max_slices": 10}
+        shards = [counted(window, rows[n::3], **free) for n in range(3)]
+        whole = counted(window, rows, **free)
+        assert se.merge(shards) == se.merge(shards[::-1]) == whole
+        delta = whole.delta()
+        delta.update_many(**columns(rows))
+        whole.merge(delta)
+        assert whole == counted(window, rows + rows, **free)
+
+
+@settings(max_examples=20)
+@given(rows=events.filter(bool), n=st.integers(0, 39))
+def test_a_reverted_event_leaves_no_trace(rows: list[tuple[Any, ...]], n: int) -> None:
+    n %= len(rows)
+    options = {"max_slices": 10}
+    ev = counted("cumulative", rows, **options)
+    before = ev.to_bytes()
+    y_true, score, weight, time, country, unit = rows[n]
+    event = {"score": score, "weight": weight, "event_time": time, "slices": {"country": country}}
+    with pytest.raises(se.InputError):
+        ev.revert(y_true, **event, unit="none")
+    assert ev.to_bytes() == before
+    ev.revert(y_true, **event, unit=unit)
+    rest = counted("cumulative", rows[:n] + rows[n + 1 :], **options)
+    for (_, ours), (_, theirs) in zip(
+        [pair for pair in replicates(ev) if pair[0] == ()], replicates(rest), strict=False
+    ):
+        assert ours == theirs
+
+
+def test_multi_class_scores_have_replicates_too() -> None:
+    rng = np.random.default_rng(1)
+    ev = se.Evaluator("multiclass", labels=["a", "b", "c"], bootstrap=se.Bootstrap(unit="user"))
+    y_true = rng.choice(["a", "b", "c"], 600)
+    proba = rng.dirichlet([1, 1, 1], 600)
+    ev.update_many(y_true, proba=proba, unit=np.arange(600) // 3)
+    for name in ("roc_auc_ovr", "roc_auc_ovo", "roc_auc_micro", "log_loss", "f1_macro"):
+        found = ev.interval(name)
+        assert found.low < found.value < found.high
+        assert found.method == "bootstrap by user"
+
+
+# Intervals
+
+
+def grouped(users: int, each: int, seed: int) -> tuple[Any, ...]:
+    """Users of whom some are easy and some hard: unit, true label, prediction."""
+    rng = np.random.default_rng(seed)
+    unit = np.repeat(np.arange(users), each)
+    right = rng.random(users * each) < rng.beta(1.4, 0.6, users)[unit]
+    y_true = rng.random(users * each) < 0.5
+    return unit, y_true, y_true == right
+
+
+def test_events_of_one_user_need_the_bootstrap_by_user() -> None:
+    # The accuracy of the population is the mean of the users', 1.4/(1.4 + 0.6).
+    covered = {"bootstrap by user": 0, "wilson": 0}
+    runs = 150
+    for seed in range(runs):
+        unit, y_true, y_pred = grouped(60, 15, seed)
+        ev = se.Evaluator(metrics=["accuracy"], bootstrap=se.Bootstrap(unit="user"))
+        ev.update_many(y_true, y_pred, unit=unit)
+        for method in ("auto", "wilson"):
+            found = ev.interval("accuracy", method=method)
+            covered[found.method] += found.low <= 0.7 <= found.high
+    assert covered["bootstrap by user"] / runs >= 0.92
+    assert covered["wilson"] / runs < 0.65
+
+
+def test_where_each_event_is_a_unit_it_is_the_plain_interval() -> None:
+    _, y_true, y_pred = grouped(2000, 1, 3)
+    ev = se.Evaluator(bootstrap=se.Bootstrap(replicates=1000))
+    ev.update_many(y_true, y_pred, unit=np.arange(2000))
+    ours, plain = ev.interval("accuracy"), ev.interval("accuracy", method="wilson")
+    assert ours.high - ours.low == pytest.approx(plain.high - plain.low, rel=0.1)
+
+
+def test_reports_slices_and_series_have_the_interval_by_unit() -> None:
+    unit, y_true, y_pred = grouped(100, 8, 5)
+    ev = se.Evaluator(
+        window=se.Panes("2h", pane="1h", lateness="1h"),
+        time_unit="s",
+        slices=("half",),
+        bootstrap=FEW,
+    )
+    ev.update_many(
+        y_true, y_pred, unit=unit, slices={"half": unit % 2}, event_time=7200 + unit % 2 * 3600
+    )
+    (row,) = ev.report(["accuracy"], intervals=0.9)
+    assert row.interval == ev.interval("accuracy", level=0.9)
+    for kept in (ev.slice_report("accuracy", intervals=0.95).rows, ev.series("accuracy",
+                 intervals=0.95)):  # fmt: skip
+        methods = [part.interval.method for part in kept if part.interval is not None]
+        assert methods == ["bootstrap by user"] * 2
+    # A slice holds the events of one pane here.
+    by_slice = [row.interval for row in ev.slice_report("accuracy", intervals=0.95).rows]
+    by_pane = [row.interval for row in ev.series("accuracy", intervals=0.95)]
+    assert sorted(by_slice, key=str) == sorted(by_pane, key=str)
+
+
+def test_one_unit_has_no_interval() -> None:
+    ev = se.Evaluator(bootstrap=se.Bootstrap(unit="user"))
+    ev.update_many([1, 0, 1, 1], [1, 1, 0, 1], unit=["u"] * 4)
+    found = ev.interval("accuracy")
+    assert math.isnan(found.low)
+    assert found.reason.endswith("of 200 replicates have no value: too few events")
+
+
+# Options and errors
+
+
+def test_values_of_units_are_those_of_slices() -> None:
+    evs = [se.Evaluator(bootstrap=FEW) for _ in range(4)]
+    for ev, unit in zip(evs, (7, "7", 7.0, np.int64(7)), strict=True):
+        ev.update(1, 1, unit=unit)
+    assert evs[0] == evs[1] == evs[2] == evs[3]
+    other = se.Evaluator(bootstrap=FEW)
+    other.update_many([1], [1], unit=["007"])
+    assert other != evs[0]
+
+
+def test_without_the_option_nothing_is_written() -> None:
+    ev = se.Evaluator()
+    ev.update(1, 1)
+    assert "bootstrap" not in ev.to_state()["options"]
+    assert "bootstrap" not in ev.options
+    written = se.Evaluator(bootstrap=FEW).options["bootstrap"]
+    assert written == {"replicates": 20, "unit": "user"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"replicates": 19}, "Bootstrap(replicates): expected a number from 20 to 10000, got 19"),
+        ({"replicates": True}, "Bootstrap(replicates): expected a number from 20 to 10000"),
+        ({"replicates": 200.0}, "Bootstrap(replicates): expected a number from 20 to 10000"),
+        ({"unit": ""}, "Bootstrap(unit): expected a name, such as \"user\", got ''"),
+        ({"unit": 7}, 'Bootstrap(unit): expected a name, such as "user", got 7'),
+    ],
+)
+def test_options_are_checked(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(se.InputError, match=re.escape(message)):
+        se.Bootstrap(**options)
+
+
+def test_a_missing_unit_is_refused() -> None:
+    ev = se.Evaluator(bootstrap=FEW)
+    for missing in (None, math.nan):
+        with pytest.raises(se.InputError, match="unit: expected the value of the event's unit"):
+            ev.update(1, 1, unit=missing)
+    with pytest.raises(se.InputError, match="unit: expected the value of the event's unit"):
+        ev.update_many([1], [1])
+    with pytest.raises(se.InputError, match=r"unit\[1\]: expected the value"):
+        ev.update_many([1, 1], [1, 1], unit=["u", None])
+    with pytest.raises(se.InputError, match="unit: expected 2"):
+        ev.update_many([1, 1], [1, 1], unit=["u"])
+    assert ev == se.Evaluator(bootstrap=FEW)
+    with pytest.raises(se.InputError, match="unit: expected an evaluator with replicates by unit"):
+        se.Evaluator().update(1, 1, unit="u")
+    with pytest.raises(se.InputError, match="requires bootstrap="):
+        se.Evaluator().update_many([1], [1], unit=["u"])
+    with pytest.raises(se.InputError, match="requires bootstrap="):
+        se.Evaluator(window=se.Last(3)).update(1, 1, unit="u")
+
+
+def test_options_that_conflict_are_named() -> None:
+    with pytest.raises(se.InputError, match=r"conflicts with window=Last\(\.\.\.\)"):
+        se.Evaluator(window=se.Last(10), bootstrap=FEW)
+    with pytest.raises(se.InputError, match="conflicts with temporal= and kappa_temporal"):
+        se.Evaluator(temporal=True, bootstrap=FEW)
+    with pytest.raises(se.InputError, match="bootstrap: expected Bootstrap"):
+        se.Evaluator(bootstrap=200)  # type: ignore[arg-type]
+    with pytest.raises(se.InputError, match="at most 1048576 with bootstrap="):
+        se.Evaluator(bootstrap=FEW).update(1, 1, unit="u", weight=2**21)
+    for ours, theirs in (FEW, None), (None, FEW), (FEW, se.Bootstrap(unit="user")):
+        with pytest.raises(se.StateError, match="bootstrap"):
+            se.Evaluator(bootstrap=ours).merge(se.Evaluator(bootstrap=theirs))
+
+
+def test_a_damaged_state_is_refused() -> None:
+    ev = se.Evaluator(bootstrap=FEW)
+    ev.update(1, 1, unit="u")
+    for change in (
+        lambda data: data["options"].update(bootstrap={"replicates": 20}),
+        lambda data: data["options"].update(bootstrap={"replicates": 5, "unit": "user"}),
+        lambda data: data["options"].update(bootstrap={}),
+        lambda data: data["options"].update(bootstrap=[]),
+        lambda data: data["options"].pop("bootstrap"),
+        lambda data: data["window"].pop("replicates"),
+        lambda data: data["window"]["replicates"].pop(),
+        lambda data: data["window"].update(replicates=3),
+        lambda data: data.update(window=data["window"]["window"]),
+    ):
+        data = ev.to_state()
+        change(data)
+        with pytest.raises(se.StateError):
+            se.Evaluator.from_state(data)
+
+
+def test_an_event_that_a_replicate_cannot_hold_is_refused_as_a_whole() -> None:
+    # A half-life holds 2**30 events of weight 1; a replicate that counts all events three times
+    # is full first.
+    ev = se.Evaluator(window=se.Fading("1h"), time_unit="s", bootstrap=FEW)
+    heavy: dict[str, Any] = {"weight": 2**20, "event_time": 1_700_000_000, "unit": "u1"}
+    columns = {"y_true": [1] * 50, "score": [0.9] * 50}
+    columns |= {name: [value] * 50 for name, value in heavy.items()}
+    for count in (
+        lambda: ev.update_many(**columns),
+        lambda: ev.update(1, score=0.9, **heavy),
+    ):
+        before, refusal = b"", ""
+        while not refusal:
+            before = ev.to_bytes()
+            try:
+                count()
+            except se.InputError as error:
+                refusal = str(error)
+        assert "events of weight 1 in a half-life, got more" in refusal
+        assert ev.to_bytes() == before
