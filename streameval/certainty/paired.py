@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval.certainty.anytime import beta_binomial
+from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import normal_quantile
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.events.event import EventBatch
@@ -274,7 +275,7 @@ def paired_bootstrap(
     weight: IntArray,
     *,
     level: float = 0.95,
-    replicates: int = 200,
+    replicates: int = REPLICATES,
     seed: int = 0,
 ) -> PairedTest:
     """Poisson bootstrap of a difference over joint cells.
@@ -339,7 +340,7 @@ class PairedRequest:
     cumulative: bool
     """Whether all events since the start are in the cells, and none is ever removed."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    replicates: int = 200
+    replicates: int = REPLICATES
     seed: int = 0
 
     @property

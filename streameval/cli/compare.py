@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.evaluate import count_and_report, read_chunks
@@ -47,7 +48,7 @@ def compare(
     metrics: options.MetricsOption = None,
     level: options.LevelOption = 0.95,
     anytime: options.AnytimeOption = False,
-    replicates: options.ReplicatesOption = 200,
+    replicates: options.ReplicatesOption = REPLICATES,
     seed: options.SeedOption = 0,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,

@@ -11,6 +11,7 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
+from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import checked_level
 from streameval.certainty.multiple_testing import benjamini_hochberg, holm
 from streameval.certainty.paired import PairedRequest, paired_test
@@ -40,7 +41,6 @@ from streameval.windows.window import Window
 _KIND = "comparison"
 _JOINT = StatePlan("comparison", frozenset({"joint"}))
 _WORDS = {"y_pred": "labels", "score": "scores", "proba": "probabilities"}
-_REPLICATES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +258,7 @@ class ComparisonView:
         *,
         level: float = 0.95,
         method: str = "auto",
-        replicates: int = _REPLICATES,
+        replicates: int = REPLICATES,
         seed: int = 0,
         **params: Any,
     ) -> Difference:
@@ -316,7 +316,7 @@ class ComparisonView:
         *,
         level: float = 0.95,
         method: str = "auto",
-        replicates: int = _REPLICATES,
+        replicates: int = REPLICATES,
         seed: int = 0,
         required: bool = True,
         **params: Any,
