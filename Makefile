@@ -115,10 +115,12 @@ soak: $(VENV)/.stamp-test  ## an hour of posts at 20,000 events a second; MINUTE
 
 OPERATIONS ?= 3000000
 SECONDS ?= 120
+STREAMS ?= 10000
 
-fuzz: $(VENV)/.stamp-test  ## random operations and random files, for a few minutes; OPERATIONS= SECONDS= SEED=
+fuzz: $(VENV)/.stamp-test  ## random operations, files and streams, for some minutes; OPERATIONS= SECONDS= STREAMS= SEED=
 	$(BIN)/python -m tests.crash.fuzz_native_index --operations $(OPERATIONS) --seed $(SEED)
 	$(BIN)/python -m tests.crash.fuzz_state_file --seconds $(SECONDS) --seed $(SEED)
+	$(BIN)/python -m tests.crash.fuzz_bounds --streams $(STREAMS) --seed $(SEED)
 
 # In a copy, so that the ordinary build stays. Python itself does not link the
 # sanitiser, so its library is loaded first; leaks of the interpreter are its own.
@@ -130,7 +132,7 @@ sanitize: $(VENV)/.stamp-test  ## the compiled parts' tests under address and un
 	cd build/sanitize && STREAMEVAL_SANITIZE=1 STREAMEVAL_NATIVE=require ../../$(BIN)/python setup.py --quiet build_ext --inplace
 	cd build/sanitize && PYTHONPATH=. PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_native_index.py tests/properties/test_delong_sums.py tests/unit/test_native_ring.py tests/unit/test_group_blocks.py tests/unit/test_native_label_sums.py tests/unit/test_key_table.py tests/unit/test_lock.py
+	  ../../$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_native_index.py tests/properties/test_delong_sums.py tests/unit/test_native_ring.py tests/unit/test_group_blocks.py tests/unit/test_native_label_sums.py tests/unit/test_key_table.py tests/unit/test_lock.py tests/properties/test_bounded_index.py
 
 clean:  ## remove what the commands above made
 	rm -rf $(VENV) $(MODULES) build demos/out *.egg-info streameval/states/native/*.so streameval/states/native/*.cpp

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import streameval as se
-from benchmarks import batches, events, files, native, service, windows
+from benchmarks import batches, bounded, events, files, native, service, windows
 from benchmarks.timing import Part, Row
 from streameval.states.ranking.portable_index import PortableScoreIndex
 
@@ -58,6 +58,7 @@ def sections(quick: bool) -> Iterator[tuple[str, list[Part]]]:
         ],
     )
     yield "The compiled index", native.parts(quick)
+    yield "Bounded memory", bounded.parts(quick)
     yield "Windows", windows.parts(quick)
     yield "Files", [partial(files.evaluate_file, many, 1 if quick else 3)]
     yield "The service", service.parts(quick)

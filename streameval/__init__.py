@@ -14,7 +14,7 @@ the states current; windows, slices and shards only choose which state is asked.
 from __future__ import annotations
 
 from streameval import metrics
-from streameval.certainty.interval import Interval
+from streameval.certainty.interval import Bounds, Interval
 from streameval.errors import (
     InputError,
     MetricError,
@@ -35,6 +35,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Bootstrap",
+    "Bounds",
     "Comparison",
     "ConfusionCounts",
     "Difference",

@@ -72,6 +72,13 @@ class Bounds:
         """``high - low``; 0 where the value is exact."""
         return self.high - self.low
 
+    def __str__(self) -> str:
+        return f"[{self.low:.10g}, {self.high:.10g}]"
+
+    def to_list(self) -> list[float | None]:
+        """Both ends for JSON: null where the value is undefined."""
+        return [end if math.isfinite(end) else None for end in (self.low, self.high)]
+
 
 class Replicates(NamedTuple):
     """Values of a metric in the bootstrap replicates that an evaluator keeps."""

@@ -57,6 +57,7 @@ def evaluate(
     window: options.WindowOption = None,
     slice: options.SliceOption = None,
     max_slices: options.MaxSlicesOption = None,
+    max_scores: options.MaxScoresOption = None,
     details: Details,
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
@@ -97,6 +98,7 @@ def evaluate(
         else options.parse_window(window, all_panes=details.series is not None),
         slices=options.parse_slices(slice) or (),
         max_slices=max_slices or _MAX_SLICES,
+        max_scores=max_scores,
         details=details,
     )
     chosen = next((f for f in FORMATS if f == input_format), None)

@@ -306,6 +306,7 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Compa
         "window": request.window,
         "slices": request.slices,
         "max_slices": request.max_slices,
+        "max_scores": request.max_scores,
         "time_unit": request.time_unit,
         "bootstrap": None if request.unit is None else Bootstrap(unit=request.unit),
     }

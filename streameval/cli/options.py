@@ -12,6 +12,7 @@ import typer
 from streameval.cli.output import Format
 from streameval.errors import InputError, shown
 from streameval.evaluator.slices import Slicer
+from streameval.states.ranking.coarse_score import LEAST_SCORES
 from streameval.windows.kinds import KINDS, window_forms
 from streameval.windows.window import WindowKind, WindowSpec
 
@@ -143,6 +144,15 @@ MaxSlicesOption: TypeAlias = Annotated[
         metavar="N",
         min=1,
         help="Most slices kept, 10000 by default; events of others are counted in (other).",
+    ),
+]
+MaxScoresOption: TypeAlias = Annotated[
+    int | None,
+    _windows(
+        metavar="N",
+        min=LEAST_SCORES,
+        help="Most distinct scores kept; beyond them values of the ranking have bounds. "
+        "All are kept by default.",
     ),
 ]
 ByOption: TypeAlias = Annotated[

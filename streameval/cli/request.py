@@ -49,6 +49,7 @@ class Request:
     window: WindowSpec | None = None
     slices: Dimensions = ()
     max_slices: int = 10_000
+    max_scores: int | None = None
     details: Details = field(default_factory=Details)
 
     def __post_init__(self) -> None:
@@ -84,6 +85,12 @@ class Request:
             forms = " or ".join(f"--window {form}" for form in window_forms(timed=True))
             remedy = f"add {forms}, or leave --time out"
             raise OptionError.requires("--time", "a --window of event time", remedy=remedy)
+        if self.max_scores is not None:
+            if self.score is None and self.proba is None:
+                raise OptionError.requires("--max-scores", "--score or --proba")
+            if kind_of(self.window) is LAST:
+                remedy = "leave --max-scores out: the window keeps its events anyhow"
+                raise OptionError.conflicts("--max-scores", "--window last", remedy=remedy)
         if self.time_unit is not None and self.time is None:
             raise OptionError.requires("--time-unit", "--time", remedy="add --time FIELD")
         if self.details.anytime and self.window is not None:

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from streameval.certainty.differences import sides
-from streameval.certainty.interval import Interval
+from streameval.certainty.interval import Bounds, Interval
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.options import (
     check_arguments,
@@ -91,6 +91,9 @@ class Evaluator:
             ``unit="u17"``.
         temporal: Keep what ``kappa_temporal`` needs. It is about the order of
             events, so such an evaluator's bits depend on that order.
+        max_scores: Most distinct scores that are kept, at least 1024. Beyond them
+            scores are coarsened, memory stops growing, and metrics of the ranking
+            have certain :meth:`bounds`; all others stay exact. None keeps all.
         intervals: Keep what only intervals read and what cannot be derived: the sums of
             squared weights, for weights that are not whole and fading windows, and, where no
             score index is kept, the second moments of the losses.
@@ -147,6 +150,7 @@ class Evaluator:
         time_unit: str | None = None,
         undefined: float | None = None,
         temporal: bool = False,
+        max_scores: int | None = None,
         intervals: bool = False,
         bootstrap: Bootstrap | None = None,
     ) -> None:
@@ -170,6 +174,7 @@ class Evaluator:
             bins,
             None if task == "binary" else classes,
             temporal=temporal,
+            max_scores=max_scores,
             intervals=intervals,
         )
         spec = checked_window(window, plan)
@@ -191,6 +196,8 @@ class Evaluator:
         self._slicer = Slicer(slices, max_slices)
         self._options["slices"] = [list(dimension) for dimension in self._slicer.dimensions]
         self._options["max_slices"] = max_slices
+        if max_scores is not None:
+            self._options["max_scores"] = max_scores
         if intervals:
             # Written only where set: files of evaluators without it are as before.
             self._options["intervals"] = True
@@ -418,6 +425,19 @@ class Evaluator:
         0.75 [0.300642, 0.954413]
         """
         return self._total.interval(name, level=level, method=method, **params)
+
+    def bounds(self, name: str, **params: Any) -> Bounds:
+        """Certain bounds of a value; see :meth:`streameval.evaluator.view.View.bounds`.
+
+        >>> ev = Evaluator(max_scores=1024)
+        >>> ev.update_many([n % 3 == 0 for n in range(9000)], score=[n / 9e3 for n in range(9000)])
+        >>> bounds = ev.bounds("roc_auc")
+        >>> bounds.low < ev["roc_auc"] < bounds.high, round(bounds.width, 4)
+        (True, 0.0026)
+        >>> ev.bounds("log_loss").width
+        0.0
+        """
+        return self._total.bounds(name, **params)
 
     def report(
         self,

@@ -11,6 +11,7 @@ from streameval.events import time as clock
 from streameval.events.event import Task
 from streameval.events.values import Label
 from streameval.metrics.registry import find
+from streameval.states.ranking.coarse_score import checked_limit
 from streameval.states.state_set import StatePlan
 from streameval.windows.cumulative import Cumulative
 from streameval.windows.kinds import KINDS, kind_of
@@ -50,6 +51,13 @@ def checked_window(window: WindowSpec | None, plan: StatePlan) -> WindowSpec:
             remedy=f"pass window=streameval.{likely.spec.__name__}({shown(window)})"
             if likely
             else "",
+        )
+    if plan.max_scores is not None and kind_of(spec) is LAST:
+        raise InputError(
+            "max_scores",
+            expected="another window",
+            got=f"max_scores={plan.max_scores}, which conflicts with {spec}",
+            remedy="leave out max_scores: the window keeps its n events anyhow",
         )
     if plan.ordered and not spec.keeps_order:
         raise InputError(
@@ -95,17 +103,16 @@ def plan_of(
     labels: tuple[Label, ...] | None,
     *,
     temporal: bool,
+    max_scores: int | None,
     intervals: bool,
 ) -> StatePlan:
     """The states that the named metrics need; None: that all of the task's need."""
+    more: Any = {"labels": labels, "temporal": temporal, "intervals": intervals}
+    more["max_scores"] = checked_limit(max_scores)
     if names is None:
-        return StatePlan.everything(
-            task, bins, labels=labels, temporal=temporal, intervals=intervals
-        )
+        return StatePlan.everything(task, bins, **more)
     states = {state for name in names for state in find(name, task).states}
-    return StatePlan.for_states(
-        task, states, bins, labels=labels, temporal=temporal, intervals=intervals
-    )
+    return StatePlan.for_states(task, states, bins, **more)
 
 
 _PARTS = ("options", "window", "timeline", "slices", "slices_overflowed", "negative")
@@ -130,6 +137,7 @@ _LATER_OPTIONS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "replicates and unit",
         lambda value: isinstance(value, dict) and set(value) == {"replicates", "unit"},
     ),
+    "max_scores": ("a number", lambda value: type(value) is int),
 }
 """Options of a later version, and what they are where they are set: else they are not written."""
 

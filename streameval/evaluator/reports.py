@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streameval.certainty.differences import Side
-from streameval.certainty.interval import Interval
+from streameval.certainty.interval import Bounds, Interval
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
 
@@ -28,6 +28,8 @@ class ReportRow(NamedTuple):
     """Weight of the events that the value is about."""
     interval: Interval | None = None
     """Where intervals were requested."""
+    bounds: Bounds | None = None
+    """Where the value depends on scores that have been coarsened."""
 
 
 class SeriesRow(NamedTuple):
@@ -40,6 +42,7 @@ class SeriesRow(NamedTuple):
     reason: str
     support: Weight
     interval: Interval | None = None
+    bounds: Bounds | None = None
 
 
 def number(value: float) -> str:
@@ -218,6 +221,7 @@ class SliceRow(NamedTuple):
     reason: str
     support: Weight
     interval: Interval | None = None
+    bounds: Bounds | None = None
     differs: Side | None = None
     """Where intervals were requested: the side on which it differs from all other events, by
     :func:`streameval.certainty.differences.sides`."""
@@ -287,6 +291,8 @@ def value_cells(
             ("high", [f"{interval.high:.6g}" for interval in intervals]),
             ("interval", [interval.method for interval in intervals]),
         ]
+    if any(row.bounds for row in rows):
+        columns.append(("bounds", ["" if row.bounds is None else str(row.bounds) for row in rows]))
     differs = [getattr(row, "differs", None) or "" for row in rows]
     if any(differs):
         columns.append(("differs", differs))
@@ -305,6 +311,7 @@ def plain_value(row: ReportRow | SliceRow | SeriesRow) -> dict[str, Any]:
         "support": row.support,
         **({"reason": row.reason} if row.reason else {}),
         **({"interval": row.interval.to_dict()} if row.interval else {}),
+        **({"bounds": row.bounds.to_list()} if row.bounds else {}),
     }
 
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
-from streameval.certainty.interval import Interval, IntervalRequest, Replicates, checked_level
+from streameval.certainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
+from streameval.certainty.interval import (
+    Bounds,
+    Interval,
+    IntervalRequest,
+    Replicates,
+    checked_level,
+)
 from streameval.certainty.methods import interval
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.evaluator.reports import (
@@ -28,8 +35,8 @@ from streameval.events.values import Label
 from streameval.metrics.curves import CURVES
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
 from streameval.metrics.metric import Metric, call
-from streameval.metrics.registry import find, left_out, metric_names, shown_metrics
-from streameval.metrics.undefined import Undefined, reason_of
+from streameval.metrics.registry import METRICS, find, left_out, metric_names, shown_metrics
+from streameval.metrics.undefined import Undefined, reason_of, undefined_value
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import Lock, held, new_lock
 from streameval.states.registry import STATES
@@ -40,6 +47,11 @@ from streameval.windows.window import PaneMark, Window
 
 _Row = TypeVar("_Row")
 _NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
+
+# Cut-point rules by the names of their bounds: a rule that is called as a metric is has "_cut".
+_CUTS: Mapping[str, str] = {
+    f"{rule}_cut" if rule in METRICS else rule: rule for rule in BOUNDED_CUTS
+}
 
 PaneReports: TypeAlias = dict[int, tuple[PaneMark, list[ReportRow]]]
 
@@ -134,12 +146,31 @@ class ViewContext:
             undefined = self.undefined
         function = metric.bind(positive=self.positive, undefined=undefined, **params)
         states = metric.states
+        if self.plan.max_scores is not None and without_bounds(metric):
+            function = _exact_only(metric.name, function, undefined)
         # The two states that are read after every event, without a lookup by name.
         if states == ("confusion",):
             return lambda state_set: function(state_set.confusion)
         if states == ("index",):
             return lambda state_set: function(state_set.index)
         return lambda state_set: function(*[getattr(state_set, state) for state in states])
+
+
+def _exact_only(
+    name: str, function: Callable[..., float], undefined: float | None
+) -> Callable[..., float]:
+    """The function of a ranking without bounds: undefined once scores are coarsened."""
+
+    def of_exact(state: Any) -> float:
+        if state.level:
+            return undefined_value(_no_bounds(name, state.max_scores), undefined)
+        return function(state)
+
+    return of_exact
+
+
+def _no_bounds(name: str, max_scores: int) -> str:
+    return f"{name} has no certain bounds, and scores are coarsened beyond max_scores={max_scores}"
 
 
 def compiled_reader(name: str, state: ConfusionCounts | ScoreIndex) -> Callable[[], float] | None:
@@ -370,6 +401,55 @@ class View:
         return interval(request, method, required=required)
 
     @locked
+    def bounds(self, /, name: str, **params: Any) -> Bounds:
+        """Certain bounds of a value: what it would be if all scores had been kept lies between.
+
+        Args:
+            name: A metric, as in :meth:`value`; or a rule of :meth:`thresholds`, for
+                its criterion (``"youden"``, ``"precision_at_least"``; ``"f1_cut"`` and
+                ``"fbeta_cut"``, since ``f1`` and ``fbeta`` are metrics).
+            params: Those of the metric or rule.
+
+        Returns:
+            Two equal numbers where the value is exact: while no score has been coarsened,
+            and for every metric that does not depend on the ranking of scores.
+
+        Raises:
+            MetricError: As :meth:`value`, or with ``max_scores=`` a metric without bounds.
+
+        Cost:
+            Three times the value's.
+        """
+        context = self._context
+        state_set = self._window.current()
+        rule = _CUTS.get(name) if isinstance(name, str) else None
+        if rule is not None and context.plan.binary:
+            context.require(name, ("index",), state_set)
+            return bounds_of(
+                BOUNDED_CUTS[rule],
+                lambda index: call(f"the cut-point {name}", CUT_POINTS[rule], index, params).value,
+                state_set.index,
+            )
+        metric = find(name, context.plan.task, params.pop("average", ...))
+        context.require(name, metric.states, state_set)
+        if context.plan.max_scores is not None and without_bounds(metric):
+            raise MetricError(
+                f"{name} has no certain bounds; of the metrics of a ranking these have: "
+                + ", ".join(other for other in BOUNDED if context.plan.task in METRICS[other].tasks)
+            )
+        return self._bounds(metric, state_set, params)
+
+    def _bounds(
+        self, metric: Metric, state_set: StateSet, params: Mapping[str, Any] = _NO_PARAMS
+    ) -> Bounds:
+        context = self._context
+        if metric.name not in BOUNDED:
+            value = float(context.bound(metric, params)(state_set))
+            return Bounds(value, value)
+        function = metric.bind(undefined=context.undefined, **params)
+        return bounds_of(BOUNDED[metric.name], function, getattr(state_set, metric.state))
+
+    @locked
     def report(
         self,
         metrics: Iterable[str] | None = None,
@@ -430,10 +510,14 @@ class View:
                 some = ", ".join(str(names.get(label, label)) for label in missing[:5])
                 more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
                 reason = f"without the undefined {some}{more}"
-        found = None
+        found = certain = None
         if level is not None:
             found = self._interval(metric, state_set, level, method, required=False, pane=pane)
-        return ReportRow(metric.name, float(value), reason, state_set.support(metric.state), found)
+        if metric.name in BOUNDED and getattr(state_set, metric.state).level:
+            certain = self._bounds(metric, state_set)
+        return ReportRow(
+            metric.name, float(value), reason, state_set.support(metric.state), found, certain
+        )
 
     @locked
     def classification_report(self, *, intervals: float | None = None) -> ClassificationReport:
@@ -514,6 +598,8 @@ class View:
             raise MetricError(f"the curve {name!r} is not for {task} tasks")
         state_set = self._window.current()
         self._context.require(name, (state,), state_set)
+        if not curve.at_thresholds and getattr(state_set, state).level:
+            raise MetricError(_no_bounds(name, getattr(state_set, state).max_scores))
         return call(f"the curve {name}", curve.function, getattr(state_set, state), params)
 
     @locked

@@ -318,6 +318,8 @@ class CurveRow(NamedTuple):
     states: Mapping[str, str]
     served: bool = False
     """The service publishes the curve and its page draws it."""
+    at_thresholds: bool = True
+    """Every point is that of a threshold, and none lies between two."""
 
 
 CURVES: Mapping[str, CurveRow] = MappingProxyType(
@@ -327,7 +329,7 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
             CurveRow("roc", roc_curve, {"binary": "index"}, served=True),
             CurveRow("precision_recall", precision_recall_curve, {"binary": "index"}, served=True),
             CurveRow("det", det_curve, {"binary": "index"}),
-            CurveRow("pr_gain", pr_gain_curve, {"binary": "index"}),
+            CurveRow("pr_gain", pr_gain_curve, {"binary": "index"}, at_thresholds=False),
             CurveRow(
                 "calibration",
                 calibration_curve,

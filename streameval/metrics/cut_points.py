@@ -139,7 +139,8 @@ def fbeta_cut(index: ScoreIndex, beta: float = 1.0) -> CutPoint:
     # (1+β²)TP + β²FN + FP = β²P + TP + FP
     bound = (1 + square) * (counts.positives + counts.negatives)
     tp, fp = widened(counts.tp, bound), widened(counts.fp, bound)
-    values = quotients((1 + square) * tp, square * counts.positives + tp + fp)
+    # Of a beta that is a fraction, both are rounded: a quotient of 1 may come out above it.
+    values = np.minimum(quotients((1 + square) * tp, square * counts.positives + tp + fp), 1.0)
     row = int(np.argmax(values))
     return _cut(counts, row, values[row])
 

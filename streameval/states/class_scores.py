@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,16 @@ from streameval.states.fields import (
     removable_weight,
     weights_field,
 )
+from streameval.states.ranking.coarse_score import (
+    BOUNDED_KEYS,
+    bounded_form,
+    bounds_fields,
+    check_cells,
+    checked_limit,
+    coarse,
+    coarse_column,
+    least_level,
+)
 from streameval.states.ranking.ranked_weights import MAX_TOTAL, RankedWeights
 from streameval.states.ranking.score_groups import ScoreGroups, group_scores, twice_wins
 from streameval.states.ranking.sorted_runs import WeightArray
@@ -52,6 +62,9 @@ from streameval.states.sums.fixed_point import total_weight
 # ``scores``   float64 array: those of all multisets, ascending in each, in (0, 1]
 # ``weights``  int64 array, float64 once a weight was not whole; of like length
 # ===========  ==================================================================
+#
+# Where the scores are bounded: also ``max_scores``, the most of one multiset, and
+# ``level``, that of the cells of all.
 
 Columns: TypeAlias = dict[Label, dict[Label, RankedWeights]]
 """Column -> true class -> its scores above 0."""
@@ -84,13 +97,25 @@ def write_form(
     }
 
 
-def read_form(data: object) -> tuple[dict[Label, Weight], Columns, bool]:
+class ScoresForm(NamedTuple):
+    """What a written form holds."""
+
+    counts: dict[Label, Weight]
+    columns: Columns
+    exact: bool
+    max_scores: int | None
+    level: int
+
+
+def read_form(data: object) -> ScoresForm:
     """Counts by true class, scores by column and true class, and whether they are exact.
 
     Raises:
         StateError: Anything but what :func:`write_form` wrote.
     """
-    fields = fields_of(data, _NAME, _KEYS)
+    bounded = bounded_form(data)
+    fields = fields_of(data, _NAME, _KEYS | BOUNDED_KEYS if bounded else _KEYS)
+    max_scores, level = bounds_fields(fields, _NAME) if bounded else (None, 0)
     exact = bool_field(fields, "exact", _NAME)
     labels = labels_field(fields, "labels", _NAME)
     if len(labels) > MAX_CLASSES:
@@ -108,6 +133,9 @@ def read_form(data: object) -> tuple[dict[Label, Weight], Columns, bool]:
     scores = array_field(fields, "scores", _NAME, np.float64)
     weights = array_field(fields, "weights", _NAME, np.int64 if exact else np.float64)
     ends = _check_values(lengths, scores, weights)
+    check_cells(scores, None, level, _NAME)
+    if max_scores is not None and (lengths > max_scores).any():
+        raise StateError(f"{_NAME}.lengths: expected at most {max_scores} scores in each multiset")
 
     columns: Columns = {}
     start = 0
@@ -121,7 +149,7 @@ def read_form(data: object) -> tuple[dict[Label, Weight], Columns, bool]:
     for n, label in enumerate(labels):
         if label not in counts and label not in columns:
             refuse(f"{_NAME}.labels[{n}]", "a label that occurs", label)
-    return counts, columns, exact
+    return ScoresForm(counts, columns, exact, max_scores, level)
 
 
 def _check_indices(column: IntArray, true: IntArray, lengths: IntArray, size: int) -> None:
@@ -350,6 +378,21 @@ class ScoreColumns:
                 wins += twice_wins(own, against)
         return wins
 
+    def least_level(self, level: int, limit: int) -> int:
+        """The least level, from that of the scores on, at which no multiset has more."""
+        for rows in self.columns.values():
+            for ranked in rows.values():
+                if ranked.entries > limit:
+                    scores = coarse_column(ranked.arrays()[0], level)
+                    level = least_level(np.unique(scores), level, limit)
+        return level
+
+    def coarsen(self, level: int) -> None:
+        """Replace each score by that of its cell."""
+        for rows in self.columns.values():
+            for true, ranked in rows.items():
+                rows[true] = ranked.coarsened(level)
+
     def pooled(self) -> ScoreGroups:
         """Every (event, label) as one binary event, positive where the label is true."""
         sides = (RankedWeights(), RankedWeights())  # negative, positive
@@ -504,6 +547,11 @@ class ClassScores:
     A label belongs to the state while some event has it as true class or gives
     it a probability above 0; a probability of 0 is the same as none.
 
+    Args:
+        max_scores: Most distinct scores above 0 of each pair (column, true class),
+            beyond which all scores are coarsened, to one level; see
+            :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
+
     Cost:
         An event with K classes: 1 µs a class until wins are read, 6 µs a
         class while they are read often. A batch: 50 ns a cell. All K² wins of
@@ -519,13 +567,49 @@ class ClassScores:
     (2, 0)
     """
 
-    __slots__ = ("_scores", "_wins")
+    __slots__ = ("_level", "_limit", "_room", "_scores", "_unfit", "_wins")
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_scores: int | None = None) -> None:
         self._scores = ScoreColumns()
         self._wins = PairWins()
+        self._limit = checked_limit(max_scores)
+        self._level = 0
+        # Whether scores were counted since they were last within the limit, and how many
+        # more events may be before they have to be, so that memory stays bounded.
+        self._unfit = False
+        self._room = 0 if self._limit is None else self._limit
+
+    def _fit(self) -> None:
+        """Raise the level to the least at which each multiset is within the limit."""
+        if self._unfit and self._limit is not None:
+            self._coarsen(self._scores.least_level(self._level, self._limit))
+            self._unfit, self._room = False, self._limit
+
+    def _coarsen(self, level: int) -> None:
+        if level > self._level:
+            self._level = level
+            self._scores.coarsen(level)
+            self._wins.forget()
+
+    def _arrived(self, events: int) -> None:
+        if self._limit is not None:
+            self._unfit = True
+            self._room -= events
+            if self._room < 0:
+                self._fit()
 
     # -- reading ---------------------------------------------------------
+
+    @property
+    def max_scores(self) -> int | None:
+        """Most distinct scores of a column and true class; None where all are kept."""
+        return self._limit
+
+    @property
+    def level(self) -> int:
+        """The level of the cells that scores are coarsened to; 0 while all are kept."""
+        self._fit()
+        return self._level
 
     @property
     def labels(self) -> list[Label]:
@@ -564,6 +648,7 @@ class ClassScores:
         counts = self._scores.counts
         if column == other or column not in counts or other not in counts:
             return 0 if self.exact else 0.0
+        self._fit()
         return self._wins.read(self._scores, column, other)
 
     def one_vs_rest_wins(self, column: Label) -> Weight:
@@ -583,6 +668,7 @@ class ClassScores:
         Cost:
             O(n · K).
         """
+        self._fit()
         return self._scores.pooled()
 
     # -- counting --------------------------------------------------------
@@ -603,6 +689,8 @@ class ClassScores:
             y_pred: Not used; all states of class probabilities take it.
         """
         scores = self._scores
+        if self._level:
+            proba = {label: coarse(score, self._level) for label, score in proba.items()}
         if type(weight) is float:
             self._promote()
         if not scores.exact:
@@ -619,6 +707,7 @@ class ClassScores:
                 else:
                     ranked.queue(score, weight)
         scores.count(y_true, weight)
+        self._arrived(1)
 
     def check(
         self,
@@ -691,7 +780,7 @@ class ClassScores:
         self._wins.forget()
         scores = self._scores
         for at, column in enumerate(batch.score_labels):
-            values = proba[order, at]
+            values = coarse_column(proba[order, at], self._level)
             for label, span in zip(true, spans, strict=True):
                 held = np.flatnonzero(values[span]) + span.start
                 if len(held):
@@ -701,6 +790,7 @@ class ClassScores:
             scores.count(
                 label, span.stop - span.start if weights is None else total_weight(weights[span])
             )
+        self._arrived(n)
 
     def revert(
         self,
@@ -717,8 +807,11 @@ class ClassScores:
                 they belong to one event is not recorded.) Nothing is changed.
         """
         whole = removable_weight(weight, self.exact)
+        self._fit()
+        given = proba
+        proba = {label: coarse(score, self._level) for label, score in given.items()}
         if not self._scores.holds(y_true, proba, whole):
-            raise never_counted("proba", {"y_true": y_true, **proba})
+            raise never_counted("proba", {"y_true": y_true, **given})
         if self._wins:
             self._wins.follow(self._scores, y_true, proba, -whole)
         self._scores.remove(y_true, proba, whole)
@@ -741,13 +834,27 @@ class ClassScores:
             self._check_capacity(other.labels, other.total)
         except InputError as error:
             raise StateError(f"merge: {error}") from None
+        if self._limit != other._limit:
+            raise StateError(
+                f"merge: expected ClassScores with max_scores={self._limit}, got {other._limit}"
+            )
+        self._coarsen(other.level)
         self._wins.forget()
-        self._scores.merge(other._scores)
+        self._scores.merge(other._at(self.level)._scores)
+        self._arrived(self._limit or 0)
+
+    def _at(self, level: int) -> ClassScores:
+        """These scores at a level of at least their own; a copy where it is higher."""
+        if level == self._level:
+            return self
+        coarser = self.copy()
+        coarser._coarsen(level)
+        return coarser
 
     def subtract(self, other: ClassScores) -> None:
         """Remove all of another that was merged; both exact. Cost: as :meth:`merge`."""
         self._wins.forget()
-        self._scores.subtract(other._scores)
+        self._scores.subtract(other._at(self.level)._scores)
 
     def _promote(self) -> None:
         if self.exact:
@@ -761,28 +868,43 @@ class ClassScores:
         new = ClassScores()
         new._scores = self._scores.copy()
         new._wins = self._wins.copy()
+        new._limit, new._level = self._limit, self._level
+        new._unfit, new._room = self._unfit, self._room
         return new
 
     def to_state(self) -> dict[str, Any]:
         """Plain data, described at :func:`write_form`."""
+        self._fit()
         scores = self._scores
-        return write_form(self.labels, scores.counts, scores.columns, scores.exact)
+        form = write_form(self.labels, scores.counts, scores.columns, scores.exact)
+        if self._limit is None:
+            return form
+        return {**form, "max_scores": self._limit, "level": self._level}
 
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> ClassScores:
         """The state that :meth:`to_state` wrote; raises StateError."""
-        new = cls()
-        new._scores = ScoreColumns.of(*read_form(data))
+        counts, columns, exact, max_scores, level = read_form(data)
+        new = cls(max_scores=max_scores)
+        new._scores, new._level = ScoreColumns.of(counts, columns, exact), level
         return new
 
     def _check(self) -> None:
+        self._fit()
         self._scores._check()
         self._wins._check(self._scores)
+        for rows in self._scores.columns.values():
+            for ranked in rows.values():
+                scores, _ = ranked.arrays()
+                assert self._limit is None or len(scores) <= self._limit
+                assert (coarse_column(scores, self._level) == scores).all()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClassScores):
             return NotImplemented
-        return self._scores == other._scores
+        return (self._limit, self.level) == (other._limit, other.level) and (
+            self._scores == other._scores
+        )
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 

@@ -29,6 +29,9 @@ class StatePlan:
         labels: The closed list of classes of a multi-class task, in its order;
             None where labels are discovered. A binary task has two classes, 0
             and 1, whether events of both occur or not.
+        max_scores: Most distinct scores of a state that keeps scores, beyond which they
+            are coarsened; None: all. What could be derived from a state of scores is then
+            kept beside it, and stays exact.
 
     Attributes:
         rows: The rows of the states that are kept.
@@ -42,6 +45,7 @@ class StatePlan:
     keeps: frozenset[str]
     bins: int = 10
     labels: tuple[Label, ...] | None = None
+    max_scores: int | None = None
     rows: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
     absent: tuple[str, ...] = field(init=False, repr=False, compare=False)
     binary: bool = field(init=False, repr=False, compare=False)
@@ -55,7 +59,7 @@ class StatePlan:
         refusing = [row for row in rows if self.task in row.refuses]
         others = [row for row in STATES.values() if row.name not in self.keeps]
         for name, value in (
-            ("absent", tuple(row.name for row in others if row.source is None)),
+            ("absent", tuple(row.name for row in others if not self.derives(row))),
             ("binary", binary),
             ("rows", rows),
             ("fed", _by_feed(rows)),
@@ -76,6 +80,7 @@ class StatePlan:
         *,
         labels: tuple[Label, ...] | None = None,
         temporal: bool = False,
+        max_scores: int | None = None,
         intervals: bool = False,
     ) -> StatePlan:
         """What all metrics of the task read.
@@ -87,7 +92,13 @@ class StatePlan:
         rows = states_of(task, STATES)
         names = {row.name for row in rows if not (row.certainty_of or row.ordered)}
         return cls.for_states(
-            task, names, bins, labels=labels, temporal=temporal, intervals=intervals
+            task,
+            names,
+            bins,
+            labels=labels,
+            temporal=temporal,
+            max_scores=max_scores,
+            intervals=intervals,
         )
 
     @classmethod
@@ -99,6 +110,7 @@ class StatePlan:
         *,
         labels: tuple[Label, ...] | None = None,
         temporal: bool = False,
+        max_scores: int | None = None,
         intervals: bool = False,
     ) -> StatePlan:
         """The least that serves metrics of these states; further arguments as above."""
@@ -111,12 +123,19 @@ class StatePlan:
             or (intervals and row.certainty_of & named)
         )
         names = {row.name for row in rows}
-        keeps = frozenset(row.name for row in rows if row.source not in names)
-        return cls(task, keeps, bins, labels)
+        keeps = frozenset(
+            row.name for row in rows if max_scores is not None or row.source not in names
+        )
+        return cls(task, keeps, bins, labels, max_scores)
+
+    def derives(self, row: StateRow) -> bool:
+        """Whether a state that is not kept may be derived: from scores that are all kept."""
+        return row.source is not None and self.max_scores is None
 
     def serves(self, state: str) -> bool:
         """Whether a state set of this plan keeps a state, or can derive it."""
-        return state in self.keeps or STATES[state].source in self.keeps
+        row = STATES[state]
+        return state in self.keeps or (self.derives(row) and row.source in self.keeps)
 
     @property
     def keeps_scores(self) -> bool:
@@ -431,8 +450,16 @@ class StateSet:
 
     @property
     def exact(self) -> bool:
-        """Whether every state holds integers only, and none depends on the order of events."""
-        return not self._ordered and all(getattr(self, name).exact for name in self.plan.keeps)
+        """Whether :meth:`subtract` gives the bits of a merge of the remaining events.
+
+        Every state holds integers only, none depends on the order of events, and none
+        coarsens scores, whose level does not fall.
+        """
+        return (
+            not self._ordered
+            and self.plan.max_scores is None
+            and all(getattr(self, name).exact for name in self.plan.keeps)
+        )
 
     def copy(self) -> StateSet:
         """An independent state set of the same events."""
@@ -528,10 +555,13 @@ class StateSet:
         new = cls(plan)
         for row in plan.rows:
             state = row.restored(plan, data[row.name])
-            if getattr(state, "bins", plan.bins) != plan.bins:
-                raise StateError(
-                    f"state set.{row.name}: expected {plan.bins} bins, got {state.bins}"
-                )
+            for setting in ("bins", "max_scores"):
+                wanted = getattr(plan, setting)
+                got = getattr(state, setting, wanted)
+                if got != wanted:
+                    raise StateError(
+                        f"state set.{row.name}: expected {wanted} {setting}, got {got}"
+                    )
             setattr(new, row.name, state)
         new._sort()
         return new

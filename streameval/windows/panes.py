@@ -233,7 +233,10 @@ class PanesWindow:
                 got="one that was not counted or whose pane has been dropped",
             )
         self.buckets.live(number).revert(*event)
-        if self._merged is not None and self._inside(number):
+        if self._plan.max_scores is not None:
+            # The cells of the merge may be wider than those of the panes that remain.
+            self._merged = None
+        elif self._merged is not None and self._inside(number):
             self._merged.revert(*event)
         self.buckets.drop_empty(number)
         return functools.partial(self.add, event, event_time)

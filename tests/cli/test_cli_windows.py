@@ -630,6 +630,8 @@ USAGE = [
     (("--worst", "1"), "--worst requires --slice"),
     (("--min-support", "1"), "--min-support requires --slice"),
     (("--max-slices", "1"), "--max-slices requires --slice"),
+    (("--max-scores", "100"), "Invalid value for '--max-scores'"),
+    (("--max-scores", "2048", "--window", "last:5"), "--max-scores conflicts with --window last"),
     (("--slice", "country", "--worst", "0"), "Invalid value for '--worst'"),
     (("--slice", "country,,model"), "--slice: expected fields joined by commas, or by + for a com"),
     (("--slice", "country,country"), "write --slice country,model,country+model"),
@@ -842,3 +844,21 @@ def test_panes_that_a_series_lacks_are_reported(
         "retain= in --window to keep them\n"
     )
     assert result.code == 0
+
+
+def test_a_limit_of_scores_gives_bounds(run: Command, tmp_path: Path) -> None:
+    rng = random.Random(4)
+    records = [{"y_true": rng.random() < 0.4, "s": rng.random()} for _ in range(5000)]
+    path, state = tmp_path / "a.jsonl", str(tmp_path / "a.state")
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    ev = se.Evaluator(max_scores=1024)
+    ev.update_many([r["y_true"] for r in records], score=[r["s"] for r in records])
+    options = ("--score", "s", "--max-scores", "1024", "--save", state)
+    result = run("evaluate", str(path), *options)
+    assert str(ev.bounds("roc_auc")) in result.out
+    assert "bounds" not in run("evaluate", str(path), "--score", "s").out
+    bounds = ev.bounds("average_precision")
+    for command in (("report", state), ("merge", state)):
+        found = json.loads(run(*command, "--format", "json").out)
+        row = found["metrics"]["average_precision"]
+        assert row["bounds"] == [bounds.low, bounds.high]

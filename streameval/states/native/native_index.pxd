@@ -57,6 +57,9 @@ cdef class NativeScoreIndex:
     cdef object _portable
     # Whether the shortest path may be taken: neither of the two above.
     cdef bint _plain
+    # Most distinct scores, and the level of their cells: see coarse_score.hpp.
+    cdef size_t _limit
+    cdef int _level
 
     cdef int _wait(self) except -1
     cdef void _begin(self) noexcept
@@ -72,3 +75,4 @@ cdef class NativeScoreIndex:
     cdef object _as_portable(self)
     cdef object _hand_over(self)
     cdef object _fill(self, groups)
+    cdef object _emptied(self)

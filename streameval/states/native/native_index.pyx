@@ -18,7 +18,7 @@ from cpython.pythread cimport (
 )
 from libc.math cimport INFINITY, NAN
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.stdint cimport SIZE_MAX, int64_t, uint8_t, uint64_t
 
 import numpy as np
 
@@ -31,7 +31,8 @@ from streameval.events.values import (
     weight_column,
 )
 from streameval.events.truth import canonical_positive, positive_column
-from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.ranking.coarse_score import checked_limit
+from streameval.states.ranking.portable_index import PortableScoreIndex, check_same_limit
 from streameval.states.ranking.ranked_weights import MAX_TOTAL, check_total
 from streameval.states.fields import never_counted, removable_weight
 from streameval.states.ranking.score_groups import (
@@ -64,6 +65,12 @@ cdef extern from "bulk.hpp" namespace "streameval" nogil:
     void merge_trees(ScoreTree& merged, const ScoreTree& one, const ScoreTree& two) except +
     void insert_runs(ScoreTree& tree, const Run& negatives, const Run& positives) except +
     void insert_groups(ScoreTree& tree, const ScoreTree& small) except +
+
+
+cdef extern from "coarse_score.hpp" namespace "streameval" nogil:
+    double coarse(double score, int level)
+    void coarsen_column(double* scores, ptrdiff_t count, int level)
+    int fit(ScoreTree& tree, int level, int least, size_t limit) except +
 
 
 cdef uint64_t _MOST = MAX_TOTAL
@@ -126,6 +133,8 @@ cdef class NativeScoreIndex:
 
     Args:
         events: Pairs (positive, score).
+        max_scores: Most distinct scores, beyond which they are coarsened; see
+            :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
 
     Cost:
         An event counted or taken back: 0.2 µs among 10⁴ scores, 0.4 µs among
@@ -153,13 +162,16 @@ cdef class NativeScoreIndex:
         if self._lock is NULL:
             raise MemoryError
         self._plain = True
+        self._limit = SIZE_MAX
 
     def __dealloc__(self):
         del self._tree
         if self._lock is not NULL:
             PyThread_free_lock(self._lock)
 
-    def __init__(self, events=()):
+    def __init__(self, events=(), *, max_scores=None):
+        if max_scores is not None:
+            self._limit = checked_limit(max_scores)
         for positive, score in events:
             self.update(positive, score)
 
@@ -190,6 +202,17 @@ cdef class NativeScoreIndex:
         PyThread_release_lock(self._lock)
 
     # Reading --------------------------------------------------------------
+
+    @property
+    def max_scores(self):
+        """Most distinct scores; None where all are kept."""
+        return None if self._limit == SIZE_MAX else self._limit
+
+    @property
+    def level(self):
+        """The level of the cells that scores are coarsened to; 0 while all are kept."""
+        self._wait()
+        return self._level if self._portable is None else self._portable.level
 
     @property
     def positives(self):
@@ -446,7 +469,9 @@ cdef class NativeScoreIndex:
             value = <double>score + 0.0  # -0.0 becomes 0.0
             # The difference is nan for a score that is nan or infinite.
             if value - value == 0.0 and self._tree_total(side) < _MOST:
-                self._tree.insert(side, value, 1)
+                self._tree.insert(side, coarse(value, self._level), 1)
+                if self._tree.distinct() > self._limit:
+                    self._level = fit(self._tree[0], self._level, 0, self._limit)
                 return
         self._update_checked(positive, score, weight)
 
@@ -457,7 +482,9 @@ cdef class NativeScoreIndex:
         """
         score += 0.0
         if self._plain and score - score == 0.0 and self._tree_total(positive) < _MOST:
-            self._tree.insert(positive, score, 1)
+            self._tree.insert(positive, coarse(score, self._level), 1)
+            if self._tree.distinct() > self._limit:
+                self._level = fit(self._tree[0], self._level, 0, self._limit)
         else:
             self._update_checked(bool(positive), score, 1)
         return 0
@@ -477,7 +504,8 @@ cdef class NativeScoreIndex:
                 check_total(self._tree_total(positive), weight)
         self._wait()
         if self._portable is None:
-            self._tree.insert(positive, score, weight)
+            self._tree.insert(positive, coarse(score, self._level), weight)
+            self._level = fit(self._tree[0], self._level, 0, self._limit)
         else:
             self._portable.update(positive, score, weight)
 
@@ -508,7 +536,7 @@ cdef class NativeScoreIndex:
             and self._plain
         ):
             value = <double>score + 0.0
-            if value - value == 0.0 and self._tree.remove(side, value, 1):
+            if value - value == 0.0 and self._tree.remove(side, coarse(value, self._level), 1):
                 return
         self._revert_checked(positive, score, weight)
 
@@ -520,8 +548,8 @@ cdef class NativeScoreIndex:
         self._wait()
         if self._portable is not None:
             self._portable.revert(positive, score, weight)
-        elif not self._tree.remove(positive, score, weight):
-            raise never_counted("score", score)
+        elif not self._tree.remove(positive, coarse(score, self._level), weight):
+            raise never_counted("score", coarse(score, self._level))
 
     def check(self, positive, score, weight=1):
         """Raise what ``update`` of a validated event would raise; nothing is counted.
@@ -585,6 +613,7 @@ cdef class NativeScoreIndex:
         cdef Run negatives = _run(low, low_weights)
         cdef Run positives = _run(high, high_weights)
         cdef size_t count = negatives.size + positives.size
+        cdef double[::1] own_low = low, own_high = high
         if count == 0:
             return
         cdef _Tree fresh = _Tree(), merged = _Tree()
@@ -601,6 +630,12 @@ cdef class NativeScoreIndex:
         self._begin()
         try:
             with nogil:
+                if self._level:
+                    # The columns were made for this call; they ascend as before.
+                    if negatives.size:
+                        coarsen_column(&own_low[0], negatives.size, self._level)
+                    if positives.size:
+                        coarsen_column(&own_high[0], positives.size, self._level)
                 if distinct == 0:
                     build(self._tree[0], negatives, positives)
                 elif count * _ONE_BY_ONE < distinct:
@@ -609,6 +644,7 @@ cdef class NativeScoreIndex:
                     build(fresh.tree[0], negatives, positives)
                     merge_trees(merged.tree[0], self._tree[0], fresh.tree[0])
                     self._tree.swap(merged.tree[0])
+                self._level = fit(self._tree[0], self._level, 0, self._limit)
         finally:
             self._end()
 
@@ -630,7 +666,9 @@ cdef class NativeScoreIndex:
             other = _from_portable(other)
         elif not isinstance(other, NativeScoreIndex):
             raise StateError(f"merge: expected a score index, got {type(other).__name__}")
-        elif other is self:
+        check_same_limit(self.max_scores, other.max_scores)
+        if other is self or other.level < self.level:
+            # Coarsened on the way in; the operand stays as it is.
             other = other.copy()
         self._merge(other)
 
@@ -648,17 +686,22 @@ cdef class NativeScoreIndex:
         if self._portable is not None or other._portable is not None:
             raise RuntimeError("two threads changed one index at the same time")
         cdef size_t mine = self._tree.distinct(), theirs = other._tree.distinct()
-        if theirs == 0:
+        if theirs == 0 and other._level <= self._level:
             return
         self._begin()
         other._begin()
         try:
             with nogil:
+                if self._level != other._level:
+                    # Of the two the lower one is raised: self, or a copy made by merge().
+                    self._level = fit(self._tree[0], self._level, other._level, self._limit)
+                    other._level = fit(other._tree[0], other._level, self._level, self._limit)
                 if theirs * _ONE_BY_ONE < mine:
                     insert_groups(self._tree[0], other._tree[0])
                 else:
                     merge_trees(merged.tree[0], self._tree[0], other._tree[0])
                     self._tree.swap(merged.tree[0])
+                self._level = fit(self._tree[0], self._level, 0, self._limit)
         finally:
             other._end()
             self._end()
@@ -681,9 +724,9 @@ cdef class NativeScoreIndex:
             with nogil:
                 for n in range(scores.shape[0]):
                     if positives[n]:
-                        self._tree.remove(True, scores[n], positives[n])
+                        self._tree.remove(True, coarse(scores[n], self._level), positives[n])
                     if negatives[n]:
-                        self._tree.remove(False, scores[n], negatives[n])
+                        self._tree.remove(False, coarse(scores[n], self._level), negatives[n])
         finally:
             self._end()
 
@@ -717,7 +760,7 @@ cdef class NativeScoreIndex:
 
     def copy(self):
         """An independent index of the same content; O(n), a tenth of a merge."""
-        cdef NativeScoreIndex copied = NativeScoreIndex()
+        cdef NativeScoreIndex copied = self._emptied()
         self._wait()
         if self._portable is not None:
             copied._portable = self._portable.copy()
@@ -727,9 +770,16 @@ cdef class NativeScoreIndex:
         try:
             with nogil:
                 copied._tree.copy_from(self._tree[0])
+                copied._level = self._level
         finally:
             self._end()
         return copied
+
+    cdef object _emptied(self):
+        """An empty index of the same limit."""
+        cdef NativeScoreIndex index = NativeScoreIndex()
+        index._limit = self._limit
+        return index
 
     def __copy__(self):
         return self.copy()
@@ -741,7 +791,7 @@ cdef class NativeScoreIndex:
         """The content as plain values, the same whatever order it came in; O(n)."""
         if self._portable is not None:
             return self._portable.to_state()
-        return groups_to_state(self.groups(), True)
+        return groups_to_state(self.groups(), True, self.max_scores, self._level)
 
     @classmethod
     def from_state(cls, data):
@@ -750,12 +800,13 @@ cdef class NativeScoreIndex:
         Raises:
             StateError: Anything else came; the message names the key.
         """
-        groups, exact = groups_from_state(data)
-        cdef NativeScoreIndex index = cls()
+        groups, exact, max_scores, level = groups_from_state(data)
+        cdef NativeScoreIndex index = cls(max_scores=max_scores)
         if not exact:
             index._portable = PortableScoreIndex.from_state(data)
             index._plain = False
             return index
+        index._level = level
         index._fill(groups)
         return index
 
@@ -781,8 +832,8 @@ cdef class NativeScoreIndex:
         if not isinstance(other, (NativeScoreIndex, PortableScoreIndex)):
             return NotImplemented
         mine, theirs = self.to_state(), other.to_state()
-        return mine["exact"] == theirs["exact"] and all(
-            np.array_equal(mine[key], theirs[key]) for key in ("scores", "positives", "negatives")
+        return mine.keys() == theirs.keys() and all(
+            np.array_equal(value, theirs[key]) for key, value in mine.items()
         )
 
     __hash__ = None
@@ -798,6 +849,11 @@ cdef class NativeScoreIndex:
         assert self._plain == (self._portable is None), "the short path is open at the wrong time"
         cdef const char* broken = self._tree.broken()
         assert broken is NULL, broken.decode()
+        assert self._tree.distinct() <= self._limit, "more distinct scores than the limit"
+        assert self._level == 0 or self._limit != SIZE_MAX, "coarsened without a limit"
+        if self._level:
+            for score in self.groups().scores:
+                assert coarse(score, self._level) == score, "a score is no cell's smallest"
         if self._portable is not None:
             assert self._tree.distinct() == 0, "the tree holds scores beside the portable index"
             self._portable._check()
@@ -852,9 +908,10 @@ cdef object _split(scores, flags, weights):
 
 
 cdef NativeScoreIndex _from_portable(portable):
-    cdef NativeScoreIndex index = NativeScoreIndex()
+    cdef NativeScoreIndex index = NativeScoreIndex(max_scores=portable.max_scores)
     if portable.exact:
         index._fill(portable.groups())
+        index._level = portable.level
     else:
         index._portable = portable.copy()
         index._plain = False

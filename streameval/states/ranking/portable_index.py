@@ -20,6 +20,12 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
+from streameval.states.ranking.coarse_score import (
+    checked_limit,
+    coarse,
+    coarse_column,
+    least_level,
+)
 from streameval.states.ranking.ranked_weights import RankedWeights, check_total
 from streameval.states.ranking.score_groups import (
     ScoreGroups,
@@ -37,6 +43,12 @@ from streameval.states.ranking.sorted_runs import WeightArray, count_at_or_below
 _ONE_BY_ONE = 64
 
 
+def check_same_limit(mine: int | None, theirs: int | None) -> None:
+    """Raise StateError where two indexes do not keep the same number of scores."""
+    if mine != theirs:
+        raise StateError(f"merge: expected an index with max_scores={mine}, got {theirs}")
+
+
 class PortableScoreIndex:
     """Exact state of everything that depends on the ranking of binary scores.
 
@@ -51,6 +63,8 @@ class PortableScoreIndex:
 
     Args:
         events: Pairs (positive, score).
+        max_scores: Most distinct scores, beyond which they are coarsened; see
+            :mod:`~streameval.states.ranking.coarse_score`. None keeps all.
 
     Cost:
         An event: 0.8 µs before W2 is first read, 5 µs after, among 10⁶
@@ -65,15 +79,50 @@ class PortableScoreIndex:
     0.75
     """
 
-    __slots__ = ("_negatives", "_positives", "_wins")
+    __slots__ = ("_distinct", "_level", "_limit", "_negatives", "_positives", "_room", "_wins")
 
-    def __init__(self, events: Iterable[tuple[bool, float]] = ()) -> None:
+    def __init__(
+        self, events: Iterable[tuple[bool, float]] = (), *, max_scores: int | None = None
+    ) -> None:
+        self._limit = checked_limit(max_scores)
+        self._level = 0
+        # Distinct scores, known to be within the limit; None until that is seen to.
+        self._distinct: int | None = None
+        # Events that may be counted before it has to be, so that memory stays bounded.
+        self._room = 0 if self._limit is None else 2 * self._limit
         self._positives = RankedWeights()
         self._negatives = RankedWeights()
         # W2, or None until it is read again.
         self._wins: Weight | None = None
         for positive, score in events:
             self.update(positive, score)
+
+    @property
+    def max_scores(self) -> int | None:
+        """Most distinct scores; None where all are kept."""
+        return self._limit
+
+    @property
+    def level(self) -> int:
+        """The level of the cells that scores are coarsened to; 0 while all are kept."""
+        self._fit()
+        return self._level
+
+    def _fit(self) -> None:
+        """Raise the level to the least at which the distinct scores are within the limit."""
+        if self._limit is None or self._distinct is not None:
+            return
+        self._room = 2 * self._limit
+        scores = group_scores(self._positives, self._negatives).scores
+        level = least_level(scores, self._level, self._limit)
+        self._coarsen(level)
+        self._distinct = len(np.unique(coarse_column(scores, level)))
+
+    def _coarsen(self, level: int) -> None:
+        if level > self._level:
+            self._level, self._wins, self._distinct = level, None, None
+            self._positives = self._positives.coarsened(level)
+            self._negatives = self._negatives.coarsened(level)
 
     @property
     def positives(self) -> Weight:
@@ -101,6 +150,7 @@ class PortableScoreIndex:
             at the first read, after a large ``update_many`` or ``merge``, and
             after every event with weights that are fractions.
         """
+        self._fit()
         if self._wins is None:
             self._wins = twice_wins(self._positives, self._negatives)
         return self._wins
@@ -174,6 +224,7 @@ class PortableScoreIndex:
     @property
     def distinct(self) -> int:
         """Number of distinct scores; O(n)."""
+        self._fit()
         own, _ = self._positives.arrays()
         scores, _ = self._negatives.arrays()
         _, tied = count_at_or_below(scores, own)
@@ -185,6 +236,7 @@ class PortableScoreIndex:
         >>> PortableScoreIndex([(True, 0.5), (False, 0.5), (True, 0.7)]).groups()
         ScoreGroups(scores=array([0.5, 0.7]), positives=array([1, 1]), negatives=array([1, 0]))
         """
+        self._fit()
         return group_scores(self._positives, self._negatives)
 
     def group_blocks(self, *, descending: bool = False) -> Iterator[ScoreGroups]:
@@ -201,6 +253,7 @@ class PortableScoreIndex:
         >>> [block.positives.tolist() for block in index.group_blocks()]
         [[1, 1]]
         """
+        self._fit()
         return group_blocks(self._positives, self._negatives, descending=descending)
 
     def update(self, positive: bool, score: float, weight: Weight = 1) -> None:
@@ -226,18 +279,34 @@ class PortableScoreIndex:
         self._count(positive, score, weight)
 
     def _count(self, positive: bool, score: float, weight: Weight) -> None:
+        if self._level:
+            score = coarse(score, self._level)
         wins = self._wins
         if wins is None or isinstance(wins, float) or isinstance(weight, float):
             (self._positives if positive else self._negatives).queue(score, weight)
             self._wins = None
-        elif positive:
-            self._positives.change(score, weight)
-            below, at_or_below = self._negatives.rank(score)
-            self._wins = wins + weight * (below + at_or_below)
-        else:
-            self._negatives.change(score, weight)
-            below, at_or_below = self._positives.rank(score)
-            self._wins = wins + weight * (2 * self._positives.total - below - at_or_below)
+            if self._limit is not None:
+                self._arrived(1)
+            return
+        own, other = self._positives, self._negatives
+        if not positive:
+            own, other = other, own
+        if self._distinct is not None:
+            self._distinct += not (own.weight_at(score) or other.weight_at(score))
+        own.change(score, weight)
+        below, at_or_below = other.rank(score)
+        gain = below + at_or_below if positive else 2 * other.total - below - at_or_below
+        self._wins = wins + weight * gain
+        if self._distinct is not None and self._distinct > cast("int", self._limit):
+            self._distinct = None
+            self._fit()
+
+    def _arrived(self, events: int) -> None:
+        """Note events of which it is unknown whether their scores are new."""
+        self._distinct = None
+        self._room -= events
+        if self._room < 0:
+            self._fit()
 
     def _promote(self) -> None:
         self._positives.promote()
@@ -276,7 +345,7 @@ class PortableScoreIndex:
         >>> index.twice_wins, index.negatives
         (4, 2)
         """
-        scores = score_column(score)
+        scores = coarse_column(score_column(score), self._level)
         flags = positive_column(positive)
         check_same_length(len(scores), len(flags), "positive")
         weights = weight_column(weight, len(scores))
@@ -300,6 +369,8 @@ class PortableScoreIndex:
             self._wins = None
         for own, part, part_weights in parts:
             own.add_many(part, part_weights, reuse=True)
+        if self._limit is not None:
+            self._arrived(len(scores))
 
     def _entries(self) -> int:
         return self._positives.entries + self._negatives.entries
@@ -328,13 +399,16 @@ class PortableScoreIndex:
             positive = canonical_positive(positive)
         finite = type(score) is float and -inf < score < inf
         score = score + 0.0 if finite else canonical_score(score)
-        own, other = self._positives, self._negatives
-        if not positive:
-            own, other = other, own
         # Derived before, not after: a window reverts for each event it counts,
         # and W2 that is None would queue the next event and sort it in here, O(n).
         wins = self.twice_wins
+        own, other = self._positives, self._negatives
+        if not positive:
+            own, other = other, own
+        score = coarse(score, self._level)
         whole = own.remove(score, weight)
+        if self._distinct is not None:
+            self._distinct -= not (own.weight_at(score) or other.weight_at(score))
         below, at_or_below = other.rank(score)
         gain = below + at_or_below if positive else 2 * other.total - below - at_or_below
         self._wins = wins - whole * gain
@@ -358,10 +432,13 @@ class PortableScoreIndex:
         """
         if not isinstance(other, PortableScoreIndex):
             raise StateError(f"merge: expected a score index, got {type(other).__name__}")
+        check_same_limit(self._limit, other._limit)
         exact = self.exact and other.exact
         if exact:
             for own, more in self._both(other):
                 check_total(own.total, more.total)
+        if self._limit is not None:
+            other = self._levelled(other)
         if exact and self._wins is not None and other._entries() * _ONE_BY_ONE < self._entries():
             for positive, more in ((True, other._positives), (False, other._negatives)):
                 scores, weights = more.arrays()
@@ -371,9 +448,23 @@ class PortableScoreIndex:
         self._wins = None
         for own, more in self._both(other):
             own.merge(more)
+        if self._limit is not None:
+            self._arrived(other._entries())
+
+    def _levelled(self, other: PortableScoreIndex) -> PortableScoreIndex:
+        """The other at the higher level of the two, which is made this one's too."""
+        self._coarsen(other.level)
+        if self.level > other._level:
+            other = other.copy()
+            other._coarsen(self._level)
+        return other
 
     def subtract(self, other: PortableScoreIndex) -> None:
         """Take out all of another index that was merged in; both exact. Cost: as :meth:`merge`."""
+        if self._limit is not None:
+            self._fit()
+            other = self._levelled(other)
+            self._distinct = None
         self._wins = None
         for own, less in self._both(other):
             own.subtract(less)
@@ -388,6 +479,8 @@ class PortableScoreIndex:
         twin = PortableScoreIndex()
         twin._positives, twin._negatives = self._positives.copy(), self._negatives.copy()
         twin._wins = self._wins
+        twin._limit, twin._level = self._limit, self._level
+        twin._distinct, twin._room = self._distinct, self._room
         return twin
 
     def to_state(self) -> dict[str, Any]:
@@ -398,7 +491,7 @@ class PortableScoreIndex:
         >>> PortableScoreIndex([(True, 0.5)]).to_state()
         {'exact': True, 'scores': array([0.5]), 'positives': array([1]), 'negatives': array([0])}
         """
-        return groups_to_state(self.groups(), self.exact)
+        return groups_to_state(self.groups(), self.exact, self._limit, self._level)
 
     @classmethod
     def from_state(cls, data: object) -> PortableScoreIndex:
@@ -407,8 +500,9 @@ class PortableScoreIndex:
         Raises:
             StateError: The data is anything else; the message names the key.
         """
-        groups, exact = groups_from_state(data)
-        index = cls()
+        groups, exact, max_scores, level = groups_from_state(data)
+        index = cls(max_scores=max_scores)
+        index._level = level
         if not exact:
             index._promote()
         for own, weights in (
@@ -426,6 +520,8 @@ class PortableScoreIndex:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, PortableScoreIndex):
             return NotImplemented
+        if (self._limit, self.level) != (other._limit, other.level):
+            return False
         return all(own == more for own, more in self._both(other))
 
     __hash__ = None  # type: ignore[assignment]
@@ -436,6 +532,10 @@ class PortableScoreIndex:
         self._negatives._check()
         assert self._positives.exact == self._negatives.exact
         groups = self.groups()
+        if self._limit is not None:
+            assert len(groups.scores) <= self._limit
+            assert self._distinct == len(groups.scores)
+        assert (coarse_column(groups.scores, self._level) == groups.scores).all()
         if self._wins is not None:
             wins: Weight = 0
             below: Weight = 0

@@ -21,6 +21,7 @@ from sortedcontainers import SortedList
 from streameval.errors import InputError
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.fields import never_counted, removable_weight
+from streameval.states.ranking.coarse_score import coarse_column
 from streameval.states.ranking.sorted_runs import (
     WeightArray,
     distinct_run,
@@ -586,6 +587,15 @@ class RankedWeights:
         """
         self.fold()
         return self._base.scores, self._base.running()
+
+    def coarsened(self, level: int) -> RankedWeights:
+        """A ranking of the same weights at the cells of a level; O(n)."""
+        scores, weights = self.arrays()
+        coarser = RankedWeights()
+        if not self.exact:
+            coarser.promote()
+        coarser.add_many(coarse_column(scores, level), weights)
+        return coarser
 
     def copy(self) -> RankedWeights:
         """An independent ranking of the same events; the base is shared."""

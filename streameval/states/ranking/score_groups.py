@@ -11,6 +11,12 @@ import numpy as np
 from streameval.errors import StateError, shown
 from streameval.events.values import FloatArray, IntArray, Weight
 from streameval.states.fields import MOST_WEIGHT, array_field, bool_field, fields_of
+from streameval.states.ranking.coarse_score import (
+    BOUNDED_KEYS,
+    bounded_form,
+    bounds_fields,
+    check_cells,
+)
 from streameval.states.ranking.ranked_weights import MAX_TOTAL, RankedWeights
 from streameval.states.ranking.sorted_runs import (
     WeightArray,
@@ -212,19 +218,37 @@ def delong_variance(index: _Ranked, unit: float = 1) -> float:
     return unit * spread / (pairs * pairs * more_positives * more_negatives)
 
 
-def groups_to_state(groups: ScoreGroups, exact: bool) -> dict[str, Any]:
-    """The written form of a score index; its arrays are copies."""
-    return {"exact": exact} | {key: array.copy() for key, array in groups._asdict().items()}
+def groups_to_state(
+    groups: ScoreGroups, exact: bool, max_scores: int | None = None, level: int = 0
+) -> dict[str, Any]:
+    """The written form of a score index; its arrays are copies.
+
+    The limit and the level of the cells are written only where there is a limit.
+    """
+    form: dict[str, Any] = {"exact": exact}
+    form |= {key: array.copy() for key, array in groups._asdict().items()}
+    return form if max_scores is None else form | {"max_scores": max_scores, "level": level}
 
 
-def groups_from_state(data: object) -> tuple[ScoreGroups, bool]:
-    """What :func:`groups_to_state` wrote, every value checked, and whether it was exact.
+class GroupsForm(NamedTuple):
+    """What :func:`groups_to_state` wrote."""
+
+    groups: ScoreGroups
+    exact: bool
+    max_scores: int | None
+    level: int
+
+
+def groups_from_state(data: object) -> GroupsForm:
+    """What :func:`groups_to_state` wrote, every value checked.
 
     Raises:
         StateError: The data is anything else.
     """
-    fields = fields_of(data, _STATE, _KEYS)
+    bounded = bounded_form(data)
+    fields = fields_of(data, _STATE, _KEYS | BOUNDED_KEYS if bounded else _KEYS)
     exact = bool_field(fields, "exact", _STATE)
+    max_scores, level = bounds_fields(fields, _STATE) if bounded else (None, 0)
     scores = array_field(fields, "scores", _STATE, np.float64)
     _refuse_at(scores, ~np.isfinite(scores), "scores", "finite scores")
     _refuse_at(scores, (scores == 0) & np.signbit(scores), "scores", "0.0 in place of -0.0")
@@ -243,7 +267,8 @@ def groups_from_state(data: object) -> tuple[ScoreGroups, bool]:
     groups = ScoreGroups(scores, *weights)
     empty = (groups.positives == 0) & (groups.negatives == 0)
     _refuse_at(groups.positives, empty, "positives", "a weight above 0 here or in negatives")
-    return groups, exact
+    check_cells(scores, max_scores, level, _STATE)
+    return GroupsForm(groups, exact, max_scores, level)
 
 
 def _check_column(column: WeightArray, key: str, exact: bool) -> None:

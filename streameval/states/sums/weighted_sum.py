@@ -20,12 +20,13 @@ once; weights at scores are rounded once for each part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from streameval.events.values import FloatArray, Label, Weight
+from streameval.states.ranking.coarse_score import coarse_column, least_level
 
 Form: TypeAlias = dict[str, Any]
 Parts: TypeAlias = Sequence[tuple[Form, int]]
@@ -110,14 +111,39 @@ def _by_score(
     return distinct, sums
 
 
+def _bounds(parts: Parts) -> Form:
+    """The limit and the highest level of forms that have them; else nothing."""
+    first = parts[0][0]
+    if "max_scores" not in first:
+        return {}
+    return {"max_scores": first["max_scores"], "level": max(form["level"] for form, _ in parts)}
+
+
+def _level_of_all(multisets: Iterable[Sequence[tuple[FloatArray, Any, int]]], bounds: Form) -> int:
+    """The least level at which the scores of each multiset are within the limit."""
+    level: int = bounds["level"]
+    for several in multisets:
+        scores = np.unique(np.concatenate([scores for scores, _, _ in several]))
+        level = least_level(np.unique(coarse_column(scores, level)), level, bounds["max_scores"])
+    return level
+
+
 def index(parts: Parts, unit: int) -> Form:
     """The weighted sum of forms of ``ScoreIndex``."""
+    bounds, scored = _bounds(parts), [form["scores"] for form, _ in parts]
+    if bounds:
+        bounds["level"] = _level_of_all([[(scores, None, 1) for scores in scored]], bounds)
+        scored = [coarse_column(scores, bounds["level"]) for scores in scored]
     scores, (positives, negatives) = _by_score(
-        [(form["scores"], (form["positives"], form["negatives"]), by) for form, by in parts],
+        [
+            (scores, (form["positives"], form["negatives"]), by)
+            for scores, (form, by) in zip(scored, parts, strict=True)
+        ],
         unit,
         2,
     )
-    return {"exact": False, "scores": scores, "positives": positives, "negatives": negatives}
+    sums = {"scores": scores, "positives": positives, "negatives": negatives}
+    return {"exact": False, **sums, **bounds}
 
 
 def _losses(parts: Parts, unit: int, hits: str) -> Form:
@@ -223,6 +249,11 @@ def class_scores(parts: Parts, unit: int) -> Form:
                 (form["scores"][span], (form["weights"][span],), factor)
             )
             start += length
+    bounds = _bounds(parts)
+    if bounds:
+        bounds["level"] = _level_of_all(multisets.values(), bounds)
+        for key, several in multisets.items():
+            multisets[key] = [(coarse_column(s, bounds["level"]), w, by) for s, w, by in several]
     names = sorted(counts)
     index = {label: n for n, label in enumerate(names)}
     keys = sorted(multisets, key=lambda key: (index[key[0]], index[key[1]]))
@@ -236,4 +267,5 @@ def class_scores(parts: Parts, unit: int) -> Form:
         "lengths": np.array([len(scores) for scores, _ in sums], dtype=np.int64),
         "scores": np.concatenate([np.zeros(0), *(scores for scores, _ in sums)]),
         "weights": np.concatenate([np.zeros(0), *(weights for _, (weights,) in sums)]),
+        **bounds,
     }

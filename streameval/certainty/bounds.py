@@ -1,0 +1,236 @@
+"""Certain bounds of a ranking whose scores have been coarsened to cells.
+
+Within a cell the order of the scores is unknown. Each function here counts the extreme orders:
+in every cell all positives before all negatives, or the reverse. The value that all scores would
+have given lies between, always: no probability is involved, and no assumption.
+
+Registry: :data:`BOUNDED` has a row for each metric and each cut-point rule that has bounds. The
+extreme orders are states of their own, on which the metric's own function is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from streameval.certainty.interval import Bounds
+from streameval.metrics.metric import Metric
+from streameval.states.class_scores import ClassScores
+from streameval.states.ranking.coarse_score import BOUNDED_KEYS, next_score, wide_cells
+from streameval.states.score_index import ScoreIndex
+
+Compute: TypeAlias = Callable[[Any], float]
+"""A metric, or the value of a cut-point rule, as a function of its state."""
+
+_ROUNDING = 2.0**-48
+"""Both ends are moved outward by this: more than the rounding of any row."""
+_FLOAT_ROUNDING = 1e-9
+"""The same where weights are fractions, and counts sums of floats."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedFunction:
+    """A row of :data:`BOUNDED`."""
+
+    ends: Callable[[Compute, Any], tuple[float, float]]
+    """From the function and its state to the lower and the upper end."""
+    low: float = 0.0
+    high: float = 1.0
+
+
+def extreme_index(index: ScoreIndex, *, positives_first: bool) -> ScoreIndex:
+    """An index of the same events where each cell has one class above the other.
+
+    Both classes of a cell get scores that are in it, so that cells stay in order.
+
+    Cost:
+        O(cells).
+
+    >>> index = ScoreIndex(max_scores=1024)
+    >>> index.update_many([True, False] * 1000, [n / 4096 for n in range(2000)])
+    >>> best, worst = (extreme_index(index, positives_first=first) for first in (True, False))
+    >>> worst.twice_wins < index.twice_wins < best.twice_wins
+    True
+    """
+    scores, positives, negatives = index.groups()
+    both = wide_cells(scores, index.level) & (positives > 0) & (negatives > 0)
+    upper, lower = (positives, negatives) if positives_first else (negatives, positives)
+    every = np.concatenate([scores, next_score(scores[both])])
+    order = np.argsort(every)
+    none = np.zeros_like(upper, shape=int(both.sum()))
+    above = np.concatenate([np.where(both, 0, upper).astype(upper.dtype), upper[both]])[order]
+    below = np.concatenate([lower, none])[order]
+    columns = (above, below) if positives_first else (below, above)
+    return ScoreIndex.from_state(
+        {
+            "exact": index.exact,
+            "scores": every[order],
+            "positives": columns[0],
+            "negatives": columns[1],
+        }
+    )
+
+
+def extreme_class_scores(scores: ClassScores, *, own_first: bool) -> ClassScores:
+    """Scores of the same events where each column has its own class above the others in a cell.
+
+    Or, without `own_first`, below them.
+
+    Cost:
+        O(cells).
+    """
+    form = scores.to_state()
+    own = np.repeat(form["columns"] == form["true"], form["lengths"])
+    raised = wide_cells(form["scores"], scores.level) & (own == own_first)
+    form["scores"][raised] = next_score(form["scores"][raised])
+    return ClassScores.from_state({key: form[key] for key in form.keys() - BOUNDED_KEYS})
+
+
+def _extreme(state: Any, *, best: bool) -> Any:
+    if isinstance(state, ClassScores):
+        return extreme_class_scores(state, own_first=best)
+    return extreme_index(state, positives_first=best)
+
+
+def _ordered(compute: Compute, state: Any) -> tuple[float, float]:
+    """Of a function that no pair of events that is put right can lower."""
+    return compute(_extreme(state, best=False)), compute(_extreme(state, best=True))
+
+
+def _distance(compute: Compute, index: Any) -> tuple[float, float]:
+    """Of the largest distance of two rates, which may be either way round."""
+    return compute(index), max(_ordered(compute, index))
+
+
+def _highest(compute: Compute, index: Any) -> tuple[float, float]:
+    """Of the best value of a threshold.
+
+    The lower end is that of the best cell border, whose counts are exact. Within a cell
+    thresholds have at most its positives and at least none of its negatives. At a border that
+    predicts all events alike some rules have no value; inside it is below 0 then.
+    """
+    return compute(index), max(compute(_extreme(index, best=True)), 0.0)
+
+
+def _lowest(compute: Compute, index: Any) -> tuple[float, float]:
+    """The same of a cost."""
+    return compute(_extreme(index, best=True)), compute(index)
+
+
+def _average_precision(compute: Compute, index: ScoreIndex) -> tuple[float, float]:
+    return _least_average_precision(index), compute(_extreme(index, best=True))
+
+
+def _least_average_precision(index: ScoreIndex) -> float:
+    """Average precision where in each cell all negatives come first, then one positive at a time.
+
+    With TP positives and c negatives in and above a cell, its k-th positive has the precision
+    f(k) = (TP + k) / (TP + c + k). f is concave, so that f(k) is at least its mean from k − ½ to
+    k + ½, and the sum over k = 1 … p at least
+
+        p − c·ln(1 + p / (TP + c + ½))
+
+    Of weights that are fractions, the sum is at least the integral of f from 0 to p.
+    """
+    if not index.positives:
+        return math.nan
+    scores, positives, negatives = (column[::-1] for column in index.groups())
+    before, above = np.cumsum(positives) - positives, np.cumsum(negatives)
+    # Without negatives the logarithm is not needed.
+    start = np.where(above > 0, before + above + (0.5 if index.exact else 0.0), 1.0)
+    spread = positives - above * np.log1p(positives / start)
+    tied = positives * ((before + positives) / (before + positives + above))
+    alone = (positives == 1) & index.exact
+    wide = wide_cells(np.ascontiguousarray(scores), index.level) & ~alone
+    total = math.fsum(np.where(wide, spread, tied).tolist())
+    return total / math.fsum(positives.tolist())
+
+
+_COARSENED = frozenset({"index", "class_scores"})
+"""The states whose scores a limit coarsens."""
+
+_UNIT_AUCS = (
+    "roc_auc",
+    "partial_roc_auc",
+    "roc_auc_ovr",
+    "roc_auc_ovr_weighted",
+    "roc_auc_ovo",
+    "roc_auc_ovo_weighted",
+    "roc_auc_micro",
+)
+
+BOUNDED: Mapping[str, BoundedFunction] = MappingProxyType(
+    {
+        **{name: BoundedFunction(_ordered) for name in _UNIT_AUCS},
+        "gini": BoundedFunction(_ordered, low=-1.0),
+        "ks": BoundedFunction(_distance),
+        "average_precision": BoundedFunction(_average_precision),
+    }
+)
+"""The metrics of rankings that have bounds."""
+
+BOUNDED_CUTS: Mapping[str, BoundedFunction] = MappingProxyType(
+    {
+        "youden": BoundedFunction(_highest),
+        "f1": BoundedFunction(_highest),
+        "fbeta": BoundedFunction(_highest),
+        "mcc": BoundedFunction(_highest, low=-1.0),
+        "cost": BoundedFunction(_lowest, high=math.inf),
+        "precision_at_least": BoundedFunction(_highest),
+        "fpr_at_most": BoundedFunction(_highest),
+    }
+)
+"""The value of each rule of :data:`~streameval.metrics.cut_points.CUT_POINTS`."""
+
+
+def without_bounds(metric: Metric) -> bool:
+    """Whether a metric depends on the ranking of scores and has no bounds.
+
+    >>> from streameval.metrics import METRICS
+    >>> without_bounds(METRICS["break_even"]), without_bounds(METRICS["log_loss"])
+    (True, False)
+    """
+    return metric.name not in BOUNDED and not _COARSENED.isdisjoint(metric.states)
+
+
+def bounds_of(row: BoundedFunction, compute: Compute, state: Any) -> Bounds:
+    """Bounds that contain what `compute` would give if all scores had been kept.
+
+    Args:
+        row: Of :data:`BOUNDED` or :data:`BOUNDED_CUTS`.
+        compute: The metric or the rule's value, with its parameters.
+        state: A :class:`~streameval.ScoreIndex` or a
+            :class:`~streameval.states.class_scores.ClassScores`.
+
+    Returns:
+        Two equal numbers while the state is exact; ``nan`` twice where the value is
+        undefined whatever the order inside the cells.
+
+    Cost:
+        Three times the metric.
+
+    >>> from streameval.metrics import roc_auc
+    >>> index = ScoreIndex(max_scores=1024)
+    >>> index.update_many([n % 3 == 0 for n in range(9000)], [n / 9000 for n in range(9000)])
+    >>> bounds = bounds_of(BOUNDED["roc_auc"], roc_auc, index)
+    >>> bounds.low < roc_auc(index) < bounds.high, round(bounds.width, 4)
+    (True, 0.0026)
+    """
+    value = float(compute(state))
+    if not state.level:
+        return Bounds(value, value)
+    low, high = map(float, row.ends(compute, state))
+    if math.isnan(high):
+        return Bounds(high, high)
+    if math.isnan(low):
+        # No border of a cell reaches what is required, but a threshold inside may.
+        low = row.low
+    rounding = _ROUNDING if state.exact else _FLOAT_ROUNDING
+    low -= rounding * max(1.0, abs(low))
+    high += rounding * max(1.0, abs(high))
+    return Bounds(max(low, row.low), min(high, row.high))

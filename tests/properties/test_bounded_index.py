@@ -1,0 +1,365 @@
+"""A score index with ``max_scores``: its cells, and one content for one set of events.
+
+The oracle tries every level from 0 on, with a definition of cells by comparison of floats
+alone.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+import struct
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.errors import InputError, StateError
+from streameval.states.class_scores import ClassScores
+from streameval.states.ranking.coarse_score import (
+    LEAST_SCORES,
+    MOST_LEVEL,
+    coarse,
+    coarse_column,
+    least_level,
+    wide_cells,
+)
+from streameval.states.ranking.portable_index import PortableScoreIndex
+from streameval.states.score_index import ScoreIndex
+
+CLASSES = list({PortableScoreIndex, ScoreIndex})
+POINTS = (0.0, 0.5, 1.0)
+HUGE = 1.7976931348623157e308
+EDGES = sorted(
+    {
+        *POINTS,
+        *(math.nextafter(point, to) for point in POINTS for to in (-2.0, 2.0)),
+        5e-324,
+        2.2250738585072014e-308,
+        0.25,
+        0.75,
+        2.0,
+        -1.0,
+        -0.5,
+        HUGE,
+        -HUGE,
+    }
+)
+scores = st.one_of(
+    st.sampled_from(EDGES),
+    st.floats(0, 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+).map(lambda score: score + 0.0)
+levels = st.integers(0, MOST_LEVEL)
+
+
+def _bits(score: float) -> int:
+    return int(struct.unpack("<q", struct.pack("<d", score))[0])
+
+
+def _cell(score: float, level: int) -> object:
+    """A name of the score's cell by the definition: part of the axis, and offset >> level."""
+    if score in POINTS:
+        return score
+    if score < 0:
+        return "below 0", -_bits(-score) >> level
+    if score < 0.5:
+        return "to 1/2", _bits(score) >> level
+    if score < 1:
+        return "to 1", (_bits(0.5) - _bits(1 - score)) >> level
+    return "above 1", (_bits(score) - _bits(1.0)) >> level
+
+
+def _cells_at(events: list[float], level: int) -> int:
+    return len({_cell(score, level) for score in events})
+
+
+def _level_of(events: list[float], limit: int) -> int:
+    level = 0
+    while _cells_at(events, level) > limit:
+        level += 1
+    return level
+
+
+@given(st.lists(scores, min_size=1, max_size=50), levels)
+def test_a_representative_is_the_smallest_score_of_its_cell(values: list[float], level: int):
+    for score in values:
+        cell = coarse(score, level)
+        assert cell <= score
+        assert _cell(cell, level) == (_cell(score, level) if level else _cell(score, 0))
+        assert coarse(cell, level) == cell
+        below = math.nextafter(cell, -math.inf) + 0.0
+        assert not math.isfinite(below) or _cell(below, level) != _cell(score, level)
+        above = math.nextafter(cell, math.inf) + 0.0
+        wide = bool(wide_cells(np.array([cell]), level)[0])
+        assert wide == (level > 0 and _cell(above, level) == _cell(cell, level))
+
+
+@given(st.lists(scores, min_size=1, max_size=200, unique=True), levels, levels)
+def test_columns_are_coarsened_as_scores_are_and_levels_nest(
+    values: list[float], level: int, more: int
+):
+    column = np.array(sorted(values))
+    coarser = coarse_column(column, level)
+    assert coarser.tolist() == [coarse(score, level) for score in column.tolist()]
+    assert (coarser[1:] >= coarser[:-1]).all()
+    high = max(level, more)
+    assert (coarse_column(coarser, high) == coarse_column(column, high)).all()
+
+
+@given(seed=st.integers(0, 10**9), size=st.integers(1, 300), limit=st.integers(7, 60))
+def test_the_level_is_the_least_that_fits(seed: int, size: int, limit: int):
+    values = sorted({score for _, score in _stream(seed, size)})
+    if limit < 522 and _cells_at(values, MOST_LEVEL) > limit:
+        return
+    assert least_level(np.array(values), 0, limit) == _level_of(values, limit)
+
+
+def test_the_highest_level_fits_the_smallest_limit():
+    bits = np.arange(0, (2047 << 52) - 1, 1 << 45).view(np.float64)
+    axis = np.unique(np.concatenate([bits, -bits, 1 - bits[bits <= 1], EDGES]) + 0.0)
+    cells = len(np.unique(coarse_column(axis, MOST_LEVEL)))
+    assert cells == 522 <= LEAST_SCORES
+
+
+def _stream(seed: int, size: int) -> list[tuple[bool, float]]:
+    """Events of every kind: uniform, tied, of all magnitudes, and crowded into few cells."""
+    rng = random.Random(seed)
+    kinds = [
+        lambda: rng.random(),
+        lambda: rng.choice(EDGES),
+        lambda: round(rng.random(), 2),
+        lambda: rng.choice((-1, 1)) * math.ldexp(rng.random(), rng.randint(-1074, 1000)),
+        lambda: 0.5 + rng.randint(-900, 900) * 2.0**-52,
+        lambda: rng.gauss(0, 5),
+    ]
+    chosen = rng.sample(kinds, rng.randint(1, 3))
+    return [(rng.random() < 0.4, rng.choice(chosen)() + 0.0) for _ in range(size)]
+
+
+def _form(index: ScoreIndex) -> dict[str, object]:
+    return {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in index.to_state().items()
+    }
+
+
+def _expected(events: list[tuple[bool, float]], limit: int) -> dict[str, object]:
+    level = _level_of([score for _, score in events], limit)
+    cells = [Counter(coarse(s, level) for p, s in events if p is side) for side in (False, True)]
+    reached = sorted(cells[0].keys() | cells[1].keys())
+    return {
+        "exact": True,
+        "scores": reached,
+        "positives": [cells[1][score] for score in reached],
+        "negatives": [cells[0][score] for score in reached],
+        "max_scores": limit,
+        "level": level,
+    }
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@given(seed=st.integers(0, 10**9))
+def test_any_way_in_gives_one_content(kind: type[ScoreIndex], seed: int):
+    rng = random.Random(seed)
+    events = _stream(seed, rng.choice((300, 1500, 4000)))
+    limit = rng.choice((1024, 1100, 2000))
+    wanted = _expected(events, limit)
+    one_by_one = kind(max_scores=limit)
+    for n, (positive, score) in enumerate(events):
+        one_by_one.update(positive, score)
+        if n % 97 == 0:
+            # Keeps W2 and, in the compiled index, DeLong's sums current from here on.
+            assert one_by_one.twice_wins >= 0
+            assert min(one_by_one.delong_sums()) >= 0
+    shards = [kind(max_scores=limit) for _ in range(7)]
+    for shard in shards:
+        # Read early or not, which is the portable index's choice of structure.
+        assert shard.twice_wins == 0
+    rest = events[:]
+    rng.shuffle(rest)
+    while rest:
+        shard, size = rng.choice(shards), rng.choice((1, 5, 300, 2000))
+        part, rest = rest[:size], rest[size:]
+        shard.update_many([p for p, _ in part], [s for _, s in part])
+    rng.shuffle(shards)
+    merged = kind(max_scores=limit)
+    for shard in shards:
+        before = _form(shard)
+        merged.merge(shard)
+        assert _form(shard) == before
+    restored = kind.from_state(one_by_one.to_state())
+    for index in (one_by_one, merged, merged.copy(), restored, pickle.loads(pickle.dumps(merged))):
+        index._check()
+        assert _form(index) == wanted
+        assert index == merged
+        assert index.level == wanted["level"]
+        assert index.twice_wins == merged.twice_wins
+        assert index.delong_sums() == merged.delong_sums()
+        index._check()
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("read", [False, True])
+def test_the_limit_is_the_most_that_is_exact(kind: type[ScoreIndex], read: bool):
+    index = kind([(n % 2 == 0, n / 4096) for n in range(1023)], max_scores=1024)
+    assert not read or index.twice_wins
+    index.update(True, 0.75)
+    index.update(False, 0.75)
+    assert (index.level, index.distinct) == (0, 1024)
+    index.update(True, 0.8)
+    assert index.level > 0
+    assert index.distinct < 1024
+
+
+def _probabilities(seed: int, size: int) -> list[tuple[str, dict[str, float]]]:
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet([0.3, 1.0, 0.1], size)
+    rows[rng.random(size) < 0.1] = [0.0, 1.0, 0.0]
+    return [
+        (true, dict(zip("abc", row, strict=True)))
+        for true, row in zip(rng.choice(list("abc"), size).tolist(), rows.tolist(), strict=True)
+    ]
+
+
+def _scores_of(events: list[tuple[str, dict[str, float]]], *, read: bool = False) -> ClassScores:
+    scores = ClassScores(max_scores=1024)
+    for n, (true, proba) in enumerate(events):
+        scores.update(true, proba)
+        if read and n % 50 == 0:
+            assert scores.pair_wins("a", "b") >= 0
+    return scores
+
+
+def _plain(scores: ClassScores) -> dict[str, object]:
+    return {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in scores.to_state().items()
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_probabilities_of_classes_have_one_level_that_fits_each_multiset(seed: int):
+    events = _probabilities(seed, 9000)
+    whole = _scores_of(events)
+    level = max(
+        _level_of(
+            [proba[column] for true, proba in events if true == own and proba[column] > 0],
+            1024,
+        )
+        for column in "abc"
+        for own in "abc"
+    )
+    assert whole.level == level > 0
+    exact = ClassScores()
+    for true, proba in events:
+        exact.update(true, {label: coarse(score, level) for label, score in proba.items()})
+    assert _plain(whole) == {**_plain(exact), "max_scores": 1024, "level": level}
+    # Shards of unequal size are at unequal levels.
+    cuts = (0, 8, 100, 8000, 9000)
+    shards = [_scores_of(events[a:b]) for a, b in pairwise(cuts)]
+    assert len({shard.level for shard in shards}) > 1
+    for order in (shards, shards[::-1]):
+        merged = ClassScores(max_scores=1024)
+        for shard in order:
+            before = _plain(shard)
+            merged.merge(shard)
+            assert _plain(shard) == before
+        merged._check()
+        assert _plain(merged) == _plain(whole)
+    again = ClassScores.from_state(_scores_of(events, read=True).to_state())
+    again._check()
+    assert again == whole
+    assert again.pair_wins("b", "c") == whole.pair_wins("b", "c")
+    for true, proba in events[500:]:
+        again.revert(true, proba)
+    again._check()
+    assert again.level == level
+    rest = _scores_of(events[:500])
+    rest.merge(again)
+    for true, proba in events[:500]:
+        rest.revert(true, proba)
+    assert rest == again
+    with pytest.raises(StateError, match="expected ClassScores with max_scores=1024, got None"):
+        again.merge(exact)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_events_are_taken_out_of_their_cells_and_the_level_stays(kind: type[ScoreIndex]):
+    events = _stream(7, 6000)
+    index = kind(max_scores=1024)
+    index.update_many(*map(list, zip(*events, strict=True)))
+    level = index.level
+    assert level > 0
+    for positive, score in events[1000:]:
+        index.revert(positive, score)
+    index._check()
+    kept = kind(max_scores=1024)
+    kept.update_many(*map(list, zip(*events[:1000], strict=True)))
+    assert index.level == level >= kept.level
+    # At one level the two are equal.
+    empty = kind(max_scores=1024)
+    empty.merge(index)
+    assert empty == index
+    kept.merge(index)
+    for positive, score in events[:1000]:
+        kept.revert(positive, score)
+    assert kept == index
+    with pytest.raises(InputError, match="score: expected an event that was counted before"):
+        index.revert(True, 123.456)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_weights_that_are_fractions_are_kept_by_cell(kind: type[ScoreIndex]):
+    index = kind(max_scores=1024)
+    values = np.random.default_rng(1).random(5000)
+    index.update_many(values > 0.6, values, np.full(5000, 0.25))
+    index.update(True, 0.123, 0.5)
+    index._check()
+    assert not index.exact
+    assert index.distinct <= 1024
+    assert math.isclose(index.positives + index.negatives, 1250.5)
+    assert kind.from_state(index.to_state()) == index
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_an_index_merges_with_one_of_its_own_limit_only(kind: type[ScoreIndex]):
+    index = kind([(True, 0.5)], max_scores=2048)
+    for other in (kind(), kind(max_scores=4096)):
+        with pytest.raises(StateError, match="expected an index with max_scores=2048"):
+            index.merge(other)
+    with pytest.raises(InputError, match="max_scores: expected a number of distinct scores"):
+        kind(max_scores=1000)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"level": 56}, "index.level: expected a level from 0 to 55"),
+        ({"max_scores": 10}, "index.max_scores: expected a number of distinct scores"),
+        ({"max_scores": None}, "index.level: expected a level from 0 to 55 beside a limit"),
+        ({"level": 40}, r"index.scores\[0\]: expected the smallest score of a cell of level 40"),
+    ],
+)
+def test_a_written_form_is_not_trusted(change: dict[str, object], message: str):
+    form = ScoreIndex([(True, 0.3), (False, 0.7)], max_scores=2048).to_state()
+    with pytest.raises(StateError, match=message):
+        ScoreIndex.from_state(form | change)
+    with pytest.raises(StateError, match="index: expected the keys"):
+        ScoreIndex.from_state({key: form[key] for key in form if key != "level"})
+
+
+def test_more_scores_than_the_limit_are_refused_in_a_written_form():
+    form = ScoreIndex([(True, n / 2000) for n in range(2000)]).to_state()
+    with pytest.raises(StateError, match=r"index.scores: expected at most 1024 scores, got 2000"):
+        ScoreIndex.from_state(form | {"max_scores": 1024, "level": 0})
+
+
+def test_without_a_limit_the_written_form_is_as_it_was():
+    assert set(ScoreIndex([(True, 0.5)]).to_state()) == {
+        "exact", "scores", "positives", "negatives",
+    }  # fmt: skip

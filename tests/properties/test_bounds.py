@@ -1,0 +1,339 @@
+"""Certain bounds: the exact value lies between them, in every stream.
+
+`make fuzz` runs the same check for many more streams.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.certainty.bounds import (
+    BOUNDED,
+    BOUNDED_CUTS,
+    bounds_of,
+    extreme_index,
+    without_bounds,
+)
+from streameval.errors import InputError, MetricError, StateError
+from streameval.metrics import CUT_POINTS, METRICS, average_precision, roc_auc
+from streameval.metrics.registry import ROWS
+from streameval.states.ranking.coarse_score import LEAST_SCORES, MOST_LEVEL, coarse, wide_cells
+from streameval.states.score_index import ScoreIndex
+from tests.support.bounded_streams import (
+    attainable,
+    class_scores_escaped,
+    counted,
+    escaped,
+    stream,
+)
+
+seeds = st.integers(0, 10**12)
+
+
+@given(seeds)
+def test_the_exact_value_is_within_its_bounds(seed: int):
+    assert not escaped(seed)
+
+
+@given(seeds)
+def test_the_exact_multiclass_value_is_within_its_bounds(seed: int):
+    assert not class_scores_escaped(seed)
+
+
+def _cells(events: list[tuple[bool, float, int]], level: int) -> ScoreIndex:
+    cells = counted([(positive, coarse(s, level), weight) for positive, s, weight in events])
+    return ScoreIndex.from_state({**cells.to_state(), "max_scores": LEAST_SCORES, "level": level})
+
+
+@given(seeds)
+def test_the_bounds_of_auc_are_reached_by_some_stream(seed: int):
+    """They are no wider than certainty requires: AUC ± T / 2PN with the pairs tied in cells."""
+    rng = random.Random(seed)
+    level = rng.randint(20, MOST_LEVEL)
+    events = [(positive, s, 1) for positive, s, _ in stream(rng, rng.randint(2, 20))]
+    bounded = _cells(events, level)
+    pairs = bounded.positives * bounded.negatives
+    if not pairs:
+        return
+    groups = bounded.groups()
+    wide = wide_cells(groups.scores, level)
+    tied = int((groups.positives * groups.negatives)[wide].sum())
+    bounds = bounds_of(BOUNDED["roc_auc"], roc_auc, bounded)
+    low, high = bounded.twice_wins - tied, bounded.twice_wins + tied
+    assert math.isclose(bounds.low, low / (2 * pairs), abs_tol=1e-14)
+    assert math.isclose(bounds.high, high / (2 * pairs), abs_tol=1e-14)
+    best, worst = (counted(other).twice_wins for other in attainable(events, level))
+    # Cells of few float64 have not enough of them for each event.
+    assert low <= worst
+    assert best <= high
+    sizes = groups.positives + groups.negatives
+    if sizes.max(initial=0) <= 2 and not (wide & (sizes < 2)).any():
+        assert (worst, best) == (low, high)
+    for first, twice in ((True, high), (False, low)):
+        assert extreme_index(bounded, positives_first=first).twice_wins == twice
+
+
+def test_the_lower_bound_of_average_precision_is_tight():
+    # One cell of 1000 positives and 3000 negatives, of which the worst order is known.
+    events = [(n % 4 == 0, 0.3 + n * 2.0**-54, 1) for n in range(4000)]
+    bounded = _cells(events, 45)
+    assert bounded.distinct == 1
+    bounds = bounds_of(BOUNDED["average_precision"], average_precision, bounded)
+    worst = math.fsum(k / (3000 + k) for k in range(1, 1001)) / 1000
+    assert bounds.low <= worst <= bounds.low + 1e-8
+    assert 1.0 - 1e-14 <= bounds.high <= 1.0
+    psi = math.fsum(1 / n for n in range(3001, 4001))  # ψ(4001) − ψ(3001)
+    assert math.isclose(worst, (1000 - 3000 * psi) / 1000, abs_tol=1e-12)
+
+
+def test_the_best_correlation_may_be_inside_a_cell_above_all_positives():
+    # All negatives are above all positives, so that every threshold is worse than chance.
+    top = [(False, 0.3 + n * 2.0**-54, 1) for n in range(5)]
+    events = [*top, *((True, 0.1, 1) for _ in range(4))]
+    bounded, exact = _cells(events, 40), counted(events)
+    best = CUT_POINTS["mcc"](exact).value
+    assert CUT_POINTS["mcc"](bounded).value < best < 0
+    bounds = bounds_of(BOUNDED_CUTS["mcc"], lambda index: CUT_POINTS["mcc"](index).value, bounded)
+    assert bounds.low <= best <= bounds.high < 1e-14
+
+
+def test_every_metric_of_a_ranking_is_bounded_or_refused():
+    rankings = {row.name for row in ROWS if {"index", "class_scores"} & set(row.states)}
+    refused = {row.name for row in ROWS if without_bounds(row)}
+    assert rankings == refused | set(BOUNDED)
+    assert refused == {"eleven_point_average_precision", "break_even", "pr_gain_auc"}
+    assert set(BOUNDED_CUTS) == set(CUT_POINTS)
+
+
+@pytest.fixture(scope="module")
+def events() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    positive = rng.random(30_000) < 0.3
+    return positive, np.where(positive, rng.beta(3, 2, 30_000), rng.beta(2, 3, 30_000))
+
+
+@pytest.fixture(scope="module")
+def pair(events: tuple[np.ndarray, np.ndarray]) -> tuple[se.Evaluator, se.Evaluator]:
+    bounded, exact = se.Evaluator(max_scores=2048), se.Evaluator()
+    for ev in (bounded, exact):
+        ev.update_many(events[0], score=events[1])
+    return bounded, exact
+
+
+def test_an_evaluator_has_bounds_of_rankings_and_exact_values_of_the_rest(
+    pair: tuple[se.Evaluator, se.Evaluator],
+):
+    bounded, exact = pair
+    for row in ROWS:
+        if "binary" not in row.tasks or row.ordered or without_bounds(row):
+            continue
+        bounds, value = bounded.bounds(row.name), exact[row.name]
+        assert exact.bounds(row.name) == se.Bounds(value, value)
+        assert bounds.low <= value <= bounds.high
+        assert (bounds.width > 0) == (row.state == "index")
+        if row.state != "index":
+            assert bounded[row.name] == value
+    cuts = {"precision_at_least": {"precision": 0.8}, "youden": {}, "f1_cut": {}, "cost": {}}
+    for name, params in cuts.items():
+        value = exact.thresholds(name.removesuffix("_cut"), **params).value
+        bounds = bounded.bounds(name, **params)
+        assert bounds.low <= value <= bounds.high
+        assert 0 < bounds.width < 0.02
+    assert bounded.bounds("f1").width == 0  # the metric of the predicted labels
+
+
+def test_what_has_no_bounds_is_refused_and_never_approximated(
+    pair: tuple[se.Evaluator, se.Evaluator],
+):
+    bounded, _ = pair
+    with pytest.raises(MetricError, match="pr_gain_auc has no certain bounds; of the metrics"):
+        bounded.bounds("pr_gain_auc")
+    value = bounded["pr_gain_auc"]
+    assert math.isnan(value)
+    assert value.reason.startswith("pr_gain_auc has no certain bounds, and scores are coarsened")
+    row = next(iter(bounded.report(["pr_gain_auc"])))
+    assert row.reason == value.reason
+    with pytest.raises(MetricError, match="pr_gain has no certain bounds"):
+        bounded.curve("pr_gain")
+    assert len(bounded.curve("roc").fpr) > 100
+    few = se.Evaluator(max_scores=2048)
+    few.update_many([True, False, True], score=[0.9, 0.5, 0.3])
+    assert few["break_even"] == 0.5
+    assert few.bounds("roc_auc") == se.Bounds(0.5, 0.5)
+
+
+def test_reports_have_bounds_where_scores_are_coarsened(pair: tuple[se.Evaluator, se.Evaluator]):
+    bounded, exact = pair
+    rows = {row.metric: row for row in bounded.report()}
+    assert rows["roc_auc"].bounds == bounded.bounds("roc_auc")
+    assert rows["accuracy"].bounds is None
+    assert "bounds" in str(bounded.report())
+    bounds = bounded.bounds("roc_auc")
+    plain = bounded.report().to_dict()["metrics"]
+    assert plain["roc_auc"]["bounds"] == [bounds.low, bounds.high]
+    assert "bounds" not in plain["accuracy"]
+    assert "bounds" not in str(exact.report())
+    assert all(row.bounds is None for row in exact.report())
+
+
+def test_the_bytes_do_not_depend_on_shards_batches_or_order(
+    events: tuple[np.ndarray, np.ndarray], pair: tuple[se.Evaluator, se.Evaluator]
+):
+    positive, scores = events
+    order = np.random.default_rng(6).permutation(len(scores))
+    shards = [se.Evaluator(max_scores=2048) for _ in range(7)]
+    for n, shard in enumerate(shards):
+        mine = order[n::7]
+        if n == 0:
+            for at in mine.tolist():
+                shard.update(bool(positive[at]), score=float(scores[at]))
+        else:
+            shard.update_many(positive[mine], score=scores[mine])
+    for several in (shards, shards[::-1], shards[3:] + shards[:3]):
+        merged = se.merge(several)
+        merged._check()
+        assert merged.to_bytes() == pair[0].to_bytes()
+    again = se.from_bytes(pair[0].to_bytes())
+    again._check()
+    assert again == pair[0]
+    assert again.bounds("ks") == pair[0].bounds("ks")
+
+
+def test_evaluators_of_different_limits_are_not_merged(pair: tuple[se.Evaluator, se.Evaluator]):
+    bounded, exact = pair
+    with pytest.raises(StateError, match="max_scores is None here and 2048 there"):
+        exact.copy().merge(bounded)
+    with pytest.raises(StateError, match="max_scores is 2048 here and None there"):
+        bounded.copy().merge(exact)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_scores": 1023}, "max_scores: expected a number of distinct scores, at least 1024"),
+        ({"max_scores": 2048.0}, "max_scores: expected a number of distinct scores"),
+        ({"max_scores": True}, "max_scores: expected a number of distinct scores"),
+        (
+            {"max_scores": 2048, "window": se.Last(9)},
+            r"max_scores=2048, which conflicts with Last\(n=9\)",
+        ),
+    ],
+)
+def test_a_wrong_limit_is_refused_in_one_line(options: dict[str, object], message: str):
+    with pytest.raises(InputError, match=message) as caught:
+        se.Evaluator(**options)  # type: ignore[arg-type]
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "window", [se.Panes("40s", pane="10s", lateness="20s"), se.Fading("15s"), se.Panes("10s")]
+)
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_windows_and_slices_hold_what_a_merge_of_shards_holds(
+    window: se.Panes | se.Fading, task: str
+):
+    """Panes are merged at the level of their union, also after one has left the window."""
+    rng = np.random.default_rng(8)
+    size = 40_000
+    options = {"max_scores": 1024, "window": window, "slices": ("country",), "time_unit": "s"}
+    times = np.sort(rng.integers(10**9, 10**9 + 90, size))
+    countries = rng.choice(["PT", "SE"], size).tolist()
+    labels = ["a", "b", "c"]
+    true = rng.integers(0, 3, size)
+    proba = rng.dirichlet([0.4] * 3, size)
+    if task == "binary":
+        options["positive"] = "a"
+    else:
+        options["labels"] = labels
+
+    def fed(ev: se.Evaluator, chosen: np.ndarray) -> se.Evaluator:
+        given = {"score": proba[chosen, 0]} if task == "binary" else {"proba": proba[chosen]}
+        y_true = [
+            labels[code] if task != "binary" else "ab"[int(code > 0)] for code in true[chosen]
+        ]
+        ev.update_many(
+            y_true,
+            event_time=times[chosen],
+            slices={"country": [countries[at] for at in chosen]},
+            **given,
+        )
+        return ev
+
+    name = "roc_auc" if task == "binary" else "roc_auc_ovr"
+    live = se.Evaluator(task=task, **options)
+    for part in np.array_split(np.arange(size), 23):
+        fed(live, part)
+        assert live[name] >= 0  # keeps the merge of the panes from here on
+        assert all(view[name] >= 0 for view in live.slices().values())
+    live._check()
+    shards = [fed(se.Evaluator(task=task, **options), np.arange(n, size, 3)) for n in range(3)]
+    merged = se.merge(shards)
+    assert merged.to_bytes() == live.to_bytes()
+    assert se.from_bytes(live.to_bytes())[name] == live[name] == merged[name]
+    bounds = live.bounds(name)
+    exact = fed(se.Evaluator(task=task, **{**options, "max_scores": None}), np.arange(size))
+    assert bounds.width > 0
+    assert bounds.low <= exact[name] <= bounds.high
+    for key, view in live.slices().items():
+        assert view.bounds(name).low <= exact.slices()[key][name] <= view.bounds(name).high
+    report = live.slice_report(name)
+    assert report.total.bounds == bounds
+    # A slice of few scores is exact, and has no column.
+    assert [row.bounds or se.Bounds(row.value, row.value) for row in report.rows] == [
+        live.slices()[row.slice].bounds(name) for row in report.rows
+    ]
+
+
+def test_a_reverted_event_leaves_a_window_as_its_file_has_it():
+    ev = se.Evaluator(max_scores=1024, window=se.Panes("20s", pane="10s"), time_unit="s")
+    rng = np.random.default_rng(3)
+    first, second = rng.random(900), rng.random(900)
+    labels = rng.random(900) < 0.5
+    for start, scores in ((10**9, first), (10**9 + 10, second)):
+        ev.update_many(labels, score=scores, event_time=[start] * 900)
+    assert ev.bounds("roc_auc").width > 0
+    for label, score in zip(labels.tolist(), second.tolist(), strict=True):
+        ev.revert(label, score=score, event_time=10**9 + 10)
+    ev._check()
+    # Neither pane alone is over the limit.
+    assert ev.bounds("roc_auc").width == 0
+    assert ev["roc_auc"] == se.from_bytes(ev.to_bytes())["roc_auc"]
+
+
+def test_a_pane_of_many_scores_leaves_a_window_without_a_trace():
+    window = se.Panes("100s", pane="10s")
+    ev = se.Evaluator(max_scores=1024, window=window, time_unit="s")
+    rng = np.random.default_rng(4)
+    for pane in range(25):
+        size = 20_000 if pane == 3 else 90
+        labels, scores = rng.random(size) < 0.5, rng.random(size)
+        ev.update_many(labels, score=scores, event_time=[10**9 + 10 * pane] * size)
+        assert (ev.bounds("roc_auc").width > 0) == (3 <= pane < 13)
+        ev._check()
+
+
+def test_without_a_limit_nothing_of_it_is_written(pair: tuple[se.Evaluator, se.Evaluator]):
+    assert "max_scores" not in pair[1].options
+    assert b"max_scores" not in pair[1].to_bytes()
+    assert set(METRICS) >= set(BOUNDED)
+
+
+def test_a_limit_in_a_file_is_not_trusted(pair: tuple[se.Evaluator, se.Evaluator]):
+    state = pair[0].to_state()
+    for value, message in (
+        ("many", "options.max_scores: expected a number or no such key, got 'many'"),
+        (1000, "options: max_scores: expected a number of distinct scores"),
+        (4096, "state set.index: expected 4096 max_scores, got 2048"),
+    ):
+        with pytest.raises(StateError, match=message):
+            se.Evaluator.from_state({**state, "options": {**state["options"], "max_scores": value}})
+    options = {key: value for key, value in state["options"].items() if key != "max_scores"}
+    with pytest.raises(StateError, match="state set: expected the states"):
+        se.Evaluator.from_state({**state, "options": options})
