@@ -24,6 +24,12 @@ from typing import NamedTuple
 import numpy as np
 
 import streameval as se
+from streameval.certainty.anytime import beta_binomial
+from streameval.certainty.proportions import wilson
+from streameval.service.alerts.observations import Observation
+from streameval.service.alerts.rules import AlertBook
+from streameval.service.config.settings import AlertSettings
+from streameval.service.snapshot import Value, When
 
 HERE = Path(__file__).parent
 LEVEL = 0.95
@@ -380,6 +386,111 @@ def _anytime_auc(runs: int) -> list[Cell]:
     return found
 
 
+# Alerts -----------------------------------------------------------------------
+
+_EVENTS = 100_000
+_WHENS: tuple[When, ...] = ("value", "certain", "anytime")
+
+
+def first_alarm(when: When, right: np.ndarray, bound: float, level: float = LEVEL) -> int | None:
+    """The number of the event at which an alert on the accuracy of all events first fires.
+
+    The alert is judged after each event, by the service's own rules. Events at which it cannot
+    fire, because the bound is likely enough by any interval, are left out for speed.
+
+    Args:
+        when: What the alert compares with its bound.
+        right: Whether each event was predicted correctly.
+        bound: It fires below.
+        level: Of its interval.
+
+    Returns:
+        None where it never fires.
+    """
+    watched = AlertSettings(name="low", metric="accuracy", below=bound, when=when, level=level)
+    book = AlertBook([watched], "all")
+    n = np.arange(1, len(right) + 1)
+    count = np.cumsum(right)
+    share = count / n
+    with np.errstate(divide="ignore", invalid="ignore"):
+        unlikely = np.where(count > 0, count * np.log(share / bound), 0.0)
+        unlikely += np.where(count < n, (n - count) * np.log((1 - share) / (1 - bound)), 0.0)
+    # The mixture exceeds no likelihood, so it needs at least ln(1/α); Wilson's needs z²/2 nearly.
+    least = {"value": 0.0, "certain": 1.0, "anytime": -math.log(1 - level)}[when]
+    for at in np.flatnonzero((share < bound) & (unlikely >= least)).tolist():
+        k, total = int(count[at]), at + 1
+        ends = {"value": (None, None)}.get(when) or (
+            beta_binomial(k, total, level) if when == "anytime" else wilson(k, total, level)
+        )
+        value = Value(k / total, total, "", *ends, "" if when == "value" else "interval")
+        (state,) = book.judge({"low": Observation(value)}, at).states
+        if state.state == "firing":
+            return total
+    return None
+
+
+def alerts(runs: int, events: int = _EVENTS) -> list[Cell]:
+    """False alarms of a model that does not change, and the time to detect one that fell by .05.
+
+    Args:
+        runs: Streams a cell.
+        events: Of each; the alert is judged after each.
+    """
+    found = []
+    size = f"{events:,} looks"
+    for bound in (0.8, 0.79):
+        rng = _rng("alerts", bound, events)
+        fired = dict.fromkeys(_WHENS, 0)
+        for _ in range(runs):
+            right = rng.random(events) < 0.8
+            for when in _WHENS:
+                fired[when] += first_alarm(when, right, bound) is not None
+        found.append(
+            Cell(
+                "Alerts that ever fire, of a model that does not change",
+                f"accuracy .8, below {bound}",
+                size,
+                'when = "anytime"',
+                fired["anytime"] / runs,
+                runs,
+                0,
+                0.0,
+                1 - LEVEL,
+                f"value {fired['value'] / runs:.1%}, certain {fired['certain'] / runs:.1%}",
+            )
+        )
+    fall = events // 10
+    for where, start, bound in (("at the start", 0, 0.8), (f"after {fall:,}", fall, 0.79)):
+        rng = _rng("alerts", where, events)
+        delays: dict[When, list[float]] = {when: [] for when in _WHENS}
+        for _ in range(runs):
+            right = rng.random(events) < np.where(np.arange(events) < start, 0.8, 0.75)
+            for when in _WHENS:
+                at = first_alarm(when, right, bound)
+                # One that fired before the fall detects nothing.
+                delays[when].append(math.inf if at is None or at <= start else at - start)
+        medians = {when: float(np.median(delays[when])) for when in _WHENS}
+        found.append(
+            Cell(
+                "Alerts that fire after a fall by .05",
+                f"from .8 to .75 {where}, below {bound}",
+                size,
+                'when = "anytime"',
+                sum(map(math.isfinite, delays["anytime"])) / runs,
+                runs,
+                0,
+                0.9,
+                1.0,
+                "median events until then: "
+                + ", ".join(
+                    f"{when} {median:,.0f}" if math.isfinite(median) else f"{when} fired before"
+                    for when, median in medians.items()
+                ),
+            )
+        )
+    return found
+
+
 # Events that are not independent ------------------------------------------------
 
 
@@ -525,6 +636,7 @@ def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
     looked = max(20, runs // 10)
     yield partial(_anytime_auc, looked)
     yield partial(_anytime_share, looked)
+    yield partial(alerts, looked)
     for better in (0.0, 0.05):
         yield partial(_stopped, better, looked)
         for size in (200, 1_000):

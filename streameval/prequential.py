@@ -248,8 +248,9 @@ def prequential(
     >>> print(result.evaluator.difference("accuracy"))
     accuracy of last less majority: -0.25 [-0.7165, 0.3832], p = 1
     """
-    several = isinstance(model, Mapping)
-    if several:
+    # Not by the model's type: a model may be a mapping itself.
+    several = isinstance(evaluator, Comparison)
+    if isinstance(evaluator, Comparison):
         _check_models(model, evaluator, folds)
     if type(folds) is not int or not 1 <= folds <= 1_000:
         raise InputError("folds", expected="a number of folds from 1 to 1000", got=shown(folds))
@@ -257,7 +258,7 @@ def prequential(
         raise InputError("validation", expected=" or ".join(_VALIDATIONS), got=shown(validation))
     for one in model.values() if several else (model,):
         _check_model(one, folds)
-    if not several and not isinstance(evaluator, Evaluator):
+    if not isinstance(evaluator, (Evaluator, Comparison)):
         raise InputError("evaluator", expected="an Evaluator", got=shown(evaluator))
     if type(seed) is not int:
         raise InputError("seed", expected="a whole number", got=shown(seed))
@@ -303,17 +304,13 @@ def prequential(
     )
 
 
-def _check_models(models: Mapping[Any, Any], evaluator: object, folds: int) -> None:
-    """Raise InputError where several models do not fit the evaluator."""
-    if not isinstance(evaluator, Comparison):
-        raise InputError(
-            "evaluator", expected="a Comparison of the models that are given", got=shown(evaluator)
-        )
-    if set(models) != set(evaluator.models):
+def _check_models(models: object, comparison: Comparison, folds: int) -> None:
+    """Raise InputError where several models are not those of the comparison."""
+    if not isinstance(models, Mapping) or set(models) != set(comparison.models):
         raise InputError(
             "model",
-            expected=f"the models of the comparison, {', '.join(evaluator.models)}",
-            got=", ".join(map(shown, models)),
+            expected=f"a mapping with the models of the comparison, {', '.join(comparison.models)}",
+            got=", ".join(map(shown, models)) if isinstance(models, Mapping) else shown(models),
         )
     if folds != 1:
         raise InputError("folds", expected="1 with several models", got=shown(folds))
@@ -360,6 +357,8 @@ def _check_model(model: Any, folds: int) -> None:
             remedy="the predictions of a model that learns from batches go into "
             "Evaluator.update_many"
             if hasattr(model, "fit")
+            else "pass a Comparison to compare several models"
+            if type(model) is dict
             else "",
         )
 
@@ -464,6 +463,7 @@ class _Run:
         self.moment = moment
         self.time_unit = time_unit
         self.unpredicted = 0
+        self.several = isinstance(evaluators[0], Comparison)
         # Probabilities where the models have them and the evaluator keeps them.
         self.shares = evaluators[0].wants_scores and all(
             hasattr(model, "predict_proba_one") for model in self._every(models[0])
@@ -473,10 +473,9 @@ class _Run:
         first = next(iter(self._every(models[0])))
         self.weighs = "w" in inspect.signature(first.learn_one).parameters
 
-    @staticmethod
-    def _every(model: Any) -> Iterable[Any]:
-        """The models of a mapping, or the one model."""
-        return model.values() if isinstance(model, Mapping) else (model,)
+    def _every(self, model: Any) -> Iterable[Any]:
+        """The models of a comparison, or the one model."""
+        return model.values() if self.several else (model,)
 
     def predict(self, fold: int, x: Any) -> Any:
         """A label or a mapping of probabilities; None where the model has neither.
@@ -485,7 +484,7 @@ class _Run:
         none.
         """
         model = self.models[fold]
-        if not isinstance(model, Mapping):
+        if not self.several:
             return self._predict(model, x)
         predictions = {name: self._predict(one, x) for name, one in model.items()}
         missing = any(prediction is None for prediction in predictions.values())

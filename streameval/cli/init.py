@@ -22,6 +22,8 @@ _HEAD = """\
 
 # The file that everything is kept in; the inbox of posted records lies beside it.
 store = "streameval.db"
+# The level of the confidence intervals that are published; false: none.
+#intervals = 0.95
 """
 
 _SECTIONS = {

@@ -556,8 +556,9 @@ class Comparison:
         Traceback (most recent call last):
         streameval.errors.InputError: score: expected scores of champion and challenger, got ...
         """
-        if self.task == "multiclass" and (type(weight) is not int or weight != 1):
-            # A batch is checked for every model: probabilities can weigh too much for one only.
+        # Probabilities of several classes can weigh too much for one model only.
+        heavy = self.task == "multiclass" and self.wants_scores
+        if heavy and not self._context.cumulative:
             self._update_one(y_true, y_pred, proba, weight, event_time, slices)
             return
         given = self._given(y_pred, score, proba)
@@ -567,7 +568,11 @@ class Comparison:
                 for name, intake in self._intakes
             ]
             self._expect()
-            for evaluator, event in zip(self._evaluators.values(), events, strict=True):
+            counted = list(zip(self._evaluators.values(), events, strict=True))
+            if heavy:
+                for evaluator, event in counted:
+                    evaluator._windows.total.current().check(*event)
+            for evaluator, event in counted:
                 # Only the first can refuse: weight, time and slices are the same for all.
                 evaluator._windows.add(event, event_time, slices)
         except InputError:
@@ -585,6 +590,8 @@ class Comparison:
         event_time: object,
         slices: object,
     ) -> None:
+        """:meth:`update` as a batch, which is checked for every model before any counts it."""
+
         def columns(given: object) -> object:
             if not isinstance(given, Mapping):
                 return given

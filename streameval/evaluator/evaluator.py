@@ -14,6 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from streameval.certainty.differences import sides
 from streameval.certainty.interval import Bounds, Interval
 from streameval.errors import InputError, MetricError, StateError, listed, shown
 from streameval.evaluator.options import (
@@ -527,7 +528,8 @@ class Evaluator:
             min_support: Slices of less support are omitted, and counted.
             worst: Only so many of the worst; with ``best``, both ends.
             best: Only so many of the best.
-            intervals: The level of the confidence interval of each; None: without.
+            intervals: The level of the confidence interval of each, and of a mark where
+                a slice differs from all other events; None: without.
             method: As in :meth:`report`.
 
         Raises:
@@ -545,6 +547,10 @@ class Evaluator:
             for row in view.report([metric], intervals=intervals, method=method)
         ]
         kept = [row for row in rows if row.support >= min_support]
+        if total.interval is not None:
+            found = [row.interval for row in kept if row.interval is not None]
+            marks = sides(found, total.interval)
+            kept = [row._replace(differs=side) for row, side in zip(kept, marks, strict=True)]
         sign = -1.0 if METRICS[metric].direction == "down" else 1.0
         defined = sorted((r for r in kept if not math.isnan(r.value)), key=lambda r: sign * r.value)
         undefined = [row for row in kept if math.isnan(row.value)]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from streameval.certainty.differences import Side
 from streameval.certainty.interval import Bounds, Interval
 from streameval.evaluator.slices import SliceKey, slice_name
 from streameval.events.values import Label, Weight
@@ -221,6 +222,9 @@ class SliceRow(NamedTuple):
     support: Weight
     interval: Interval | None = None
     bounds: Bounds | None = None
+    differs: Side | None = None
+    """Where intervals were requested: the side on which it differs from all other events, by
+    :func:`streameval.certainty.differences.sides`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +242,14 @@ class SliceReport:
         return {
             "metric": self.metric,
             "total": {"slice": {}, **plain_value(self.total)},
-            "slices": [{"slice": dict(row.slice), **plain_value(row)} for row in self.rows],
+            "slices": [
+                {
+                    "slice": dict(row.slice),
+                    **plain_value(row),
+                    **({"differs": row.differs} if row.differs else {}),
+                }
+                for row in self.rows
+            ],
             "below_support": self.below_support,
         }
 
@@ -282,6 +293,9 @@ def value_cells(
         ]
     if any(row.bounds for row in rows):
         columns.append(("bounds", ["" if row.bounds is None else str(row.bounds) for row in rows]))
+    differs = [getattr(row, "differs", None) or "" for row in rows]
+    if any(differs):
+        columns.append(("differs", differs))
     columns.append(("support", [weight(row.support) for row in rows]))
     reasons = [row.reason or (row.interval.reason if row.interval else "") for row in rows]
     if any(reasons):

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 from streameval.certainty.bounds import BOUNDED, BOUNDED_CUTS, bounds_of, without_bounds
 from streameval.certainty.interval import (
@@ -209,6 +209,18 @@ def _named(kind: str, name: object, rows: Mapping[str, _Row]) -> _Row:
             f"no {kind} is called {shown(name)}; {near or 'there are ' + ', '.join(rows)}"
         )
     return rows[name]
+
+
+class _Unchanging:
+    """A window of events that are given once."""
+
+    series = None
+
+    def __init__(self, state_set: StateSet) -> None:
+        self._state_set = state_set
+
+    def current(self) -> StateSet:
+        return self._state_set
 
 
 class View:
@@ -635,6 +647,33 @@ class View:
                     [self._row(metric, state_set, intervals, pane=mark.start) for metric in rows],
                 )
         return reports
+
+    @locked
+    def before(self, length_us: int) -> View:
+        """The window one length before this one, of those of its panes that are retained.
+
+        Args:
+            length_us: The window's length, in microseconds.
+
+        Returns:
+            A view of the events now in these panes; it does not change.
+
+        Raises:
+            MetricError: The window is not of panes.
+
+        Cost:
+            One merge of the panes.
+        """
+        panes = self._window.series
+        if panes is None:
+            raise MetricError("the window before needs a window of panes")
+        marks = panes.marked()
+        end = marks[-1].end - length_us if marks else 0
+        merged = StateSet(self._context.plan)
+        for mark in marks:
+            if end - length_us < mark.end <= end:
+                merged.merge(panes.state_set_from(mark.start))
+        return View(cast(Window, _Unchanging(merged)), self._context)
 
     @property
     @locked

@@ -92,7 +92,9 @@ class Runner:
             self._rows = StateRows(connection)
             self._positions = Positions(connection)
             self._quarantine = Quarantine(connection, settings.quarantine, now)
-            self._alerts = Alerts(settings, connection, webhook, now)
+            self._alerts = Alerts(
+                settings, connection, webhook, self._counting.evaluators, now, clock
+            )
         counters = store.counters()
         kind = cast("LabelKind | None", store.meta().get(_LABEL_KIND))
         self._label_kind = decoder.label_kind = kind
@@ -302,6 +304,7 @@ class Runner:
         until = self._positions.newest if self._join is None else self._join.watermark
         with self._store.reading():
             quarantine = self._quarantine.published()
+        self._publisher.open_slice = self._snapshots.open_slice
         snapshot = self._snapshots.build(
             sequence=self._published,
             now=self._now(),

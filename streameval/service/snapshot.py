@@ -13,21 +13,24 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from streameval.certainty.differences import Side, sides
+from streameval.certainty.interval import Interval
 from streameval.errors import MetricError
-from streameval.evaluator import reports as reports
 from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.reports import ReportRow
 from streameval.evaluator.slices import slice_name
 from streameval.evaluator.view import PaneReports, View
 from streameval.events.time import iso_time
 from streameval.metrics.curves import SERVED_CURVES
+from streameval.metrics.registry import find
 from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_text
-from streameval.service.config.settings import RunSettings
+from streameval.service.config.settings import RunSettings, interval_level
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
 from streameval.service.store.begins import Begins, note_begins
@@ -39,7 +42,9 @@ log = logging.getLogger(__name__)
 _CURVE_POINTS = 500
 _CLASSES = 100
 _SHARE = 0.2
-"""Largest share of the run's time that computing all parts of a snapshot takes."""
+"""Largest share of the run's time that computing the parts of a snapshot takes."""
+_RESAMPLED_SHARE = 0.02
+"""The same of the intervals that are resampled."""
 
 _T = TypeVar("_T")
 
@@ -79,11 +84,22 @@ class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A metric's value."""
+    """A metric's value, and its confidence interval where there is one."""
 
     value: Annotated[float | None, note("Null where undefined; the reason says why.")]
     support: Annotated[Weight, note("Weight of the events that the value is about.")]
     reason: str = ""
+    low: Annotated[float | None, note("Lower end of the interval; missing: none, or infinite.")] = (
+        None
+    )
+    high: Annotated[
+        float | None, note("Upper end of the interval; missing: none, or infinite.")
+    ] = None
+    method: Annotated[str, note("How the interval was computed; missing: there is none.")] = ""
+    interval_as_of: Annotated[
+        Time | UnsetType,
+        note("Missing: the interval is of the value's own events; else of those until then."),
+    ] = UNSET
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -97,6 +113,7 @@ class Report(Struct, frozen=True, kw_only=True):
     labels_since: Annotated[Time | UnsetType, note("Of metrics of labels, if later.")] = UNSET
     scores_since: Annotated[Time | UnsetType, note("Of metrics of scores, if later.")] = UNSET
     slices_since: Annotated[dict[str, Time] | UnsetType, note("By slice key, if later.")] = UNSET
+    level: Annotated[float | UnsetType, note("Of the intervals; missing: there are none.")] = UNSET
     metrics: dict[str, Value]
 
 
@@ -120,6 +137,8 @@ class Series(Struct, frozen=True, forbid_unknown_fields=True):
     immature: list[bool]
     support: list[Weight]
     metrics: dict[str, list[float | None]]
+    low: Annotated[dict[str, list[float | None]], note("Lower ends of the intervals; null: none.")]
+    high: Annotated[dict[str, list[float | None]], note("Upper ends of the intervals; null: none.")]
 
 
 class ClassRow(Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,6 +167,12 @@ class Slice(Struct, frozen=True, forbid_unknown_fields=True):
     support: Weight
     metrics: dict[str, float | None]
     reasons: Annotated[dict[str, str], note("Of the metrics that are undefined.")]
+    low: Annotated[dict[str, float], note("Lower ends of the intervals, where there are any.")]
+    high: Annotated[dict[str, float], note("Upper ends of the intervals, where there are any.")]
+    differs: Annotated[
+        dict[str, Side],
+        note("Metrics that differ from those of all other events, by a test at 5 %."),
+    ]
 
 
 class SourceInfo(Struct, frozen=True, forbid_unknown_fields=True):
@@ -261,16 +286,30 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
 State: TypeAlias = Literal["ok", "pending", "firing", "undefined"]
 
 
+When: TypeAlias = Literal["value", "certain", "anytime"]
+"""What of a metric is compared with the bound: its value, its interval, or one that may be
+looked at at any time."""
+
+
 class AlertState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An alert and its state."""
 
     name: str
     metric: str
     window: Annotated[str, note("Empty where the metric is of the join.")]
-    slice: Annotated[str, note("The slice's name; empty: all events.")]
+    slice: Annotated[str, note("The slice's name, or any; empty: all events.")]
     state: State
-    value: float | None
+    value: Annotated[float | None, note("Of the metric, or its difference against another.")]
     bound: str
+    below: Annotated[float | None, note("The bound, where it fires below it.")]
+    above: Annotated[float | None, note("The bound, where it fires above it.")]
+    when: When
+    against: Annotated[str, note("What is subtracted from the metric; empty: nothing.")]
+    level: Annotated[float | None, note("Of the interval; null where there is none.")]
+    low: Annotated[float | None, note("Lower end of the interval; null: none, or infinite.")]
+    high: Annotated[float | None, note("Upper end of the interval; null: none, or infinite.")]
+    method: Annotated[str, note("How the interval was computed; empty: there is none.")]
+    slices: Annotated[list[str], note("Of an alert on any slice: those beyond the bound.")]
     support: Weight
     since: Annotated[Time | None, note("Null before the first value.")]
     reason: str
@@ -284,6 +323,7 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     task: Task
     positive: Label | None
     labels: list[Label]
+    level: Annotated[float | None, note("Of the intervals; null: there are none.")]
     windows: list[Window]
     sources: list[SourceInfo]
     reports: dict[str, Report]
@@ -300,6 +340,30 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alerts: Annotated[list[AlertState], note("Every alert and its state.", served=True)] = []
 
 
+OpenedPart: TypeAlias = Literal["reports", "curves", "confusion", "series"]
+
+
+class OpenSlice(Protocol):
+    """Reads one slice of a run, which no snapshot holds."""
+
+    def __call__(
+        self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+    ) -> Snapshot | None:
+        """The snapshot with a slice's numbers in place of a window's.
+
+        Args:
+            data: The snapshot.
+            window: The window's name.
+            name: The slice's name.
+            part: The field of the snapshot that is replaced, for this window only.
+            metric: Of series.
+
+        Returns:
+            None where the window has no such slice.
+        """
+        ...
+
+
 class Publisher:
     """Holds the newest snapshot; one thread publishes, others read without locking a state.
 
@@ -310,6 +374,8 @@ class Publisher:
     def __init__(self) -> None:
         self._current: Snapshot | None = None
         self._changed = threading.Condition()
+        self.open_slice: OpenSlice | None = None
+        """Of the run that publishes; None where nothing but snapshots can be read."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the newest snapshot and wake the waiting threads."""
@@ -373,7 +439,7 @@ class PartitionRows:
             log.info("%s: is being read again", status.partition)
 
 
-class _Part(Generic[_T]):
+class Part(Generic[_T]):
     """A part of a snapshot; recomputed when it has changed and enough time has passed."""
 
     __slots__ = ("_at", "_cost", "_make", "_value", "as_of", "stale")
@@ -423,7 +489,9 @@ class SnapshotBuilder:
     """Builds snapshots of a run's evaluators.
 
     Every expensive part (totals, slices, series) is recomputed when that fits into its share
-    of a fifth of the time; otherwise the previous one is published again.
+    of a fifth of the time; otherwise the previous one is published again. Intervals that have
+    no formula are resampled, which takes a hundred times as long as their metric: they are
+    computed for the totals only, within a share of their own, and say what time they are of.
 
     Args:
         settings: The run's.
@@ -444,27 +512,33 @@ class SnapshotBuilder:
         self._begins = begins
         self._clock = clock
         self._metrics = main_metrics(settings)
-        self._known_panes: dict[str, PaneReports] = {}
-        self._totals: dict[str, _Part[_Totals]] = {}
-        self._panes: dict[str, _Part[_Panes]] = {}
-        self._slices: dict[str, _Part[list[Slice]]] = {}
+        self._level = interval_level(settings)
+        self._known_panes: dict[str, tuple[PaneReports, PaneReports]] = {}
+        self._totals: dict[str, Part[_Totals]] = {}
+        self._resampled: dict[str, Part[dict[str, Value]]] = {}
+        self._panes: dict[str, Part[_Panes]] = {}
+        self._slices: dict[str, Part[list[Slice]]] = {}
         for window in settings.window:
             name, evaluator = window.name, evaluators[window.name]
-            self._totals[name] = _Part(partial(self._make_totals, name))
-            self._slices[name] = _Part(partial(self._make_slices, evaluator))
+            self._totals[name] = Part(partial(self._make_totals, name))
+            self._slices[name] = Part(partial(self._make_slices, evaluator))
+            self._resampled[name] = Part(partial(self._make_resampled, name))
             if kind_of_settings(window).name == "panes":
-                self._panes[name] = _Part(partial(self._make_panes, name, evaluator))
+                self._panes[name] = Part(partial(self._make_panes, name, evaluator))
         # Half of the time is for the totals, which readers wait for; they are made first.
-        totals: list[_Part[Any]] = [*self._totals.values()]
-        others: list[_Part[Any]] = [*self._panes.values(), *self._slices.values()]
+        totals: list[Part[Any]] = [*self._totals.values()]
+        others: list[Part[Any]] = [*self._panes.values(), *self._slices.values()]
         self._shares = [
             (part, _SHARE / 2 / len(parts)) for parts in (totals, others) for part in parts
         ]
         self._sources = _sources(settings)
+        self._opening = threading.Lock()
+        self._opened: dict[tuple[str, ...], Any] = {}
+        self._opened_of = 0
 
     def changed(self) -> None:
         """Mark every part as stale, because events were counted."""
-        for part, _ in self._shares:
+        for part in (*(part for part, _ in self._shares), *self._resampled.values()):
             part.stale = True
 
     @property
@@ -496,10 +570,14 @@ class SnapshotBuilder:
             partitions: The source's partitions.
             quarantine: As a :class:`Quarantine`.
             checkpoint: The last one.
-            force: Recompute every part that has changed, whatever it costs.
+            force: Recompute every part that has changed, whatever it costs; but not what is
+                resampled, which names its time.
         """
         for part, share in self._shares:
             part.refresh(self._clock, share, now, force=force)
+        for resampled in self._resampled.values():
+            share = _RESAMPLED_SHARE / len(self._resampled)
+            resampled.refresh(self._clock, share, now, force=False)
         first = next(iter(self._evaluators.values()))
         totals = {window: part.value for window, part in self._totals.items()}
         joined = None if join is None else msgspec.convert(join, Join)
@@ -509,6 +587,7 @@ class SnapshotBuilder:
             task=self._settings.evaluator.task,
             positive=first.labels[1] if self._settings.evaluator.task == "binary" else None,
             labels=list(first.labels),
+            level=self._level,
             windows=[
                 Window(
                     name=window.name,
@@ -521,7 +600,7 @@ class SnapshotBuilder:
                 for window in self._settings.window
             ],
             sources=self._sources,
-            reports={window: part.report for window, part in totals.items()},
+            reports={window: self._with_resampled(window) for window in totals},
             curves={window: part.curves for window, part in totals.items()},
             confusion={window: part.confusion for window, part in totals.items()},
             series={
@@ -546,7 +625,38 @@ class SnapshotBuilder:
     def _make_totals(self, window: str) -> _Totals:
         self._since(window)  # a window advances past the panes that are missing
         view = self._evaluators[window].total
-        return _Totals(_report(view.report()), _curves(view), _confusion(view))
+        return _Totals(_report(view, self._level), _curves(view), _confusion(view))
+
+    def _make_resampled(self, window: str) -> dict[str, Value]:
+        """The values whose intervals have to be resampled; empty without intervals."""
+        names = [
+            name
+            for name in self._totals[window].value.report.metrics
+            if is_resampled(name, self._settings.evaluator.task)
+        ]
+        if self._level is None or not names:
+            return {}
+        view = self._evaluators[window].total
+        return {row.metric: _value(row) for row in view.report(names, intervals=self._level)}
+
+    def _with_resampled(self, window: str) -> Report:
+        """A window's report with the newest intervals of those metrics."""
+        report, part = self._totals[window].value.report, self._resampled[window]
+        late = (
+            {}
+            if part.as_of == self._totals[window].as_of
+            else {"interval_as_of": iso_time(part.as_of)}
+        )
+        values = {
+            name: msgspec.structs.replace(
+                report.metrics[name],
+                **{key: getattr(one, key) for key in ("low", "high", "method")},
+                **late,
+            )
+            for name, one in part.value.items()
+            if one.method and name in report.metrics and report.metrics[name].value is not None
+        }
+        return msgspec.structs.replace(report, metrics={**report.metrics, **values})
 
     def _names(self, view: View) -> list[str]:
         """The main metrics that the fed columns allow."""
@@ -563,39 +673,117 @@ class SnapshotBuilder:
         # Every reported metric, so that each has a series; the report is made first.
         reported = self._totals[window].value.report.metrics
         names = list(dict.fromkeys([*reported, *self._names(evaluator.total)]))
-        known = self._known_panes.get(window, {})
-        if any(len(rows) != len(names) for _, rows in known.values()):
-            known = {}  # other metrics than before: the first scores were read
-        found = self._known_panes[window] = evaluator.total.pane_reports(names, known)
-        marks = [mark for mark, _ in found.values()]
-        rows = [rows for _, rows in found.values()]
+        plain, resampled = self._by_formula(names)
+        known = self._known_panes.get(window, ({}, {}))
+        if any(len(rows) != len(plain) for _, rows in known[0].values()):
+            known = ({}, {})  # other metrics than before: the first scores were read
+        found = self._known_panes[window] = (
+            evaluator.total.pane_reports(plain, known[0], intervals=self._level),
+            evaluator.total.pane_reports(resampled, known[1]),
+        )
+        marks = [mark for mark, _ in found[0].values()]
+        rows = [
+            {row.metric: row for row in (*found[0][mark.start][1], *found[1][mark.start][1])}
+            for mark in marks
+        ]
         series = Series(
             start=[iso_time(mark.start) for mark in marks],
             end=[iso_time(mark.end) for mark in marks],
             immature=[],
-            support=[max((row.support for row in pane), default=0) for pane in rows],
-            metrics={
-                name: [finite(pane[column].value) for pane in rows]
-                for column, name in enumerate(names)
-            },
+            support=[max((row.support for row in pane.values()), default=0) for pane in rows],
+            metrics={name: [finite(pane[name].value) for pane in rows] for name in names},
+            low={name: [_ends(pane[name])[0] for pane in rows] for name in plain},
+            high={name: [_ends(pane[name])[1] for pane in rows] for name in plain},
         )
         return _Panes([mark.end for mark in marks], series)
 
+    def _by_formula(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Those whose intervals have a formula, and those that are resampled."""
+        task = self._settings.evaluator.task
+        resampled = [name for name in names if is_resampled(name, task)]
+        return [name for name in names if name not in resampled], resampled
+
     def _make_slices(self, evaluator: Evaluator) -> list[Slice]:
         names = self._names(evaluator.total)
+        plain, resampled = self._by_formula(names)
         found = []
+        intervals: dict[str, list[tuple[Slice, Interval]]] = {name: [] for name in plain}
         for key, view in evaluator.slices().items():
-            rows = _rows(view, names)
-            found.append(
-                Slice(
-                    slice=dict(key),
-                    name=slice_name(key),
-                    support=max((row.support for row in rows), default=0),
-                    metrics={row.metric: finite(row.value) for row in rows},
-                    reasons={row.metric: row.reason for row in rows if row.reason},
-                )
+            rows = {row.metric: row for row in _rows(view, plain, self._level)}
+            rows |= {row.metric: row for row in _rows(view, resampled, None)}
+            ends = {name: _ends(row) for name, row in rows.items()}
+            one = Slice(
+                slice=dict(key),
+                name=slice_name(key),
+                support=max((row.support for row in rows.values()), default=0),
+                metrics={name: finite(rows[name].value) for name in names if name in rows},
+                reasons={name: row.reason for name, row in rows.items() if row.reason},
+                low={name: low for name, (low, _) in ends.items() if low is not None},
+                high={name: high for name, (_, high) in ends.items() if high is not None},
+                differs={},
             )
+            found.append(one)
+            for name in plain:
+                if name in rows and (interval := rows[name].interval) is not None:
+                    intervals[name].append((one, interval))
+        for row in _rows(evaluator.total, plain, self._level):
+            if row.interval is None:
+                continue
+            sure = intervals[row.metric]
+            marks = sides([interval for _, interval in sure], row.interval)
+            for (one, _), side in zip(sure, marks, strict=True):
+                if side is not None:
+                    one.differs[row.metric] = side
         return found
+
+    def open_slice(
+        self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+    ) -> Snapshot | None:
+        """As :class:`OpenSlice`; may be called by any thread.
+
+        The slice is read from the evaluator itself, with its lock held, so it may be a
+        checkpoint ahead of the snapshot. What was read is kept until the next snapshot.
+
+        Cost:
+            One read of the slice's window; of series, one of each of its panes.
+        """
+        row = next((row for row in data.slices.get(window, ()) if row.name == name), None)
+        if row is None:
+            return None
+        key: Any = tuple(row.slice.items())
+        with self._opening:
+            if self._opened_of != data.sequence:
+                self._opened_of = data.sequence
+                self._opened.clear()
+            known = window, name, part, metric
+            if known not in self._opened:
+                view = self._evaluators[window].slices()[key]
+                self._opened[known] = self._read_slice(view, data, window, part, metric)
+            found = {**getattr(data, part), window: self._opened[known]}
+        return msgspec.structs.replace(data, **{part: found})
+
+    def _read_slice(
+        self, view: View, data: Snapshot, window: str, part: OpenedPart, metric: str
+    ) -> Any:
+        if part == "reports":
+            return _report(view, self._level)
+        if part == "curves":
+            return _curves(view)
+        if part == "confusion":
+            return _confusion(view)
+        whole = data.series[window]
+        level = None if is_resampled(metric, self._settings.evaluator.task) else self._level
+        found = view.pane_reports([metric], {}, intervals=level)
+        panes = {iso_time(mark.start): row for mark, (row,) in found.values()}
+        rows = [panes.get(start) for start in whole.start]
+        ends = [(None, None) if row is None else _ends(row) for row in rows]
+        return msgspec.structs.replace(
+            whole,
+            support=[0 if row is None else row.support for row in rows],
+            metrics={metric: [None if row is None else finite(row.value) for row in rows]},
+            low={metric: [low for low, _ in ends]},
+            high={metric: [high for _, high in ends]},
+        )
 
 
 def _sources(settings: RunSettings) -> list[SourceInfo]:
@@ -607,16 +795,51 @@ def _sources(settings: RunSettings) -> list[SourceInfo]:
     ]
 
 
-def _report(given: reports.Report) -> Report:
-    values = {row.metric: Value(finite(row.value), row.support, row.reason) for row in given.rows}
-    return Report(task=given.task, metrics=values, **given.notes)
+def is_resampled(name: str, task: Task) -> bool:
+    """Whether a metric's interval has no formula.
+
+    >>> is_resampled("accuracy", "binary"), is_resampled("average_precision", "binary")
+    (False, True)
+    """
+    return find(name, task).family == "bootstrap"
 
 
-def _rows(view: View, names: Sequence[str]) -> Sequence[reports.ReportRow]:
+def _report(view: View, level: float | None) -> Report:
+    """The report, with the intervals that have a formula."""
+    given = view.report()
+    names = (
+        []
+        if level is None
+        else [row.metric for row in given if not is_resampled(row.metric, given.task)]
+    )
+    sure = {row.metric: row for row in view.report(names, intervals=level)} if names else {}
+    return Report(
+        task=given.task,
+        metrics={row.metric: _value(sure.get(row.metric, row)) for row in given},
+        level=UNSET if level is None else level,
+        **given.notes,
+    )
+
+
+def _value(row: ReportRow) -> Value:
+    low, high = _ends(row)
+    found = row.interval
+    method = "" if found is None or not found.defined else found.method
+    return Value(finite(row.value), row.support, row.reason, low, high, method)
+
+
+def _ends(row: ReportRow) -> tuple[float | None, float | None]:
+    found = row.interval
+    return (None, None) if found is None else (finite(found.low), finite(found.high))
+
+
+def _rows(view: View, names: Sequence[str], level: float | None) -> Sequence[ReportRow]:
+    if not names:
+        return ()
     try:
-        return view.report(names).rows
+        return view.report(names, intervals=level).rows
     except MetricError:  # this slice has fewer states than the total
-        return view.report().rows
+        return [row for row in view.report(intervals=level) if row.metric in names]
 
 
 def finite(value: float | None) -> float | None:

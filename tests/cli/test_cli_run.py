@@ -537,6 +537,14 @@ def test_sighup_reads_the_configuration_again(here: Path) -> None:
         (line,) = reread(process, config + low)
         assert line.endswith("configuration read: alert\n")
         wait_until(lambda: [alert["name"] for alert in alerts()] == ["low"])
+        silence = '[[alert]]\nname = "silence"\nmetric = "volume"\nbelow = 1\n'
+        (line,) = reread(process, config + low + silence)
+        assert line.endswith("configuration read: alert\n")
+        wait_until(lambda: [alert["name"] for alert in alerts()] == ["low", "silence"])
+        (line,) = reread(process, "intervals = 0.9\n" + config + low)
+        assert line.endswith("configuration read: intervals, alert\n")
+        wait_until(lambda: [alert["name"] for alert in alerts()] == ["low"])
+        (line,) = reread(process, config + low)
         (line,) = reread(process, config + low.replace("below", "bellow"))
         assert "the configuration was not taken over, nothing has changed: " in line
         assert "alert[0].bellow: expected a key" in line

@@ -9,11 +9,29 @@ declare namespace Api {
     metric: string;
     /** Empty where the metric is of the join. */
     window: string;
-    /** The slice's name; empty: all events. */
+    /** The slice's name, or any; empty: all events. */
     slice: string;
     state: "firing" | "ok" | "pending" | "undefined";
+    /** Of the metric, or its difference against another. */
     value: number | null;
     bound: string;
+    /** The bound, where it fires below it. */
+    below: number | null;
+    /** The bound, where it fires above it. */
+    above: number | null;
+    when: "anytime" | "certain" | "value";
+    /** What is subtracted from the metric; empty: nothing. */
+    against: string;
+    /** Of the interval; null where there is none. */
+    level: number | null;
+    /** Lower end of the interval; null: none, or infinite. */
+    low: number | null;
+    /** Upper end of the interval; null: none, or infinite. */
+    high: number | null;
+    /** How the interval was computed; empty: there is none. */
+    method: string;
+    /** Of an alert on any slice: those beyond the bound. */
+    slices: Array<string>;
     support: number;
     /** Null before the first value. */
     since: string | null;
@@ -254,6 +272,8 @@ declare namespace Api {
     scores_since?: string;
     /** By slice key, if later. */
     slices_since?: Record<string, string>;
+    /** Of the intervals; missing: there are none. */
+    level?: number;
     metrics: Record<string, Value>;
   }
   interface ReportAnswer {
@@ -274,6 +294,8 @@ declare namespace Api {
     classes: number;
     /** The first 100. */
     labels: Array<string | number | boolean>;
+    /** Of the intervals; null: there are none. */
+    level: number | null;
     windows: Array<Window>;
     metrics: Array<string>;
     /** What each metric means. */
@@ -301,6 +323,10 @@ declare namespace Api {
     immature: Array<boolean>;
     support: Array<number>;
     values: Array<number | null>;
+    /** Lower ends of the intervals; null: none. */
+    low: Array<number | null>;
+    /** Upper ends of the intervals; null: none. */
+    high: Array<number | null>;
   }
   interface Slice {
     slice: Record<string, string | number | boolean>;
@@ -309,6 +335,12 @@ declare namespace Api {
     metrics: Record<string, number | null>;
     /** Of the metrics that are undefined. */
     reasons: Record<string, string>;
+    /** Lower ends of the intervals, where there are any. */
+    low: Record<string, number>;
+    /** Upper ends of the intervals, where there are any. */
+    high: Record<string, number>;
+    /** Metrics that differ from those of all other events, by a test at 5 %. */
+    differs: Record<string, "above" | "below">;
   }
   interface SlicesAnswer {
     /** Number of the snapshot; grows with each one. */
@@ -371,6 +403,14 @@ declare namespace Api {
     /** Weight of the events that the value is about. */
     support: number;
     reason?: string;
+    /** Lower end of the interval; missing: none, or infinite. */
+    low?: number | null;
+    /** Upper end of the interval; missing: none, or infinite. */
+    high?: number | null;
+    /** How the interval was computed; missing: there is none. */
+    method?: string;
+    /** Missing: the interval is of the value's own events; else of those until then. */
+    interval_as_of?: string;
   }
   interface ViewAnswer {
     /** Number of the snapshot; grows with each one. */

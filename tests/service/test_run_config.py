@@ -50,6 +50,11 @@ def test_the_least_configuration_listens_for_records() -> None:
     assert read(SCORE + '[files]\nrecords = ["a.jsonl"]').http is None
 
 
+WATCHED = "[[alert]]\nname = 'a'\nmetric = 'accuracy'\nbelow = 0.5\n"
+WATCH = SCORE + WATCHED
+HOUR = SCORE + "time = 't'\n[[window]]\nname = 'hour'\nlength = '1h'\nlateness = '30m'\n"
+SLICED = SCORE + "[evaluator]\nslices = ['a']\n"
+
 REFUSED = [
     # What types say.
     ("store = 5", "run.toml: store: expected text, got 5"),
@@ -58,7 +63,7 @@ REFUSED = [
         "join.wiat: expected a key of join (wait, remember, hot), got the unkn",
     ),
     ("[join]\nwiat = '1h'", "'wiat'; did you mean 'wait'?"),
-    ("[sorce]", "sorce: expected a table or key of a run (store, evaluator, "),
+    ("[sorce]", "sorce: expected a table or key of a run (store, intervals, evaluator, "),
     ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
     ("[[window]]\nlast = 5", "window[0].last: expected a key of window[0] (name, length, "),
     ("[[window]]\nlength = '1h'", "window[0].name: expected text, got nothing"),
@@ -216,16 +221,78 @@ REFUSED = [
         "alert[0].metric: expected a metric of a binary task, got 'f1_macr'; no metric is called",
     ),
     (
+        "intervals = 95\n" + SCORE,
+        "intervals: expected a number between 0 and 1, or false, got 95.0; set",
+    ),
+    ("intervals = true\n" + SCORE, "or false, got true; set intervals = 0.95"),
+    (WATCH + "level = 0.9", 'alert[0].level requires alert[0].when = "certain" or "anytime"'),
+    (WATCH + "when = 'certain'\nlevel = 99", "alert[0].level: expected a number between 0 and 1"),
+    (WATCH + "when = 'sure'", "alert[0].when: expected one of anytime, certain, value, got 'sure'"),
+    (WATCH + "per = '5m'", 'alert[0].per requires alert[0].metric = "volume"'),
+    (
+        HOUR + WATCHED + "when = 'anytime'\nwindow = 'hour'",
+        "alert[0].when conflicts with alert[0].window, as 'hour' forgets events: no interval "
+        'holds at every look at a window that moves; add [[window]] with name = "all" and no',
+    ),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'log_loss'\nbelow = 0.5\nwhen = 'anytime'",
+        "alert[0].when conflicts with alert[0].metric = 'log_loss', for which there is no",
+    ),
+    (
+        WATCH + "against = 'previous'\nreference = 'a.state'",
+        "alert[0].against conflicts with alert[0].reference; give one of them",
+    ),
+    (
+        WATCH + "against = 'previous'\nwhen = 'anytime'",
+        'alert[0].against conflicts with alert[0].when = "anytime"',
+    ),
+    (
+        WATCH + "against = 'previous'",
+        "alert[0].against requires alert[0].window of panes, got 'all'",
+    ),
+    (
+        HOUR + WATCHED + "against = 'previous'",
+        "alert[0].against requires a window that keeps its panes for twice its length, and 'hour' "
+        'keeps them for 90m; set its retain = "2h" or more',
+    ),
+    (
+        WATCH + "reference = 'none.state'",
+        "alert[0].reference: expected a state file that has accuracy as the run means it, got none",
+    ),
+    (WATCH + "slice = 'any'", 'alert[0].slice = "any" requires evaluator.slices'),
+    (SLICED + WATCHED + "slice = 'any'", 'alert[0].slice = "any" requires alert[0].when = "cert'),
+    (
+        "intervals = false\n" + SLICED + WATCHED + "slice = 'any'\nwhen = 'certain'",
+        'alert[0].slice = "any" requires intervals, which are false',
+    ),
+    (
+        SLICED + "[[alert]]\nname = 'a'\nmetric = 'average_precision'\nbelow = 0.5\n"
+        "slice = 'any'\nwhen = 'certain'",
+        "alert[0].slice = \"any\" conflicts with alert[0].metric = 'average_precision', whose",
+    ),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'volume'\nbelow = 5\nwhen = 'certain'",
+        "alert[0].when conflicts with alert[0].metric = 'volume', which is no share; set when =",
+    ),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'lag'\nabove = 5\nper = '1m'",
+        'alert[0].per requires alert[0].metric = "volume"',
+    ),
+    (
+        SCORE + "[[alert]]\nname = 'a'\nmetric = 'quarantine'\nabove = 0.1\nwhen = 'anytime'",
+        "alert[0].when conflicts with alert[0].metric = 'quarantine', which is of late only",
+    ),
+    (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5",
         "alert[0].metric requires [join]; without it every record holds its label",
     ),
     (
         JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nwindow = 'all'",
-        "alert[0].window conflicts with alert[0].metric = 'label_coverage', which is of all",
+        "alert[0].window conflicts with alert[0].metric = 'label_coverage', which is of the whole",
     ),
     (
         JOINED + "[[alert]]\nname = 'a'\nmetric = 'label_coverage'\nbelow = 0.5\nslice = {a = 1}",
-        "alert[0].slice conflicts with alert[0].metric = 'label_coverage', which is of all",
+        "alert[0].slice conflicts with alert[0].metric = 'label_coverage', which is of the whole",
     ),
     (
         SCORE + "[[alert]]\nname = 'a'\nmetric = 'f1'\nbelow = 0.5\nwindow = 'al'",

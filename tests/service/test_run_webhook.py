@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from streameval.errors import ConfigError
+from streameval.service.alerts.observations import Observation
 from streameval.service.alerts.rules import AlertBook, Transition
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.config.settings import AlertSettings, WebhookSettings
@@ -87,7 +88,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 def transitions(count: int) -> list[Transition]:
     book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
     for n in range(count):
-        book.judge({"low": Value(0.9 if n % 2 else 0.7, 5)}, n)
+        book.judge({"low": Observation(Value(0.9 if n % 2 else 0.7, 5))}, n)
     return book.unsent
 
 
@@ -129,6 +130,13 @@ def test_it_is_repeated_until_it_arrives(receivers: list[Receiver]) -> None:
         "bound": "below 0.8",
         "support": 5,
         "at": "1970-01-01T00:00:00Z",
+        "when": "value",
+        "against": "",
+        "level": None,
+        "low": None,
+        "high": None,
+        "method": "",
+        "slices": [],
         "text": "firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 5",
     }
     assert receiver.next()[2]["event"] == "resolved"

@@ -99,7 +99,16 @@ def test_the_values_are_the_snapshots(running: Running) -> None:
                 assert one(samples, "streameval_undefined", **labels) == 1
             else:
                 assert one(samples, "streameval_metric", **labels) == row["value"]
+            for side in ("low", "high"):
+                found = samples[f"streameval_metric_{side}"]
+                assert found.get(tuple(sorted(labels.items()))) == row.get(side)
         assert one(samples, "streameval_support", window=name, slice="total") == 40_001
+    plain = [row for row in data["slices"]["1h"] if row["name"].startswith("country=C")]
+    part = max(plain, key=lambda row: row["support"])
+    for name, low in part["low"].items():
+        labels = {"metric": name, "window": "1h", "slice": part["name"]}
+        assert one(samples, "streameval_metric_low", **labels) == low
+    assert one(samples, "streameval_interval_level") == 0.95
     assert one(samples, "streameval_events_total") == 40_001
     assert one(samples, "streameval_joined_total") == data["join"]["joined"]
     assert one(samples, "streameval_join_expired_total") == 900

@@ -27,6 +27,7 @@ from streameval.service.snapshot import (
     Delay,
     Join,
     Mature,
+    OpenedPart,
     Partition,
     Publisher,
     Quarantine,
@@ -121,6 +122,7 @@ def published(
         task=task,
         positive=1 if task == "binary" else None,
         labels=labels,
+        level=0.95,
         windows=[
             Window(name=name, kind=kind, spec=spec, immature=True, as_of=stamp, late=0.0)
             for name, (kind, spec) in WINDOWS.items()
@@ -162,23 +164,42 @@ def _value(rng: random.Random, name: str) -> float:
 
 
 def _report(rng: random.Random, task: str, support: int, undefined: bool) -> Report:
-    rows = {row.name: Value(_value(rng, row.name), support) for row in shown_metrics(task)}
+    rows = {
+        row.name: _sure(_value(rng, row.name), support, resampled=row.family == "bootstrap")
+        for row in shown_metrics(task)
+    }
     if undefined:
         rows["matthews_corrcoef"] = Value(None, support, "every event was predicted 'a'")
-    return Report(task=task, metrics=rows)
+    return Report(task=task, metrics=rows, level=0.95)
+
+
+def _sure(value: float, support: int, *, resampled: bool) -> Value:
+    """A value with an interval; that of a resampled one is five seconds old."""
+    ends = Value(value, support, "", value - 0.02, value + 0.01, "wilson")
+    if not resampled:
+        return ends
+    return msgspec.structs.replace(ends, method="bootstrap", interval_as_of=iso(-5))
 
 
 def _series(rng: random.Random, names: list[str], panes: int, undefined: bool) -> Series:
     gap = {panes // 3, panes // 3 + 1} if undefined else set()
+    metrics = {
+        name: [None if n in gap else _value(rng, name) for n in range(panes)] for name in names
+    }
+    plain = [name for name in names if name != "average_precision"]
     return Series(
         start=[iso(300 * n) for n in range(panes)],
         end=[iso(300 * (n + 1)) for n in range(panes)],
         immature=[n >= panes - 3 for n in range(panes)],
         support=[0 if n in gap else rng.randrange(500, 1500) for n in range(panes)],
-        metrics={
-            name: [None if n in gap else _value(rng, name) for n in range(panes)] for name in names
-        },
+        metrics=metrics,
+        low={name: _moved(metrics[name], -0.05) for name in plain},
+        high={name: _moved(metrics[name], 0.04) for name in plain},
     )
+
+
+def _moved(values: list[float | None], by: float) -> list[float | None]:
+    return [None if value is None else value + by for value in values]
 
 
 def _curves(rng: random.Random, task: str, points: int) -> dict[str, Curve]:
@@ -233,13 +254,18 @@ def _slices(
         elif number % 3 == 2:
             key["model"] = number % 7
         nothing = undefined and number % 10 == 9
+        metrics = {name: _value(rng, name) for name in names}
+        sure = [] if nothing else [name for name in names if name != "average_precision"]
         rows.append(
             Slice(
                 slice=key,
                 name=slice_name(tuple(key.items())),
                 support=rng.randrange(1, 10_000),
-                metrics={n: None if nothing else _value(rng, n) for n in names},
+                metrics=dict.fromkeys(names) if nothing else metrics,
                 reasons=dict.fromkeys(names if nothing else [], "no event of the positive class"),
+                low={name: metrics[name] - 0.06 for name in sure},
+                high={name: metrics[name] + 0.05 for name in sure},
+                differs={sure[0]: "below"} if sure and number % 4 == 1 else {},
             )
         )
     return rows
@@ -325,6 +351,15 @@ def _alert(
         state=state,
         value=value,
         bound="below 0.8",
+        below=0.8,
+        above=None,
+        when="value" if value is None else "certain",
+        against="",
+        level=None if value is None else 0.95,
+        low=None if value is None else value - 0.02,
+        high=None if value is None else value + 0.01,
+        method="" if value is None else "wilson",
+        slices=[],
         support=500,
         since=iso(3) if state in ("firing", "pending") else None,
         reason=reason,
@@ -336,8 +371,16 @@ class SamplePublisher(Publisher):
 
     def __init__(self, data: Snapshot | dict[str, Any] | None = None) -> None:
         super().__init__()
+        self.open_slice = self._open_slice
         if data is not None:
             self.publish(data)
+
+    @staticmethod
+    def _open_slice(
+        data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
+    ) -> Snapshot | None:
+        """Every slice of the sample has the numbers of its window."""
+        return data if any(row.name == name for row in data.slices[window]) else None
 
     def publish(self, data: Snapshot | dict[str, Any]) -> None:
         """Make it the newest."""

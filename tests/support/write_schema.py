@@ -20,7 +20,6 @@ from streameval.metrics.curves import SERVED_CURVES
 from streameval.service.http.api import (
     ENDPOINTS,
     EVENT,
-    LONGEST_TEXT,
     STATUS,
     Accepted,
     Alive,
@@ -124,11 +123,12 @@ def _lines(value: Any, indent: int = 0) -> str:
 
 def _operation(path: str, endpoint: Endpoint) -> dict[str, Any]:
     own = [piece[1:-1] for piece in path.split("/") if piece.startswith("{")]
+    named = own or any(parameter.name == "slice" for parameter in endpoint.parameters)
     answers = {"200": _answer(endpoint.summary, endpoint.shape.__name__)}
     faults = {
         code: {"$ref": f"#/components/responses/{name}"}
         for code, (name, _) in _FAULTS.items()
-        if own or code != "404"
+        if named or code != "404"
     }
     parameters = [
         *({"name": name, "in": "path", "required": True, **_PATH_PARAMETERS[name]} for name in own),
@@ -147,7 +147,7 @@ def _answer(text: str, name: str) -> dict[str, Any]:
 
 
 def _parameter(given: Parameter) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "string", "maxLength": LONGEST_TEXT}
+    schema: dict[str, Any] = {"type": "string", "maxLength": given.longest}
     if isinstance(given.default, int):
         schema = {"type": "integer", "minimum": 0, "maximum": given.most}
     elif given.choices:

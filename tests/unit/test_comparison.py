@@ -16,6 +16,7 @@ from streameval.certainty.paired import PAIRED_METHODS, mcnemar, paired_delong
 from streameval.errors import InputError, MetricError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.metrics.registry import METRICS
+from streameval.states.joint import JointCounts
 from tests.support.aneurysms import aneurysms
 
 MODELS = ("champion", "challenger")
@@ -347,13 +348,17 @@ def test_a_late_label_of_one_model_is_learned_by_all() -> None:
     assert c["champion"].report(["accuracy"])["accuracy"] == 1.0
 
 
-@pytest.mark.parametrize("case", ["slices", "time", "weight", "classes"])
+@pytest.mark.parametrize("case", ["slices", "time", "weight", "classes", "classes in a window"])
 def test_a_refusal_by_the_windows_changes_no_model(case: str) -> None:
-    several = case == "classes"
+    several = case.startswith("classes")
     c = Comparison(
         task="multiclass" if several else "binary",
         slices=["country"],
-        window={"time": se.Panes("1m"), "weight": se.Last(3)}.get(case),
+        window={
+            "time": se.Panes("1m"),
+            "weight": se.Last(3),
+            "classes in a window": se.Last(1_000),
+        }.get(case),
     )
     given: dict[str, Any] = {"slices": {"country": "PT"}}
     if case == "slices":
@@ -453,3 +458,43 @@ def test_delong_is_read_from_the_cells() -> None:
         data["y_true"], data["score"]["challenger"], data["score"]["champion"], level=0.9
     )
     assert (found.low, found.high, found.p_value) == (test.low, test.high, test.p_value)
+
+
+def test_joint_counts_of_other_numbers_of_models_are_refused() -> None:
+    joint, three = JointCounts(), JointCounts()
+    joint.update(1, (), 1, (1, 0))
+    three.update(1, (), 1, (1, 0, 1))
+    with pytest.raises(InputError, match="y_pred: expected labels of 2 models, got 3"):
+        joint.update(1, (), 1, (1, 0, 0))
+    with pytest.raises(StateError, match="expected joint counts of 2 models, got 3"):
+        joint.merge(three)
+    joint._check()
+
+
+def test_joint_counts_beyond_64_bits_are_kept_exactly() -> None:
+    joint = JointCounts()
+    joint.update(1, (0.5, 0.25), 2**62, (1, 0))
+    for _ in range(3):
+        joint.merge(joint.copy())
+    assert joint.total == 2**65
+    assert JointCounts.from_state(joint.to_state()) == joint
+    joint.subtract(joint.copy())
+    assert joint == JointCounts()
+
+
+def test_panes_read_after_each_event_hold_the_events_of_the_window() -> None:
+    """Panes that are evicted are subtracted from the merged counts."""
+    data = drawn(120)
+    c = Comparison(window=se.Panes("20m", pane="5m", retain="30m"), time_unit="s")
+    for n, time in enumerate(data["event_time"].tolist()):
+        score = {name: float(column[n]) for name, column in data["score"].items()}
+        c.update(bool(data["y_true"][n]), score=score, event_time=time)
+        start = time // 300 * 300 - 900
+        inside = slice(int(np.searchsorted(data["event_time"], start)), n + 1)
+        plain = Comparison()
+        plain.update_many(
+            data["y_true"][inside],
+            score={name: column[inside] for name, column in data["score"].items()},
+        )
+        assert c._joint.total.current().joint == plain._joint.total.current().joint
+        assert c.difference("accuracy") == plain.difference("accuracy")

@@ -280,3 +280,26 @@ def test_many_slices_of_many_panes_take_little_memory() -> None:
     )  # fmt: skip
     # 2 GB over 2,880,000 panes are 740 bytes.
     assert float(answer.stdout) < 740
+
+
+def test_the_window_before_is_of_its_own_panes() -> None:
+    ev = se.Evaluator(window=se.Panes("20m", pane="10m", retain="60m"), time_unit="s")
+    for minute in range(60):
+        ev.update(True, minute % 3 != 0, event_time=minute * 60)
+    parts = {}
+    for name, minutes in (("now", range(40, 60)), ("before", range(20, 40))):
+        part = parts[name] = se.Evaluator()
+        for minute in minutes:
+            part.update(True, minute % 3 != 0)
+    view = ev.total.before(20 * 60_000_000)
+    assert ev["accuracy"] == parts["now"]["accuracy"]
+    assert view["accuracy"] == parts["before"]["accuracy"]
+    assert str(view.interval("accuracy")) == str(parts["before"].interval("accuracy"))
+    # It is of the events of its time.
+    ev.update(True, True, event_time=70 * 60)
+    assert view["accuracy"] == parts["before"]["accuracy"]
+    assert ev.total.before(20 * 60_000_000)["accuracy"] != view["accuracy"]
+    with pytest.raises(MetricError, match="the window before needs a window of panes"):
+        se.Evaluator().total.before(1)
+    empty = se.Evaluator(window=se.Panes("20m"), time_unit="s").total.before(1)
+    assert empty.report(["accuracy"]).rows[0].support == 0

@@ -367,8 +367,18 @@ def test_labels_count_where_a_model_has_no_probabilities() -> None:
 @pytest.mark.parametrize(
     ("models", "evaluator", "options", "message"),
     [
-        ({"a": Recent(), "b": Recent()}, se.Evaluator(), {}, "expected a Comparison of the models"),
-        ({"a": Recent()}, se.Comparison(("a", "b")), {}, "expected the models of the comparison"),
+        (
+            {"a": Recent(), "b": Recent()},
+            se.Evaluator(),
+            {},
+            "pass a Comparison to compare several",
+        ),
+        (
+            {"a": Recent()},
+            se.Comparison(("a", "b")),
+            {},
+            "a mapping with the models of the comparison",
+        ),
         ({"a": Recent(), "b": 1}, se.Comparison(("a", "b")), {}, "int without learn_one"),
         (
             {"a": Recent(), "b": Recent()},
@@ -376,7 +386,7 @@ def test_labels_count_where_a_model_has_no_probabilities() -> None:
             {"folds": 2},
             "folds: expected 1 with several models",
         ),
-        (Recent(), se.Comparison(("a", "b")), {}, "evaluator: expected an Evaluator"),
+        (Recent(), se.Comparison(("a", "b")), {}, "model: expected a mapping with the models"),
     ],
 )
 def test_models_that_do_not_fit_are_refused(

@@ -17,11 +17,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.errors import StateError, StoreError, shown
-from streameval.evaluator.slices import slice_name, slice_value
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.slices import slice_name
 from streameval.events.time import duration, iso_time
-from streameval.service.config.settings import LABEL_COVERAGE, AlertSettings, RunSettings
-from streameval.service.lateness import MOST_LATE
-from streameval.service.snapshot import AlertState, Snapshot, State, Value, finite
+from streameval.service.alerts.observations import Observation, Observer
+from streameval.service.config.settings import (
+    LAG,
+    RUN_METRICS,
+    VOLUME,
+    AlertSettings,
+    RunSettings,
+    level_of_alert,
+)
+from streameval.service.snapshot import AlertState, Snapshot, State, Value, When, finite
 
 if TYPE_CHECKING:
     from streameval.service.alerts.webhook import Webhook
@@ -29,6 +37,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Event: TypeAlias = Literal["firing", "resolved"]
+
+_NO_SETTINGS = RunSettings()
+_NOT_COMPUTED = Observation(Value(None, 0, "not computed"))
 
 _MOST_UNSENT = 1000
 """Transitions kept for a webhook that does not answer; older ones are dropped."""
@@ -49,15 +60,30 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     bound: str
     support: float
     at: str
+    when: When = "value"
+    against: str = ""
+    level: float | None = None
+    low: float | None = None
+    high: float | None = None
+    method: str = ""
+    slices: list[str] = []
+    """Of an alert on any slice: those beyond the bound."""
 
     @property
     def text(self) -> str:
         """One sentence for people."""
         where = f" in window {self.window}" if self.window else ""
         where += "".join(f", {key}={value}" for key, value in self.slice.items())
+        if self.slices:
+            more = f" and {len(self.slices) - 3} more" if len(self.slices) > 3 else ""
+            where += f", slices {'; '.join(self.slices[:3])}{more}"
         value = "infinite" if self.value is None else f"{self.value:.6g}"
+        if self.method and self.when != "value":
+            ends = ("infinite" if end is None else f"{end:.6g}" for end in (self.low, self.high))
+            value += f" [{', '.join(ends)}]"
+        against = f" against {self.against}" if self.against else ""
         return (
-            f"{self.event}: {self.name}: {self.metric} is {value} "
+            f"{self.event}: {self.name}: {self.metric} is {value}{against} "
             f"({self.bound} fires){where}, support {self.support:g}"
         )
 
@@ -73,7 +99,8 @@ class _Memory(msgspec.Struct, forbid_unknown_fields=True):
     """The stored state of an alert."""
 
     watched: str
-    """Metric, window, slice and bound; an alert in which one of these changes starts anew."""
+    """Metric, window, slice, bound and what is compared with it; an alert in which one of these
+    changes starts anew."""
     state: State = "undefined"
     since: int | None = None
     crossed: int | None = None
@@ -95,57 +122,70 @@ class AlertBook:
     or too little support. A firing alert fires until a value within the
     bound is seen: a missing value does not resolve it.
 
+    An alert on the interval (``when`` is certain or anytime) crosses its bound when the whole
+    interval is beyond it, and is resolved by a value within the bound. In between, where the
+    value is beyond the bound and an end of the interval is not, a firing alert keeps firing
+    and another one is ok. An alert on any slice crosses its bound while it names a slice.
+
     Transitions stay in :attr:`unsent`, and in the saved state, until they are
     discarded; a run without a webhook discards them at once.
 
     Args:
         alerts: As configured.
         first_window: The window of those that name none.
+        settings: Of the run: the level of intervals where an alert names none.
 
     Cost:
         O(1) an alert and judgement.
 
     >>> book = AlertBook([AlertSettings(name="low", metric="f1", below=0.8)], "all")
-    >>> book.judge({"low": Value(0.7, 100)}, now=0).transitions[0].text
+    >>> book.judge({"low": Observation(Value(0.7, 100))}, now=0).transitions[0].text
     'firing: low: f1 is 0.7 (below 0.8 fires) in window all, support 100'
-    >>> book.judge({"low": Value(0.7, 100)}, now=5).transitions
+    >>> book.judge({"low": Observation(Value(0.7, 100))}, now=5).transitions
     []
     """
 
-    __slots__ = ("_alerts", "_first", "_memory", "_next", "_unsent")
+    __slots__ = ("_alerts", "_first", "_levels", "_memory", "_next", "_unsent")
 
-    def __init__(self, alerts: Sequence[AlertSettings], first_window: str) -> None:
+    def __init__(
+        self,
+        alerts: Sequence[AlertSettings],
+        first_window: str,
+        settings: RunSettings = _NO_SETTINGS,
+    ) -> None:
+        self._levels = {alert.name: level_of_alert(alert, settings) for alert in alerts}
         self._alerts = [(alert, duration(alert.for_, "for", zero=True)) for alert in alerts]
         self._first = first_window
         self._memory = {alert.name: _Memory(self._watched(alert)) for alert in alerts}
         self._next = 1
         self._unsent: dict[int, Transition] = {}
 
-    def judge(self, values: Mapping[str, Value], now: int) -> Judgement:
+    def judge(self, observed: Mapping[str, Observation], now: int) -> Judgement:
         """The states under these values.
 
         Args:
-            values: By the alert's name; one that is missing is undefined.
+            observed: By the alert's name; one that is missing is undefined.
             now: Microseconds since 1970.
         """
         judgement = Judgement([], [])
         for alert, wait in self._alerts:
-            seen = values.get(alert.name, Value(None, 0, "not computed"))
+            seen, slices = observed.get(alert.name, _NOT_COMPUTED)
             memory = self._memory[alert.name]
             before = memory.state
             reason = _reason(alert, seen)
             if not reason:
-                assert seen.value is not None
-                memory.state = _next_state(memory, alert, seen.value, wait, now)
+                memory.state = _next_state(memory, _crossing(alert, seen, slices), wait, now)
             elif before != "firing":
                 memory.state, memory.crossed = "undefined", None
             if memory.state != before or memory.since is None:
                 memory.since = now
-            about = self._about(alert, seen)
+            about = self._about(alert, seen, slices)
             judgement.states.append(
                 AlertState(
                     **about,
-                    slice=slice_name(tuple(alert.slice.items())) if alert.slice else "",
+                    below=alert.below,
+                    above=alert.above,
+                    slice=_slice_text(alert),
                     state=memory.state,
                     since=iso_time(memory.since),
                     reason=reason,
@@ -155,7 +195,11 @@ class AlertBook:
                 event: Event = "firing" if memory.state == "firing" else "resolved"
                 number, self._next = self._next, self._next + 1
                 self._unsent[number] = transition = Transition(
-                    **about, number=number, event=event, slice=alert.slice, at=iso_time(now)
+                    **about,
+                    number=number,
+                    event=event,
+                    slice={} if isinstance(alert.slice, str) else alert.slice,
+                    at=iso_time(now),
                 )
                 judgement.transitions.append(transition)
         while len(self._unsent) > _MOST_UNSENT:
@@ -200,39 +244,87 @@ class AlertBook:
         self._unsent = {transition.number: transition for transition in book.unsent}
 
     def _window(self, alert: AlertSettings) -> str:
-        """The alert's window; empty for a metric of the join."""
-        return "" if alert.metric == LABEL_COVERAGE else alert.window or self._first
+        """The alert's window; empty for a number of the run."""
+        return "" if alert.metric in RUN_METRICS else alert.window or self._first
 
     def _watched(self, alert: AlertSettings) -> str:
-        where = sorted(alert.slice.items())
+        where = alert.slice if isinstance(alert.slice, str) else sorted(alert.slice.items())
         about = [alert.metric, self._window(alert), where, alert.below, alert.above]
+        if alert.when != "value":
+            about += ["when", alert.when, self._levels[alert.name]]
+        # Without these, as older versions have stored it.
+        for name in ("against", "reference", "per"):
+            if getattr(alert, name) is not None:
+                about += [name, getattr(alert, name)]
         return msgspec.json.encode(about).decode()
 
-    def _about(self, alert: AlertSettings, seen: Value) -> dict[str, Any]:
+    def _about(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> dict[str, Any]:
         below = alert.below is not None
+        against = "the window before" if alert.against else alert.reference or ""
         return {
+            "when": alert.when,
+            "against": against,
+            "level": self._levels[alert.name] if seen.method else None,
+            "low": seen.low,
+            "high": seen.high,
+            "method": seen.method,
+            "slices": list(slices),
             "name": alert.name,
             "metric": alert.metric,
             "window": self._window(alert),
             "value": finite(seen.value),
-            "bound": f"below {alert.below:.12g}" if below else f"above {alert.above:.12g}",
+            "bound": _SURE[alert.when]
+            + (f"below {alert.below:.12g}" if below else f"above {alert.above:.12g}"),
             "support": seen.support,
         }
+
+
+_SURE: Mapping[When, str] = {"value": "", "certain": "certainly ", "anytime": "certainly "}
+
+
+def _slice_text(alert: AlertSettings) -> str:
+    if isinstance(alert.slice, str):
+        return alert.slice
+    return slice_name(tuple(alert.slice.items())) if alert.slice else ""
 
 
 def _reason(alert: AlertSettings, seen: Value) -> str:
     """Why the value is not judged; empty where it is."""
     if seen.value is None or math.isnan(seen.value):
         return seen.reason or "undefined"
-    if seen.support < alert.min_support:
+    if seen.support < alert.min_support and alert.metric not in (LAG, VOLUME):
         return f"support {seen.support:g}, less than {alert.min_support}"
+    if alert.when != "value" and not seen.method:
+        return seen.reason or "no interval"
     return ""
 
 
-def _next_state(memory: _Memory, alert: AlertSettings, value: float, wait: int, now: int) -> State:
-    too_low = alert.below is not None and value < alert.below
-    too_high = alert.above is not None and value > alert.above
-    if not too_low and not too_high:
+class _Crossing(NamedTuple):
+    beyond: bool
+    """The bound is crossed."""
+    within: bool
+    """A value that resolves the alert."""
+
+
+def _crossing(alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> _Crossing:
+    if alert.slice == "any":
+        return _Crossing(bool(slices), not slices)
+    assert seen.value is not None
+    # An end that is not finite is published as None: it reaches beyond any bound.
+    low = high = seen.value
+    if alert.when != "value":
+        low = -math.inf if seen.low is None else seen.low
+        high = math.inf if seen.high is None else seen.high
+    if alert.below is not None:
+        return _Crossing(high < alert.below, seen.value >= alert.below)
+    assert alert.above is not None
+    return _Crossing(low > alert.above, seen.value <= alert.above)
+
+
+def _next_state(memory: _Memory, crossing: _Crossing, wait: int, now: int) -> State:
+    if not crossing.beyond:
+        if memory.state == "firing" and not crossing.within:
+            return "firing"
         memory.crossed = None
         return "ok"
     # A clock that was set back must not keep an alert pending for a year.
@@ -269,7 +361,9 @@ class Alerts:
         settings: The run's.
         connection: Of the store.
         webhook: Where transitions are posted to; None: they are only logged.
+        evaluators: The run's, by window.
         now: Microseconds since 1970.
+        clock: Seconds, monotonic.
 
     Raises:
         StoreError: What the store holds is damaged.
@@ -280,16 +374,23 @@ class Alerts:
         settings: RunSettings,
         connection: sqlite3.Connection,
         webhook: Webhook | None,
+        evaluators: Mapping[str, Evaluator],
         now: Callable[[], int],
+        clock: Callable[[], float],
     ) -> None:
-        self._settings = settings
-        self._book = AlertBook(settings.alert, settings.window[0].name)
+        self._evaluators = evaluators
+        self._clock = clock
         self._webhook = webhook
         self._now = now
+        self._read(settings)
         stored = restore_alerts(self._book, connection)
         self._written = self._state() if stored is None else stored
         for transition in self._book.unsent:
             self._post(transition)
+
+    def _read(self, settings: RunSettings) -> None:
+        self._book = AlertBook(settings.alert, settings.window[0].name, settings)
+        self._observer = Observer(settings, self._evaluators, self._clock)
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
         """Apply other settings; alerts that are the same keep their state.
@@ -302,8 +403,7 @@ class Alerts:
         if webhook is not self._webhook and self._webhook is not None:
             self._book.discard(self._webhook.finished())
         state = self._book.to_state()
-        self._settings = settings
-        self._book = AlertBook(settings.alert, settings.window[0].name)
+        self._read(settings)
         self._book.restore(state)
         if webhook is not self._webhook:
             self._webhook = webhook
@@ -312,7 +412,8 @@ class Alerts:
 
     def judge(self, snapshot: Snapshot) -> list[AlertState]:
         """The alerts' states under a snapshot; logs and posts those that changed."""
-        judgement = self._book.judge(observe(self._settings, snapshot), self._now())
+        now = self._now()
+        judgement = self._book.judge(self._observer.observe(snapshot, now), now)
         for transition in judgement.transitions:
             level = logging.WARNING if transition.event == "firing" else logging.INFO
             log.log(level, "alert %s", transition.text)
@@ -341,36 +442,3 @@ class Alerts:
         if state != self._written:
             connection.execute("INSERT OR REPLACE INTO alerts VALUES ('book', ?)", (state,))
             self._written = state
-
-
-def observe(settings: RunSettings, snapshot: Snapshot) -> dict[str, Value]:
-    """The value that each alert watches, by the alert's name."""
-    first = settings.window[0].name
-    return {
-        alert.name: _observed(alert, alert.window or first, snapshot) for alert in settings.alert
-    }
-
-
-def _observed(alert: AlertSettings, window: str, snapshot: Snapshot) -> Value:
-    join = snapshot.join
-    about_join = alert.metric == LABEL_COVERAGE
-    shares = [row.late for row in snapshot.windows if row.name == window and not about_join]
-    late = max([*shares, *([] if join is None else [join.late])], default=0.0)
-    if late > MOST_LATE:
-        return Value(None, 0, f"{late:.0%} of the recent records are too late to be counted")
-    if about_join:
-        if join is None:
-            return Value(None, 0, "not published")
-        return Value(join.coverage, join.mature.predictions, join.coverage_reason)
-    if alert.slice:
-        wanted = {key: slice_value(value) for key, value in alert.slice.items()}
-        for row in snapshot.slices.get(window, ()):
-            if row.slice == wanted:
-                reason = row.reasons.get(alert.metric, "")
-                return Value(row.metrics.get(alert.metric), row.support, reason)
-        return Value(None, 0, "no event of this slice yet")
-    report = snapshot.reports.get(window)
-    value = None if report is None else report.metrics.get(alert.metric)
-    if value is None:
-        return Value(None, 0, "not published")
-    return Value(value.value, value.support, value.reason)

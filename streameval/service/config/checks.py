@@ -8,7 +8,16 @@ from typing import Any, get_args
 
 import msgspec
 
-from streameval.errors import InputError, MetricError, OptionError, did_you_mean, shown
+from streameval.certainty.interval import checked_level
+from streameval.certainty.methods import METHODS
+from streameval.errors import (
+    InputError,
+    MetricError,
+    OptionError,
+    StateError,
+    did_you_mean,
+    shown,
+)
 from streameval.events.time import duration, duration_text
 from streameval.metrics.registry import find
 from streameval.records.json_record import split_path
@@ -19,13 +28,19 @@ from streameval.service.config.evaluators import (
     given_kinds,
     has_scores,
     kind_of_settings,
+    open_reference,
     slice_fields,
     window_keys,
+    window_of_alert,
     window_spec_of,
 )
 from streameval.service.config.secrets import is_reference, is_web_address
 from streameval.service.config.settings import (
     LABEL_COVERAGE,
+    LAG,
+    QUARANTINE,
+    RUN_METRICS,
+    VOLUME,
     AlertSettings,
     Duration,
     DurationOrZero,
@@ -34,6 +49,7 @@ from streameval.service.config.settings import (
 )
 from streameval.service.decode.fields import record_fields
 from streameval.windows.kinds import KINDS
+from streameval.windows.panes import Panes
 
 _PATHS = ("id", "y_true", "y_pred", "score", "proba", "weight", "time")
 _LABEL_PATHS = ("id", "y_true", "time")
@@ -45,6 +61,7 @@ def check_settings(settings: RunSettings) -> None:
     for check in (
         _check_paths,
         _check_store,
+        _check_intervals,
         _check_durations,
         _check_fields,
         _check_evaluator,
@@ -75,6 +92,20 @@ def _check_paths(settings: RunSettings) -> None:
 def _check_store(settings: RunSettings) -> None:
     if not settings.store:
         raise InputError("store", expected="the path of a file", got="an empty text")
+
+
+def _check_intervals(settings: RunSettings) -> None:
+    if settings.intervals is False:
+        return
+    try:
+        checked_level(settings.intervals)
+    except InputError as error:
+        raise InputError(
+            "intervals",
+            expected=f"{error.expected}, or false",
+            got="true" if settings.intervals is True else error.got,
+            remedy=error.remedy.replace("pass", "set intervals ="),
+        ) from None
 
 
 def _check_durations(settings: RunSettings) -> None:
@@ -268,10 +299,12 @@ def _check_alerts(settings: RunSettings) -> None:
     for n, alert in enumerate(settings.alert):
         key = f"alert[{n}]"
         _check_name(f"{key}.name", alert.name, seen, "alert")
-        if alert.metric == LABEL_COVERAGE:
-            _check_coverage(settings, key, alert)
+        if alert.metric in RUN_METRICS:
+            _check_run_metric(settings, key, alert)
         else:
             _check_metric(settings, f"{key}.metric", alert.metric)
+            if alert.per is not None:
+                raise OptionError.requires(f"{key}.per", f'{key}.metric = "{VOLUME}"')
         if (alert.below is None) == (alert.above is None):
             got = "neither" if alert.below is None else "both"
             raise InputError(key, expected="below or above", got=got)
@@ -287,21 +320,134 @@ def _check_alerts(settings: RunSettings) -> None:
                 got=shown(alert.window),
                 remedy=did_you_mean(alert.window, windows),
             )
-        _check_alert_slice(settings, f"{key}.slice", alert)
+        if alert.slice == "any":
+            _check_any_slice(settings, key, alert)
+        else:
+            _check_alert_slice(settings, f"{key}.slice", alert)
+        _check_when(settings, key, alert)
+        _check_comparison(settings, key, alert)
 
 
-def _check_coverage(settings: RunSettings, key: str, alert: AlertSettings) -> None:
-    if settings.join is None:
+def _check_run_metric(settings: RunSettings, key: str, alert: AlertSettings) -> None:
+    if alert.metric == LABEL_COVERAGE and settings.join is None:
         raise OptionError.requires(
             f"{key}.metric", "[join]", remedy="without it every record holds its label"
         )
-    for name in ("window", "slice"):
+    about = f"{key}.metric = {shown(alert.metric)}"
+    for name in ("window", "slice", "against", "reference"):
         if getattr(alert, name):
             raise OptionError.conflicts(
                 f"{key}.{name}",
-                f"{key}.metric = {shown(LABEL_COVERAGE)}, which is of all predictions",
+                f"{about}, which is of the whole run",
                 remedy=f"leave {name} out",
             )
+    if alert.per is not None and alert.metric not in (VOLUME, QUARANTINE):
+        raise OptionError.requires(f"{key}.per", f'{key}.metric = "{VOLUME}"')
+    if alert.when == "anytime" or (alert.when == "certain" and alert.metric in (LAG, VOLUME)):
+        why = "which is no share" if alert.metric in (LAG, VOLUME) else "which is of late only"
+        raise OptionError.conflicts(
+            f"{key}.when",
+            f"{about}, {why}",
+            remedy='set when = "value"',
+        )
+
+
+def _check_when(settings: RunSettings, key: str, alert: AlertSettings) -> None:
+    if alert.level is not None:
+        if alert.when == "value":
+            raise OptionError.requires(f"{key}.level", f'{key}.when = "certain" or "anytime"')
+        try:
+            checked_level(alert.level)
+        except InputError as error:
+            raise InputError(
+                f"{key}.level", expected=error.expected, got=error.got, remedy=error.remedy
+            ) from None
+    if alert.when == "value" or alert.metric in RUN_METRICS:
+        return
+    family = find(alert.metric, settings.evaluator.task).family
+    if family == "none":
+        raise OptionError.conflicts(
+            f"{key}.when",
+            f"{key}.metric = {shown(alert.metric)}, which has no interval",
+            remedy='set when = "value"',
+        )
+    if alert.when != "anytime":
+        return
+    if family not in METHODS["anytime"].families:
+        raise OptionError.conflicts(
+            f"{key}.when",
+            f"{key}.metric = {shown(alert.metric)}, for which there is no interval that holds "
+            "at every look",
+            remedy='set when = "certain"; accuracy and roc_auc have one',
+        )
+    window = window_of_alert(settings, alert)
+    if kind_of_settings(window).name != "cumulative":
+        whole = [one.name for one in settings.window if kind_of_settings(one).name == "cumulative"]
+        remedy = f"set window = {shown(whole[0])}" if whole else 'add [[window]] with name = "all"'
+        raise OptionError.conflicts(
+            f"{key}.when",
+            f"{key}.window, as {shown(window.name)} forgets events: no interval holds at every "
+            "look at a window that moves",
+            remedy=f'{remedy} and no other key, which counts all events, or when = "certain"',
+        )
+
+
+def _check_comparison(settings: RunSettings, key: str, alert: AlertSettings) -> None:
+    if alert.against is not None and alert.reference is not None:
+        raise OptionError.conflicts(f"{key}.against", f"{key}.reference", remedy="give one of them")
+    for name in ("against", "reference"):
+        if getattr(alert, name) is None:
+            continue
+        for other in ('when = "anytime"', 'slice = "any"'):
+            word, _, value = other.partition(" = ")
+            if getattr(alert, word) == value.strip('"'):
+                raise OptionError.conflicts(f"{key}.{name}", f"{key}.{other}")
+    if alert.against is not None:
+        window = window_of_alert(settings, alert)
+        spec = window_spec_of(window, settings.join)
+        if not isinstance(spec, Panes):
+            raise OptionError.requires(
+                f"{key}.against",
+                f"{key}.window of panes, got {shown(window.name)}",
+                remedy="name a [[window]] with a length",
+            )
+        if spec.retain_us < 2 * spec.length_us:
+            raise OptionError.requires(
+                f"{key}.against",
+                f"a window that keeps its panes for twice its length, and {shown(window.name)} "
+                f"keeps them for {duration_text(spec.retain_us)}",
+                remedy=f'set its retain = "{duration_text(2 * spec.length_us)}" or more',
+            )
+    if alert.reference is not None:
+        try:
+            reference = open_reference(settings, alert.reference)
+            reference.report([alert.metric])
+        except (StateError, MetricError) as error:
+            raise InputError(
+                f"{key}.reference",
+                expected=f"a state file that has {alert.metric} as the run means it",
+                got=str(error),
+                remedy="streameval store export writes one",
+            ) from None
+
+
+def _check_any_slice(settings: RunSettings, key: str, alert: AlertSettings) -> None:
+    if not settings.evaluator.slices:
+        raise OptionError.requires(f'{key}.slice = "any"', "evaluator.slices")
+    if alert.when != "certain":
+        raise OptionError.requires(
+            f'{key}.slice = "any"',
+            f'{key}.when = "certain"',
+            remedy="of many slices some are beyond any bound by chance",
+        )
+    if settings.intervals is False:
+        raise OptionError.requires(f'{key}.slice = "any"', "intervals, which are false")
+    if find(alert.metric, settings.evaluator.task).family == "bootstrap":
+        raise OptionError.conflicts(
+            f'{key}.slice = "any"',
+            f"{key}.metric = {shown(alert.metric)}, whose interval has no formula and is not "
+            "computed for every slice",
+        )
 
 
 def _check_alert_slice(settings: RunSettings, key: str, alert: AlertSettings) -> None:

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.errors import ConfigError, StreamevalError
-from streameval.evaluator.evaluator import Evaluator
+from streameval.errors import ConfigError, StateError, StreamevalError, shown
+from streameval.evaluator.evaluator import Evaluator, load
 from streameval.events.time import duration
 from streameval.metrics.registry import USUAL_METRICS, find
 from streameval.service.config.settings import (
-    LABEL_COVERAGE,
+    RUN_METRICS,
+    AlertSettings,
     FieldSettings,
     JoinSettings,
     RunSettings,
@@ -60,9 +61,34 @@ def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
         raise ConfigError(f"evaluator: {error}") from None
 
 
+def open_reference(settings: RunSettings, path: str) -> Evaluator:
+    """The evaluator of a state file that alerts compare with.
+
+    Raises:
+        StateError: There is no such file, it is damaged, or its metrics mean something else
+            than the run's: the error names the file and what differs.
+    """
+    reference = load(path)
+    mine = evaluator_of(settings, WindowSettings(name="all")).options
+    theirs = reference.options
+    for key in ("task", "positive", "threshold", "bins", "labels"):
+        if mine.get(key) != theirs.get(key) and not (key == "labels" and mine.get(key) is None):
+            raise StateError(
+                f"{path}: expected a state of {key} {shown(mine.get(key))}, as the run's, "
+                f"got {shown(theirs.get(key))}"
+            )
+    return reference
+
+
 def kind_of_settings(window: WindowSettings) -> WindowKind:
     """The kind of window whose first key is given; all events where there is none."""
     return next(iter([*given_kinds(window), *KINDS.values()]))
+
+
+def window_of_alert(settings: RunSettings, alert: AlertSettings) -> WindowSettings:
+    """The window that an alert watches: the first, unless it names one."""
+    windows = {window.name: window for window in settings.window}
+    return settings.window[0] if alert.window is None else windows[alert.window]
 
 
 def given_kinds(window: WindowSettings) -> list[WindowKind]:
@@ -155,7 +181,7 @@ def kept_metrics(settings: RunSettings) -> list[str] | None:
     names = settings.evaluator.metrics
     if names is None:
         return None
-    watched = {alert.metric for alert in settings.alert} - {LABEL_COVERAGE}
+    watched = {alert.metric for alert in settings.alert} - RUN_METRICS.keys()
     return sorted({*names, *watched})
 
 

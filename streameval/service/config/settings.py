@@ -7,6 +7,7 @@ that ``streameval init`` writes. A file becomes settings in :mod:`streameval.ser
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -18,7 +19,19 @@ from streameval.service.sources.raw import SourceSettings
 from streameval.windows.kinds import KINDS
 
 LABEL_COVERAGE = "label_coverage"
-"""The name by which an alert watches the share of mature predictions that have a label."""
+LAG = "lag"
+VOLUME = "volume"
+QUARANTINE = "quarantine"
+RUN_METRICS: Mapping[str, str] = {
+    LABEL_COVERAGE: "the share of mature predictions that have a label",
+    LAG: "what is left to read, in all partitions",
+    VOLUME: "the number of records that were read lately",
+    QUARANTINE: "the share of the records read lately that could not be counted",
+}
+"""What alerts watch besides metrics: numbers of the run, not of a window or slice."""
+
+LATELY = "5m"
+"""The span of the clock that volume and quarantine are about where ``alert.per`` is not set."""
 
 LONGEST_AHEAD = "1d"
 """How far ahead of the clock a record's time may be where ``fields.ahead`` is not set."""
@@ -239,10 +252,15 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     metric: str
     below: float | None = None
     above: float | None = None
+    when: Literal["value", "certain", "anytime"] = "value"
+    level: float | None = None
+    against: Literal["previous"] | None = None
+    reference: str | None = None
     window: str | None = None
-    slice: dict[str, str | int] = {}
+    slice: dict[str, str | int] | Literal["any"] = {}
     min_support: PositiveCount = 1
     for_: DurationOrZero = msgspec.field(default="0s", name="for")
+    per: Duration | None = None
 
     template: ClassVar[str] = """\
 #[[alert]]
@@ -250,19 +268,38 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 #metric = "f1"
 # It fires below this; above = 0.2 would fire above that.
 #below = 0.8
+# "value" compares the value; "certain" its whole confidence interval, so that noise
+# seldom fires; "anytime" an interval that holds at every look, so that false alarms
+# over the whole life of the alert stay under 1 - level (a window of all events only).
+#when = "certain"
+# Of that interval; off, as intervals.
+#level = 0.99
 # Off, the first window.
 #window = "hour"
-# Off, all events.
+# Off, all events; "any": each slice, with a correction for their number.
 #slice = { country = "PT" }
 # With less support than this the value is not judged.
 #min_support = 1000
 # For how long it has to be so.
 #for = "10m"
 
+# The bound is of the difference to the same window one length earlier. In its place,
+# reference = "last-month.state" names a state file to compare with.
 #[[alert]]
-#name = "log-loss-high"
-#metric = "log_loss"
-#above = 0.7
+#name = "f1-fell"
+#metric = "f1"
+#below = -0.02
+#window = "hour"
+#against = "previous"
+
+# Besides metrics: label_coverage, lag, volume (records read: below = 1 is silence) and
+# quarantine (the share of records that could not be counted); the last two of the time
+# per, off: 5m.
+#[[alert]]
+#name = "many-bad"
+#metric = "quarantine"
+#above = 0.01
+#per = "10m"
 """
 
 
@@ -290,6 +327,8 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """A whole configuration."""
 
     store: str = "streameval.db"
+    intervals: float | bool = 0.95
+    """The level of the published confidence intervals; False: there are none."""
     evaluator: EvaluatorSettings = EvaluatorSettings()
     window: list[WindowSettings] = msgspec.field(
         default_factory=lambda: [WindowSettings(name="all")]
@@ -316,3 +355,21 @@ class RunSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         """
         tables = {name: getattr(self, name) for name in self.__struct_fields__}
         return {name: one for name, one in tables.items() if isinstance(one, SourceSettings)}
+
+
+def level_of_alert(alert: AlertSettings, settings: RunSettings) -> float:
+    """The level of the interval that an alert looks at.
+
+    >>> level_of_alert(AlertSettings(name="a", metric="f1"), RunSettings(intervals=0.9))
+    0.9
+    """
+    return alert.level or interval_level(settings) or 0.95
+
+
+def interval_level(settings: RunSettings) -> float | None:
+    """The level of the published intervals; None: there are none.
+
+    >>> interval_level(RunSettings()), interval_level(RunSettings(intervals=False))
+    (0.95, None)
+    """
+    return None if settings.intervals is False else float(settings.intervals)

@@ -28,6 +28,8 @@ from streameval.service.snapshot import (
     Curve,
     Join,
     Label,
+    OpenedPart,
+    OpenSlice,
     Quarantine,
     Report,
     Series,
@@ -60,6 +62,8 @@ class Parameter(NamedTuple):
     """The largest number."""
     choices: tuple[str, ...] = ()
     """The texts that are accepted, where they do not depend on the snapshot."""
+    longest: int = LONGEST_TEXT
+    """The most characters of a text."""
 
 
 def _unknown(
@@ -77,6 +81,7 @@ class QueryParameters:
     Args:
         pairs: As given.
         parameters: Those of the endpoint.
+        open_slice: Reads the slice of the parameter ``slice``.
 
     Raises:
         RefusedError: 400; a parameter that the endpoint does not have.
@@ -90,8 +95,12 @@ class QueryParameters:
     """
 
     def __init__(
-        self, pairs: Iterable[tuple[str, str]], parameters: Sequence[Parameter] = ()
+        self,
+        pairs: Iterable[tuple[str, str]],
+        parameters: Sequence[Parameter] = (),
+        open_slice: OpenSlice | None = None,
     ) -> None:
+        self._open_slice = open_slice
         self._given = dict(pairs)
         self._known = {parameter.name: parameter for parameter in parameters}
         for name in self._given.keys() - self._known.keys():
@@ -99,11 +108,11 @@ class QueryParameters:
             raise _unknown(where, name, self._known, none="no parameter")
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text of at most 200 characters."""
+        """A text of at most so many characters as the parameter allows."""
         usual = str(self._known[name].default) if default is None else default
         value = self._given.get(name, usual)
-        if len(value) > LONGEST_TEXT:
-            expected = f"at most {LONGEST_TEXT} characters"
+        if len(value) > (longest := self._known[name].longest):
+            expected = f"at most {longest} characters"
             raise RefusedError(400, expected=expected, got=f"{len(value):,}", where=name)
         return value
 
@@ -129,13 +138,34 @@ class QueryParameters:
         names = list(windows)
         return windows[self.choice("window", names, names[0] if names else "")]
 
+    def of_slice(self, data: Snapshot, window: str, part: OpenedPart, metric: str = "") -> Snapshot:
+        """The snapshot with the slice's part in place of the window's; itself without a slice.
+
+        Raises:
+            RefusedError: 404; the window has no such slice.
+        """
+        name = self.text("slice")
+        if not name:
+            return data
+        read = self._open_slice
+        opened = None if read is None else read(data, window, name, part, metric)
+        if opened is None:
+            raise RefusedError(
+                404,
+                expected=f"a slice of the window {window}",
+                got=shown(name),
+                where="slice",
+                remedy="/api/slices lists the names",
+            )
+        return opened
+
 
 def _stamp(data: Snapshot) -> Answer:
     return {"sequence": data.sequence, "at": data.at}
 
 
-def _types(kind: type[Struct], but: str = "") -> dict[str, Any]:
-    return {field.name: field.type for field in fields(kind) if field.name != but}
+def _types(kind: type[Struct], *but: str) -> dict[str, Any]:
+    return {field.name: field.type for field in fields(kind) if field.name not in but}
 
 
 _SNAPSHOT = _types(Snapshot)
@@ -166,12 +196,22 @@ class Endpoint(NamedTuple):
     shape: type[Struct]
     parameters: Sequence[Parameter] = ()
 
-    def answer(self, data: Snapshot, query: Sequence[tuple[str, str]], *path: str) -> Answer:
+    def answer(
+        self,
+        data: Snapshot,
+        query: Sequence[tuple[str, str]],
+        *path: str,
+        open_slice: OpenSlice | None = None,
+    ) -> Answer:
         """The fields of the answer."""
-        return {**_stamp(data), **self.take(data, QueryParameters(query, self.parameters), *path)}
+        given = QueryParameters(query, self.parameters, open_slice)
+        return {**_stamp(data), **self.take(data, given, *path)}
 
 
 _WINDOW = Parameter("window", "A window's name; by default the first.")
+_SLICE = Parameter(
+    "slice", "A slice's name, as /api/slices has it; by default all events.", longest=4096
+)
 _OFFSET = Parameter("offset", "Rows to skip.", 0)
 
 
@@ -181,20 +221,24 @@ def _limit(most: int) -> Parameter:
 
 def _report(data: Snapshot, query: QueryParameters) -> Answer:
     window = query.window(data)
+    data = query.of_slice(data, window.name, "reports")
     return {"window": window, "report": data.reports[window.name]}
 
 
 def _view(data: Snapshot, query: QueryParameters) -> Answer:
     window = query.window(data)
-    report = data.reports[window.name]
-    metrics = list(report.metrics)
+    metrics = list(data.reports[window.name].metrics)
     metric = query.choice("metric", metrics, metrics[0] if metrics else "")
     # A metric over time is of the first window of panes where this one has none.
     paned = window.name if window.name in data.series else next(iter(data.series), None)
     has_series = paned is not None and metric in data.series[paned].metrics
+    for part in ("reports", "curves", "confusion"):
+        data = query.of_slice(data, window.name, part)
+    if has_series:
+        data = query.of_slice(data, str(paned), "series", metric)
     return {
         "window": window,
-        "report": report,
+        "report": data.reports[window.name],
         "curves": {name: _curve(data, window, name) for name in SERVED_CURVES},
         "confusion": _part(data.confusion[window.name], _MATRIX),
         "series": {**_stamp(data), **_series(data, str(paned), metric)} if has_series else None,
@@ -205,6 +249,7 @@ def _curve_of(data: Snapshot, query: QueryParameters, name: str) -> Answer:
     window = query.window(data)
     if name not in SERVED_CURVES:
         raise _unknown("the curve's name", name, SERVED_CURVES, status=404)
+    data = query.of_slice(data, window.name, "curves")
     return {"window": window, **msgspec.structs.asdict(_curve(data, window, name))}
 
 
@@ -227,23 +272,26 @@ def _series_of(data: Snapshot, query: QueryParameters, metric: str) -> Answer:
     metrics = data.series[window].metrics
     if metric not in metrics:
         raise _unknown("the metric's name", metric, metrics, status=404)
-    return _series(data, window, metric)
+    return _series(query.of_slice(data, window, "series", metric), window, metric)
 
 
 def _series(data: Snapshot, window: str, metric: str) -> Answer:
     found = data.series[window]
+    none = [None] * len(found.start)
     return {
         "window": next(one for one in data.windows if one.name == window),
         "metric": metric,
         **{key: getattr(found, key) for key in ("start", "end", "immature", "support")},
         "values": found.metrics[metric],
+        "low": found.low.get(metric, none),
+        "high": found.high.get(metric, none),
     }
 
 
 def _confusion(data: Snapshot, query: QueryParameters) -> Answer:
     """``limit`` keeps the classes of the most support in the matrix."""
     window, limit = query.window(data), query.number("limit")
-    found = data.confusion[window.name]
+    found = query.of_slice(data, window.name, "confusion").confusion[window.name]
     labels, matrix = found.labels, found.matrix
     if len(labels) > limit:
         by_support = sorted(range(len(labels)), key=lambda row: -sum(matrix[row]))
@@ -347,8 +395,10 @@ _SERIES_ANSWER = _shape(
     "Columns of one length, the oldest pane first.",
     window=Window,
     metric=str,
-    **_types(Series, "metrics"),
+    **_types(Series, "metrics", "low", "high"),
     values=list[float | None],
+    low=Annotated[list[float | None], note("Lower ends of the intervals; null: none.")],
+    high=Annotated[list[float | None], note("Upper ends of the intervals; null: none.")],
 )
 
 ENDPOINTS = {
@@ -365,6 +415,7 @@ ENDPOINTS = {
         ),
         (
             _WINDOW,
+            _SLICE,
             Parameter("metric", "The metric over time; by default the first of the report."),
         ),
     ),
@@ -372,25 +423,25 @@ ENDPOINTS = {
         "Every metric of a window, with support and reason.",
         _report,
         _shape("ReportAnswer", window=Window, report=Report),
-        (_WINDOW,),
+        (_WINDOW, _SLICE),
     ),
     "/api/curves/{name}": Endpoint(
         "A curve's columns; a reason and none where the window has no such curve.",
         _curve_of,
         _shape("CurveAnswer", window=Window, **_types(Curve)),
-        (_WINDOW,),
+        (_WINDOW, _SLICE),
     ),
     "/api/series/{metric}": Endpoint(
         "A metric in each pane of a window.",
         _series_of,
         _SERIES_ANSWER,
-        (Parameter("window", "A window of panes; by default the first such."),),
+        (Parameter("window", "A window of panes; by default the first such."), _SLICE),
     ),
     "/api/confusion": Endpoint(
         "The confusion matrix of the largest classes, and every class with its weight.",
         _confusion,
         _shape("ConfusionAnswer", window=Window, **_types(Confusion)),
-        (_WINDOW, _limit(_MOST_CLASSES)),
+        (_WINDOW, _SLICE, _limit(_MOST_CLASSES)),
     ),
     "/api/slices": Endpoint(
         "A page of the slices; undefined values are last in every order.",
@@ -484,6 +535,7 @@ _RUN = _shape(
     positive=_SNAPSHOT["positive"],
     classes=int,
     labels=Annotated[list[Label], note(f"The first {_MOST_LABELS}.")],
+    level=_SNAPSHOT["level"],
     windows=list[Window],
     metrics=list[str],
     definitions=Annotated[dict[str, Definition], note("What each metric means.")],
@@ -545,6 +597,7 @@ def _run(data: Snapshot) -> Answer:
         "positive": data.positive,
         "classes": len(data.labels),
         "labels": data.labels[:_MOST_LABELS],
+        "level": data.level,
         "windows": data.windows,
         "metrics": metrics,
         "definitions": {name: _definition(name, data.task) for name in metrics},

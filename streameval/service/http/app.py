@@ -177,7 +177,8 @@ def _answering(publisher: Publisher, described: Endpoint) -> Callable[[Request],
                 retry_seconds=1,
             )
         query = request.query_params.multi_items()
-        return _json(described.answer(data, query, *request.path_params.values()))
+        path = request.path_params.values()
+        return _json(described.answer(data, query, *path, open_slice=publisher.open_slice))
 
     return endpoint
 

@@ -37,7 +37,8 @@ _LONGEST = 120
 _NOT_SHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _STATES: tuple[str, ...] = get_args(State)
 
-_Value: TypeAlias = tuple[str, float | None]
+_Value: TypeAlias = tuple[str, float | None, float | None, float | None]
+"""A metric, its value and the ends of its interval."""
 _Sample: TypeAlias = tuple[float, *tuple[str, ...]]
 """A value, and the values of its labels."""
 
@@ -167,26 +168,40 @@ def _values(data: Snapshot, most_slices: int) -> Iterator[Metric]:
     metrics: list[_Sample] = []
     undefined: list[_Sample] = []
     left_out: list[_Sample] = []
+    ends: dict[str, list[_Sample]] = {"low": [], "high": []}
 
     def add(window: str, part: str, support: float, values: Iterable[_Value]) -> None:
         supports.append((support, window, part))
-        for name, value in values:
+        for name, value, low, high in values:
             if value is None:
                 undefined.append((1, name, window, part))
             else:
                 metrics.append((value, name, window, part))
+            for side, end in (("low", low), ("high", high)):
+                if end is not None:
+                    ends[side].append((end, name, window, part))
 
     for window, report in data.reports.items():
         rows = report.metrics
         support = max((row.support for row in rows.values()), default=0)
-        add(window, TOTAL, support, ((name, row.value) for name, row in rows.items()))
+        values = ((name, row.value, row.low, row.high) for name, row in rows.items())
+        add(window, TOTAL, support, values)
         slices = sorted(data.slices.get(window, []), key=lambda row: (-row.support, row.name))
         for part in slices[:most_slices]:
-            add(window, part.name, part.support, part.metrics.items())
+            values = (
+                (name, value, part.low.get(name), part.high.get(name))
+                for name, value in part.metrics.items()
+            )
+            add(window, part.name, part.support, values)
         left_out.append((max(0, len(slices) - most_slices), window))
     labels = ("window", "slice")
     text = "A metric's value, in its own unit; absent where undefined"
     yield _gauge("metric", text, metrics, "metric", *labels)
+    for side, samples in ends.items():
+        text = f"The {side} end of a metric's interval; absent where there is none"
+        yield _gauge(f"metric_{side}", text, samples, "metric", *labels)
+    if data.level is not None:
+        yield _one("interval_level", "The level of the intervals", data.level)
     yield _gauge("undefined", "1 where a metric has no value", undefined, "metric", *labels)
     yield _gauge("support", "Weight of the events that the metrics are about", supports, *labels)
     immature = [(window.immature, window.name) for window in data.windows]

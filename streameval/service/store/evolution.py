@@ -15,7 +15,7 @@ from streameval.evaluator.slices import OTHER, slice_order
 from streameval.events.time import duration, duration_text, iso_time
 from streameval.metrics.registry import find
 from streameval.service.config.evaluators import evaluator_of, fingerprint, slice_fields
-from streameval.service.config.settings import RunSettings, WindowSettings
+from streameval.service.config.settings import RUN_METRICS, RunSettings, WindowSettings
 from streameval.service.join.counts import JOIN_SPANS, read_join, read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
 from streameval.service.store.begins import BEGINS, Begins, Dimensions, read_begins
@@ -490,7 +490,7 @@ def _confusion_at(index: ScoreIndex, threshold: float) -> ConfusionCounts:
     return counts
 
 
-_WHILE_RUNNING = ("alert", "webhook", "checkpoint", "quarantine", "serve", "http")
+_WHILE_RUNNING = ("intervals", "alert", "webhook", "checkpoint", "quarantine", "serve", "http")
 
 
 def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, list[str]]:
@@ -521,10 +521,13 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
     given["alert"] = [
         alert
         for alert in wanted.alert
-        if alert.window in (windows | {None})
-        and (not alert.slice or frozenset(alert.slice) in slices)
-        and now.evaluator.task == wanted.evaluator.task
-        and is_kept(alert.metric)
+        if alert.metric in RUN_METRICS
+        or (
+            alert.window in (windows | {None})
+            and (alert.slice in ("any", {}) or frozenset(alert.slice) in slices)
+            and now.evaluator.task == wanted.evaluator.task
+            and is_kept(alert.metric)
+        )
     ]
     settings = msgspec.structs.replace(now, **given)
     metrics = wanted.evaluator.metrics

@@ -1,0 +1,324 @@
+"""What alerts look at: a value for each, out of the snapshot, the evaluators and the run's counts.
+
+A value that is published is taken from the snapshot. Intervals of an alert's own level, windows
+one length earlier and reference files are read from the evaluators, when these have changed and
+within a share of the time, as the parts of a snapshot are.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
+
+from streameval.certainty.differences import bound_p_value, difference
+from streameval.certainty.interval import Interval
+from streameval.certainty.multiple_testing import benjamini_hochberg
+from streameval.certainty.proportions import wilson
+from streameval.errors import MetricError, StateError
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.slices import SliceKey, slice_value
+from streameval.evaluator.view import View
+from streameval.events.time import duration, duration_text
+from streameval.service.config.evaluators import (
+    open_reference,
+    window_of_alert,
+    window_spec_of,
+)
+from streameval.service.config.settings import (
+    LABEL_COVERAGE,
+    LAG,
+    LATELY,
+    QUARANTINE,
+    RUN_METRICS,
+    VOLUME,
+    AlertSettings,
+    RunSettings,
+    level_of_alert,
+)
+from streameval.service.lateness import MOST_LATE
+from streameval.service.snapshot import Part, Slice, Snapshot, Value, finite
+from streameval.windows.panes import Panes
+
+log = logging.getLogger(__name__)
+
+_SHARE = 0.05
+"""Largest share of the run's time that reading evaluators for all alerts takes."""
+
+_SAMPLES = 100
+"""Samples of the run's counts that are kept for each span of the clock."""
+
+MOST_SLICES = 100
+"""The most slices that an alert on any slice names."""
+
+
+class Observation(NamedTuple):
+    """What an alert looks at."""
+
+    value: Value
+    slices: tuple[str, ...] = ()
+    """Of an alert on any slice: those that are beyond the bound, the most certain first."""
+
+
+class _Sample(NamedTuple):
+    at: int
+    records: int
+    quarantined: int
+
+
+class Observer:
+    """Observes what the alerts of a run look at.
+
+    Args:
+        settings: The run's.
+        evaluators: The run's, by window; with none, alerts that need them observe nothing.
+        clock: Seconds, monotonic.
+
+    A reference file that cannot be read any longer leaves its alerts undefined, with the reason.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        evaluators: Mapping[str, Evaluator],
+        clock: Callable[[], float],
+    ) -> None:
+        self._settings = settings
+        self._evaluators = evaluators
+        self._clock = clock
+        self._checkpoint = -1
+        self._references: dict[str, Evaluator | str] = {}
+        self._read: dict[str, Part[Value]] = {}
+        for alert in settings.alert:
+            if alert.reference is not None and alert.reference not in self._references:
+                self._references[alert.reference] = self._reference(alert.reference)
+            if _reads_evaluators(alert):
+                self._read[alert.name] = Part(partial(self._value_of, alert))
+        spans = {
+            alert.name: duration(alert.per or LATELY, "per")
+            for alert in settings.alert
+            if alert.metric in (VOLUME, QUARANTINE)
+        }
+        self._spans = spans
+        self._samples: deque[_Sample] = deque()
+
+    def _reference(self, path: str) -> Evaluator | str:
+        try:
+            return open_reference(self._settings, path)
+        except StateError as error:
+            log.error("alerts cannot compare with a reference: %s", error)
+            return str(error)
+
+    def observe(self, snapshot: Snapshot, now: int) -> dict[str, Observation]:
+        """What each alert looks at, by its name.
+
+        Args:
+            snapshot: The newest.
+            now: Microseconds since 1970.
+        """
+        if snapshot.checkpoint.sequence != self._checkpoint:
+            self._checkpoint = snapshot.checkpoint.sequence
+            for part in self._read.values():
+                part.stale = True
+        for part in self._read.values():
+            part.refresh(self._clock, _SHARE / len(self._read), now, force=False)
+        self._sample(snapshot, now)
+        return {alert.name: self._observed(alert, snapshot, now) for alert in self._settings.alert}
+
+    def _observed(self, alert: AlertSettings, snapshot: Snapshot, now: int) -> Observation:
+        window = alert.window or self._settings.window[0].name
+        join = snapshot.join
+        about_join = alert.metric == LABEL_COVERAGE
+        if about_join or alert.metric not in RUN_METRICS:
+            of_window = [row.late for row in snapshot.windows if row.name == window]
+            shares = [] if about_join else of_window
+            late = max([*shares, *([] if join is None else [join.late])], default=0.0)
+            if late > MOST_LATE:
+                reason = f"{late:.0%} of the recent records are too late to be counted"
+                return Observation(Value(None, 0, reason))
+        if alert.metric in RUN_METRICS:
+            return Observation(self._of_run(alert, snapshot, now))
+        if alert.slice == "any":
+            return self._of_slices(alert, snapshot.slices.get(window, []))
+        if alert.name in self._read:
+            return Observation(self._read[alert.name].value)
+        return Observation(_published(alert, window, snapshot))
+
+    def _of_run(self, alert: AlertSettings, snapshot: Snapshot, now: int) -> Value:
+        level = level_of_alert(alert, self._settings)
+        if alert.metric == LABEL_COVERAGE:
+            join = snapshot.join
+            if join is None:
+                return Value(None, 0, "not published")
+            share = Value(join.coverage, join.mature.predictions, join.coverage_reason)
+            return _with_wilson(share, level)
+        if alert.metric == LAG:
+            known = [row.lag for row in snapshot.partitions if row.lag is not None]
+            if not known:
+                return Value(None, 0, "no partition knows its lag yet")
+            return Value(sum(known), len(known))
+        span = self._spans[alert.name]
+        first = self._sample_before(now - span)
+        if first is None:
+            watched = now - self._samples[0].at
+            reason = f"watched for {duration_text(watched)}, less than {duration_text(span)}"
+            return Value(None, 0, reason)
+        newest = self._samples[-1]
+        records = newest.records - first.records
+        if alert.metric == VOLUME:
+            return Value(records, records)
+        if not records:
+            return Value(None, 0, "no record was read")
+        bad = min(records, newest.quarantined - first.quarantined)
+        return _with_wilson(Value(bad / records, records), level)
+
+    def _sample(self, snapshot: Snapshot, now: int) -> None:
+        """Note the run's counts, and forget those that no alert needs."""
+        if not self._spans:
+            return
+        samples = self._samples
+        if samples and now < samples[-1].at:
+            samples.clear()  # the clock was set back
+        records = sum(row.records for row in snapshot.partitions)
+        newest = _Sample(now, records, snapshot.quarantine.total)
+        if len(samples) > 1 and now - samples[-2].at < min(self._spans.values()) // _SAMPLES:
+            samples.pop()
+        samples.append(newest)
+        oldest = now - max(self._spans.values())
+        while len(samples) > 1 and samples[1].at <= oldest:
+            samples.popleft()
+
+    def _sample_before(self, moment: int) -> _Sample | None:
+        """The newest sample that is not after a moment."""
+        return next((one for one in reversed(self._samples) if one.at <= moment), None)
+
+    def _of_slices(self, alert: AlertSettings, rows: list[Slice]) -> Observation:
+        """The slices beyond the bound, by Benjamini and Hochberg's procedure over all of them."""
+        supported = [row for row in rows if row.support >= alert.min_support]
+        tested = [
+            (row, _interval(row, alert.metric, self._settings))
+            for row in supported
+            if row.metrics.get(alert.metric) is not None
+        ]
+        p_values = [bound_p_value(one, below=alert.below, above=alert.above) for _, one in tested]
+        certain = [n for n, p in enumerate(p_values) if not math.isnan(p)]
+        if not certain:
+            return Observation(Value(None, 0, f"no slice of support {alert.min_support} has one"))
+        adjusted = benjamini_hochberg(p_values)
+        most = 1 - level_of_alert(alert, self._settings)
+        ranked = sorted(certain, key=lambda n: (p_values[n], tested[n][0].name))
+        beyond = tuple(tested[n][0].name for n in ranked if adjusted[n] <= most)
+        row, interval = tested[ranked[0]]
+        value = Value(
+            row.metrics[alert.metric],
+            row.support,
+            low=finite(interval.low),
+            high=finite(interval.high),
+            method=interval.method,
+        )
+        return Observation(value, beyond[:MOST_SLICES])
+
+    def _value_of(self, alert: AlertSettings) -> Value:
+        """The value of an alert that is read from the evaluators."""
+        window = window_of_alert(self._settings, alert)
+        evaluator = self._evaluators[window.name]
+        view = _view_of(evaluator, alert)
+        if view is None:
+            return Value(None, 0, "no event of this slice yet")
+        mine = self._interval_of(view, alert)
+        if alert.against is None and alert.reference is None:
+            return mine[1] if isinstance(mine, tuple) else mine
+        other: View | None
+        if alert.reference is not None:
+            reference = self._references[alert.reference]
+            if isinstance(reference, str):
+                return Value(None, 0, reference)
+            other, where = _view_of(reference, alert), "the reference"
+        else:
+            spec = window_spec_of(window, self._settings.join)
+            assert isinstance(spec, Panes)
+            other, where = view.before(spec.length_us), "the window before"
+        if other is None:
+            return Value(None, 0, f"{where} has no event of this slice")
+        theirs = self._interval_of(other, alert)
+        if not isinstance(mine, tuple):
+            return mine
+        if not isinstance(theirs, tuple):
+            return Value(None, 0, f"{where}: {theirs.reason}")
+        found = difference(mine[0], theirs[0])
+        support = min(mine[1].support, theirs[1].support)
+        return Value(
+            finite(found.value),
+            support,
+            found.reason,
+            finite(found.low),
+            finite(found.high),
+            found.method,
+        )
+
+    def _interval_of(self, view: View, alert: AlertSettings) -> tuple[Interval, Value] | Value:
+        level = level_of_alert(alert, self._settings)
+        method = "anytime" if alert.when == "anytime" else "auto"
+        try:
+            (row,) = view.report([alert.metric])
+            found = view.interval(alert.metric, level=level, method=method)
+        except MetricError as error:
+            return Value(None, 0, str(error))
+        reason = row.reason or found.reason
+        if math.isnan(row.value):
+            return Value(None, row.support, reason)
+        ends = finite(found.low), finite(found.high)
+        return found, Value(finite(row.value), row.support, reason, *ends, found.method)
+
+
+def _reads_evaluators(alert: AlertSettings) -> bool:
+    compares = alert.against is not None or alert.reference is not None
+    certain = alert.when != "value" and alert.slice != "any"
+    return alert.metric not in RUN_METRICS and (compares or certain)
+
+
+def _view_of(evaluator: Evaluator, alert: AlertSettings) -> View | None:
+    if not alert.slice:
+        return evaluator.total
+    assert not isinstance(alert.slice, str)
+    wanted = {key: slice_value(value) for key, value in alert.slice.items()}
+    for names in evaluator.options["slices"]:
+        if set(names) == set(wanted):
+            key: SliceKey = tuple((name, wanted[name]) for name in names)
+            return evaluator.slices().get(key)
+    return None
+
+
+def _published(alert: AlertSettings, window: str, snapshot: Snapshot) -> Value:
+    """The value in the snapshot."""
+    if alert.slice:
+        assert not isinstance(alert.slice, str)
+        wanted = {key: slice_value(value) for key, value in alert.slice.items()}
+        for row in snapshot.slices.get(window, ()):
+            if row.slice == wanted:
+                reason = row.reasons.get(alert.metric, "")
+                return Value(row.metrics.get(alert.metric), row.support, reason)
+        return Value(None, 0, "no event of this slice yet")
+    report = snapshot.reports.get(window)
+    value = None if report is None else report.metrics.get(alert.metric)
+    return Value(None, 0, "not published") if value is None else value
+
+
+def _with_wilson(share: Value, level: float) -> Value:
+    if share.value is None or not share.support:
+        return share
+    low, high = wilson(share.value * share.support, share.support, level)
+    return Value(share.value, share.support, share.reason, low, high, "wilson")
+
+
+def _interval(row: Slice, metric: str, settings: RunSettings) -> Interval:
+    """The published interval of a slice's metric."""
+    value, level = row.metrics[metric], settings.intervals
+    assert value is not None
+    low, high = row.low.get(metric, -math.inf), row.high.get(metric, math.inf)
+    if metric not in row.low and metric not in row.high:
+        low = high = math.nan
+    return Interval(value, low, high, float(level), "published", row.support)

@@ -1,0 +1,495 @@
+"""Alerts on intervals, differences, any slice and numbers of the run."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks import coverage
+from streameval.certainty.anytime import beta_binomial
+from streameval.certainty.differences import difference
+from streameval.certainty.proportions import wilson
+from streameval.errors import ConfigError
+from streameval.evaluator.evaluator import Evaluator
+from streameval.service.alerts.observations import Observation, Observer
+from streameval.service.alerts.rules import AlertBook
+from streameval.service.config.checks import check_settings
+from streameval.service.config.evaluators import open_evaluators
+from streameval.service.config.load import settings_from_text
+from streameval.service.config.settings import (
+    AlertSettings,
+    EvaluatorSettings,
+    FieldSettings,
+    JoinSettings,
+    RunSettings,
+    WindowSettings,
+)
+from streameval.service.snapshot import Checkpoint, Quarantine, Slice, Snapshot, Value
+from tests.support.published_sample import published
+
+pytestmark = pytest.mark.backend_independent
+
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+
+
+def alert(**given: Any) -> AlertSettings:
+    return AlertSettings(**{"name": "low", "metric": "accuracy", "below": 0.8} | given)
+
+
+def run_of(*alerts: AlertSettings, **given: Any) -> RunSettings:
+    found = RunSettings(
+        alert=list(alerts),
+        fields=FieldSettings(id="id", score="score", time="time"),
+        **{"window": [WindowSettings(name="all")], **given},
+    )
+    check_settings(found)
+    return found
+
+
+def sure(value: float, half: float, support: int = 100) -> Observation:
+    return Observation(Value(value, support, "", value - half, value + half, "wilson"))
+
+
+def states(book: AlertBook, *seen: Observation) -> list[str]:
+    """The state after each observation, a second apart; in capitals where it was posted."""
+    found = []
+    for moment, one in enumerate(seen):
+        judgement = book.judge({"low": one}, moment * SECOND)
+        posted = [transition.event for transition in judgement.transitions]
+        found.append(posted[0].upper() if posted else judgement.states[0].state)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "seen", "wanted"),
+    [
+        # Beyond by value only: not certain.
+        ({}, [sure(0.7, 0.2), sure(0.7, 0.05)], ["ok", "FIRING"]),
+        # Between: a firing alert keeps firing, and is resolved by the value.
+        (
+            {},
+            [sure(0.7, 0.05), sure(0.78, 0.05), sure(0.8, 0.05), sure(0.78, 0.05)],
+            ["FIRING", "firing", "RESOLVED", "ok"],
+        ),
+        (
+            {"below": None, "above": 0.2},
+            [sure(0.3, 0.2), sure(0.3, 0.05), sure(0.2, 0.05)],
+            ["ok", "FIRING", "RESOLVED"],
+        ),
+        # The bound itself is within.
+        ({"below": 0.75}, [sure(0.7, 0.05)], ["ok"]),
+        # An end that is infinite reaches beyond any bound.
+        ({}, [Observation(Value(0.7, 9, "", 0.1, None, "x"))], ["ok"]),
+        ({}, [Observation(Value(0.7, 9, "", None, 0.75, "x"))], ["FIRING"]),
+        ({}, [Observation(Value(0.7, 9, "too few events"))], ["undefined"]),
+        ({"for_": "1s"}, [sure(0.7, 0.05), sure(0.7, 0.2)], ["pending", "ok"]),
+    ],
+)
+@pytest.mark.parametrize("when", ["certain", "anytime"])
+def test_states_of_an_alert_on_an_interval(
+    given: dict[str, Any], seen: list[Observation], wanted: list[str], when: str
+) -> None:
+    assert states(AlertBook([alert(when=when, **given)], "all"), *seen) == wanted
+
+
+def test_what_is_published_of_an_interval() -> None:
+    book = AlertBook([alert(when="certain", level=0.9)], "all", RunSettings())
+    judgement = book.judge({"low": sure(0.7, 0.05)}, 0)
+    (state,), (transition,) = judgement.states, judgement.transitions
+    assert (state.bound, state.below, state.above) == ("certainly below 0.8", 0.8, None)
+    for one in (state, transition):
+        assert (one.when, one.level, one.method) == ("certain", 0.9, "wilson")
+        assert (one.low, one.high) == pytest.approx((0.65, 0.75))
+    assert transition.text == (
+        "firing: low: accuracy is 0.7 [0.65, 0.75] (certainly below 0.8 fires) in window all, "
+        "support 100"
+    )
+    (state,) = book.judge({"low": Observation(Value(0.7, 9, "too few events"))}, 0).states
+    assert (state.reason, state.level, state.method) == ("too few events", None, "")
+
+
+class Model:
+    """The rules of an alert, told in another way: every observation since the last resolution."""
+
+    def __init__(self, alert: AlertSettings, wait: int) -> None:
+        self.alert = alert
+        self.wait = wait
+        self.seen: list[tuple[int, Value]] = []
+
+    def state(self, now: int, value: Value) -> str:
+        self.seen.append((now, value))
+        firing, since, state = False, None, "undefined"
+        for at, one in self.seen:
+            defined = one.value is not None and one.support >= self.alert.min_support
+            defined = defined and (self.alert.when == "value" or one.method != "")
+            if not defined:
+                state, since = ("firing", since) if firing else ("undefined", None)
+                continue
+            assert one.value is not None
+            assert self.alert.below is not None
+            end = one.value if self.alert.when == "value" else one.high
+            beyond = end is not None and end < self.alert.below
+            if beyond:
+                since = at if since is None else since
+                firing = firing or at - since >= self.wait
+                state = "firing" if firing else "pending"
+            elif firing and one.value < self.alert.below:
+                state = "firing"
+            else:
+                firing, since, state = False, None, "ok"
+        return state
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([None, 0.6, 0.75, 0.79, 0.8, 0.9]),
+        st.sampled_from([0.0, 0.02, 0.1, None]),
+        st.sampled_from([1, 10]),
+        st.integers(0, 3),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=300)
+@given(STEPS, st.sampled_from(["value", "certain", "anytime"]), st.sampled_from([0, 2]))
+def test_the_book_follows_the_model(
+    steps: list[tuple[float | None, float | None, int, int]], when: str, wait: int
+) -> None:
+    watched = alert(when=when, for_=f"{wait}s", min_support=5)
+    book, model, now = AlertBook([watched], "all"), Model(watched, wait * SECOND), 0
+    for value, half, support, later in steps:
+        now += later * SECOND
+        seen = Value(value, support)
+        if value is not None and half is not None:
+            seen = Value(value, support, "", value - half, value + half, "wilson")
+        (state,) = book.judge({"low": Observation(seen)}, now).states
+        assert state.state == model.state(now, seen)
+        if later == 3:
+            saved = json.loads(json.dumps(book.to_state()))
+            book = AlertBook([watched], "all")
+            book.restore(saved)
+
+
+def test_an_alert_that_watches_something_else_starts_anew() -> None:
+    old = AlertBook([alert()], "all")
+    assert states(old, Observation(Value(0.7, 9))) == ["FIRING"]
+    saved = json.loads(json.dumps(old.to_state()))
+    # As versions before intervals have stored it.
+    assert saved["alerts"]["low"]["watched"] == '["accuracy","all",[],0.8,null]'
+    for other in (
+        {"when": "certain"},
+        {"against": "previous"},
+        {"reference": "a.state"},
+        {"slice": "any", "when": "certain"},
+    ):
+        book = AlertBook([alert(**other)], "all")
+        book.restore(saved)
+        assert book._memory["low"].state == "undefined"
+    certain = AlertBook([alert(when="certain", level=0.9)], "all")
+    assert states(certain, sure(0.7, 0.01)) == ["FIRING"]
+    for level, kept in ((0.9, "firing"), (0.99, "undefined")):
+        book = AlertBook([alert(when="certain", level=level)], "all")
+        book.restore(certain.to_state())
+        assert book._memory["low"].state == kept
+
+
+def test_transitions_of_older_versions_are_read() -> None:
+    book = AlertBook([alert()], "all")
+    states(book, Observation(Value(0.7, 9)))
+    saved = book.to_state()
+    for key in ("when", "against", "level", "low", "high", "method", "slices"):
+        del saved["unsent"][0][key]
+    again = AlertBook([alert()], "all")
+    again.restore(saved)
+    assert again.unsent == book.unsent
+
+
+# ------------------------------------------------------------------ observations
+
+
+def snapshot(**given: Any) -> Snapshot:
+    """Of the sample, with another checkpoint each time."""
+    return msgspec.structs.replace(
+        published(slices=0, join=False), **{"windows": [], "partitions": [], **given}
+    )
+
+
+def counted(settings: RunSettings, right: float = 0.8, events: int = 600) -> dict[str, Evaluator]:
+    rng = random.Random(3)
+    evaluators = open_evaluators(settings)
+    for n in range(events):
+        truth = rng.random() < 0.5
+        score = 0.9 if truth == (rng.random() < right) else 0.1
+        for evaluator in evaluators.values():
+            evaluator.update(
+                truth,
+                score=score,
+                event_time=n * SECOND,
+                slices={"country": "PT" if n % 3 else "ES"},
+            )
+    return evaluators
+
+
+def observed(settings: RunSettings, evaluators: dict[str, Evaluator]) -> Value:
+    observer = Observer(settings, evaluators, lambda: 0.0)
+    return observer.observe(snapshot(), 0)["low"].value
+
+
+SLICES = EvaluatorSettings(slices=["country"])
+
+
+@pytest.mark.parametrize("when", ["certain", "anytime"])
+@pytest.mark.parametrize("part", [{}, {"country": "PT"}])
+def test_the_interval_of_an_alert_has_its_own_level(when: Any, part: Any) -> None:
+    settings = run_of(alert(when=when, level=0.99, slice=part), evaluator=SLICES)
+    evaluators = counted(settings)
+    found = observed(settings, evaluators)
+    whole = evaluators["all"]
+    view = whole.slices()[(("country", "PT"),)] if part else whole.total
+    method = "anytime" if when == "anytime" else "auto"
+    wanted = view.interval("accuracy", level=0.99, method=method)
+    assert (found.value, found.low, found.high) == (wanted.value, wanted.low, wanted.high)
+    assert found.support == wanted.n
+    assert found.method == ("anytime" if when == "anytime" else "wilson")
+
+
+def test_against_the_window_before() -> None:
+    window = WindowSettings(name="five", length="2m", pane="1m", lateness="0s", retain="10m")
+    settings = run_of(alert(against="previous", below=-0.1), window=[window])
+    evaluators = open_evaluators(settings)
+    before, now = Evaluator(), Evaluator()
+    rng = random.Random(4)
+    for n in range(600):
+        # 10 minutes of an event a second: the window is minutes 8 and 9, before it 6 and 7.
+        truth, right = rng.random() < 0.5, rng.random() < (0.9 if n < 480 else 0.6)
+        evaluators["five"].update(truth, truth == right, event_time=n * SECOND)
+        for evaluator, start in ((before, 360), (now, 480)):
+            if start <= n < start + 120:
+                evaluator.update(truth, truth == right)
+    wanted = difference(now.interval("accuracy"), before.interval("accuracy"))
+    found = observed(settings, evaluators)
+    assert (found.value, found.low, found.high) == (wanted.value, wanted.low, wanted.high)
+    assert (found.method, found.support) == ("mover", 120)
+    book = AlertBook(settings.alert, "five", settings)
+    (transition,) = book.judge({"low": Observation(found)}, 0).transitions
+    assert "against the window before (below -0.1 fires) in window five" in transition.text
+
+
+def test_against_a_reference(tmp_path: Path) -> None:
+    path = tmp_path / "month.state"
+    month = Evaluator(slices=("country",))
+    rng = random.Random(5)
+    for n in range(1000):
+        truth = rng.random() < 0.5
+        score = 0.9 if truth == (rng.random() < 0.9) else 0.1
+        month.update(truth, score=score, slices={"country": "PT" if n % 2 else "IT"})
+    month.save(path)
+    for part, view in (
+        ({}, month.total),
+        ({"country": "PT"}, month.slices()[(("country", "PT"),)]),
+    ):
+        watched = alert(reference=str(path), below=0.0, when="certain", slice=part)
+        settings = run_of(watched, evaluator=SLICES)
+        evaluators = counted(settings)
+        mine = evaluators["all"].slices()[(("country", "PT"),)] if part else evaluators["all"]
+        wanted = difference(mine.interval("accuracy"), view.interval("accuracy"))
+        found = observed(settings, evaluators)
+        assert (found.value, found.low, found.high) == (wanted.value, wanted.low, wanted.high)
+        assert found.high is not None
+        assert found.high < 0
+    settings = run_of(
+        alert(reference=str(path), slice={"country": "ES"}, below=0.0), evaluator=SLICES
+    )
+    found = observed(settings, counted(settings))
+    assert (found.value, found.reason) == (None, "the reference has no event of this slice")
+    # It is gone after the start: the alert is undefined, and the run goes on.
+    path.unlink()
+    found = observed(settings, counted(settings))
+    assert found.value is None
+    assert "month.state" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"positive": "spam"}, "expected a state of positive 1, as the run's, got 'spam'"),
+        ({"threshold": 0.7}, "expected a state of threshold 0.5, as the run's, got 0.7"),
+        ({"task": "multiclass"}, "expected a state of task 'binary', as the run's, got 'multicl"),
+        ({"metrics": ["roc_auc"]}, "accuracy is not kept"),
+    ],
+)
+def test_a_reference_that_means_something_else(
+    options: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "other.state"
+    Evaluator(**options).save(path)
+    text = (
+        '[fields]\nscore = "s"\n[[alert]]\nname = "a"\nmetric = "accuracy"\nbelow = 0\n'
+        f"reference = {json.dumps(str(path))}"
+    )
+    with pytest.raises(ConfigError) as caught:
+        settings_from_text(text, "run.toml")
+    assert str(caught.value).startswith("run.toml: alert[0].reference: expected a state file")
+    assert words in str(caught.value)
+
+
+def rows_of(*accuracies: float, support: int = 200) -> list[Slice]:
+    rows = []
+    for n, accuracy in enumerate(accuracies):
+        low, high = wilson(round(accuracy * support), support, 0.95)
+        key = {"country": f"C{n}"}
+        ends: Any = ({"accuracy": low}, {"accuracy": high})
+        rows.append(
+            Slice(key, f"country=C{n}", support, {"accuracy": accuracy}, {}, *ends, {})  # type: ignore[arg-type]
+        )
+    return rows
+
+
+def test_any_slice() -> None:
+    watched = alert(slice="any", when="certain", min_support=100)
+    settings = run_of(watched, evaluator=SLICES)
+    observer = Observer(settings, {}, lambda: 0.0)
+    book = AlertBook(settings.alert, "all", settings)
+
+    def look(rows: list[Slice], now: int) -> Any:
+        return book.judge(observer.observe(snapshot(slices={"all": rows}), now), now)
+
+    alike = [0.82] * 50
+    assert look(rows_of(*alike), 0).states[0].state == "ok"
+    found = look(rows_of(0.6, 0.55, 0.76, *alike), 1)
+    (transition,) = found.transitions
+    assert transition.slices == found.states[0].slices == ["country=C1", "country=C0"]
+    assert (transition.value, transition.slice, found.states[0].slice) == (0.55, {}, "any")
+    assert "in window all, slices country=C1; country=C0, support 200" in transition.text
+    # Another one: the alert fires already, and its state names it.
+    found = look(rows_of(0.6, 0.55, 0.5, *alike), 2)
+    assert (found.transitions, len(found.states[0].slices)) == ([], 3)
+    assert look(rows_of(*alike), 3).transitions[0].event == "resolved"
+    assert look(rows_of(0.5, support=99), 4).states[0].state == "undefined"
+
+
+def test_of_alike_slices_any_seldom_fires() -> None:
+    """At the bound itself, the hardest case: some slice is named with 5 % chance at most."""
+    settings = run_of(alert(slice="any", when="certain"), evaluator=SLICES)
+    observer = Observer(settings, {}, lambda: 0.0)
+    rng = random.Random(6)
+    fired = by_value = 0
+    for _ in range(40):
+        shares = [sum(rng.random() < 0.8 for _ in range(80)) / 80 for _ in range(100)]
+        data = snapshot(slices={"all": rows_of(*shares, support=80)})
+        fired += bool(observer.observe(data, 0)["low"].slices)
+        by_value += min(shares) < 0.8
+    assert by_value == 40
+    assert fired <= 6
+
+
+def test_volume_and_quarantine_are_of_the_last_minutes() -> None:
+    volume = alert(name="volume", metric="volume", below=10, per="5m")
+    bad = alert(name="bad", metric="quarantine", below=None, above=0.1, per="5m", when="certain")
+    settings = run_of(volume, bad)
+    observer = Observer(settings, {}, lambda: 0.0)
+    book = AlertBook(settings.alert, "all", settings)
+    partition = published(slices=0).partitions[0]
+
+    def look(minute: float, records: int, quarantined: int) -> dict[str, tuple[str, Any]]:
+        now = round(minute * MINUTE)
+        data = snapshot(
+            partitions=[msgspec.structs.replace(partition, records=records)],
+            quarantine=Quarantine(quarantined, 0, {}, []),
+        )
+        found = book.judge(observer.observe(data, now), now)
+        return {one.name: (one.state, one.value) for one in found.states}
+
+    assert look(0, 1000, 50) == {"volume": ("undefined", None), "bad": ("undefined", None)}
+    assert look(4, 1100, 50) == {"volume": ("undefined", None), "bad": ("undefined", None)}
+    assert look(5, 1200, 50) == {"volume": ("ok", 200), "bad": ("ok", 0.0)}
+    for second in range(301, 540):
+        look(second / 60, 1200, 50)
+    # Of the last five minutes: from minute 4 on.
+    assert look(9, 1300, 100) == {"volume": ("ok", 200), "bad": ("firing", 0.25)}
+    for second in range(541, 845):
+        found = look(second / 60, 1300, 100)
+    assert found == {"volume": ("firing", 0), "bad": ("firing", None)}
+    assert len(observer._samples) <= 202
+
+
+def test_lag_is_summed() -> None:
+    settings = run_of(alert(metric="lag", below=None, above=100.0))
+    observer = Observer(settings, {}, lambda: 0.0)
+    one = published(slices=0).partitions[0]
+    for lags, value in (([60, None, 50], 110), ([None], None)):
+        partitions = [msgspec.structs.replace(one, lag=lag) for lag in lags]
+        found = observer.observe(snapshot(partitions=partitions), 0)["low"].value
+        assert found.value == value
+
+
+def test_coverage_can_be_certain() -> None:
+    watched = alert(metric="label_coverage", when="certain", below=0.95)
+    settings = run_of(watched, join=JoinSettings())
+    data = published(slices=0)
+    found = Observer(settings, {}, lambda: 0.0).observe(data, 0)["low"].value
+    assert data.join is not None
+    low, high = wilson(0.9166 * 5000, 5000, 0.95)
+    assert (found.value, found.low, found.high) == (0.9166, low, high)
+
+
+def test_reading_evaluators_is_bounded() -> None:
+    """A read of 2 s is repeated after 40 s of run time, and never without a new checkpoint."""
+    settings = run_of(alert(when="certain"))
+    evaluators = counted(settings)
+    now = [0.0]
+    observer = Observer(settings, evaluators, lambda: now[0])
+    reads = []
+    make = observer._read["low"]._make
+
+    def dear() -> Value:
+        now[0] += 2.0
+        reads.append(now[0])
+        return make()
+
+    observer._read["low"]._make = dear
+    for checkpoint in range(200):
+        now[0] += 1.0
+        point = Checkpoint(checkpoint, "1970-01-01T00:00:00Z", 0, 0.0)
+        observer.observe(snapshot(checkpoint=point), 0)
+    assert 4 <= len(reads) <= 6
+    before = len(reads)
+    now[0] += 1000.0
+    for _ in range(3):
+        observer.observe(snapshot(checkpoint=point), 0)
+    assert len(reads) <= before + 1
+
+
+def test_a_model_that_does_not_change_seldom_fires_at_any_time() -> None:
+    """The bound at the true accuracy, looked at after each of 10,000 events."""
+    never, nearly, *fallen = coverage.alerts(runs=40, events=10_000)
+    # With a chance of 5 % each, more than 6 of 40 have one of 0.3 %.
+    assert max(never.share, nearly.share) <= 6 / 40
+    assert never.beside.startswith("value 97.5%, certain 42.5%")
+    assert all(cell.met for cell in fallen)
+
+
+@pytest.mark.parametrize("when", ["value", "certain", "anytime"])
+def test_the_events_that_the_simulation_leaves_out_cannot_fire(when: Any) -> None:
+    rng = np.random.default_rng(8)
+    ends = {"certain": wilson, "anytime": beta_binomial}
+    for bound in (0.8, 0.75):
+        right = rng.random(600) < 0.72
+        first = None
+        for n in range(1, 601):
+            k = int(right[:n].sum())
+            high = k / n if when == "value" else ends[when](k, n, 0.9)[1]
+            if high < bound:
+                first = n
+                break
+        assert coverage.first_alarm(when, right, bound, 0.9) == first

@@ -1,0 +1,241 @@
+"""Published intervals: those of the evaluator itself, in reports, series and slices."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from streameval.evaluator.evaluator import Evaluator
+from streameval.service.config.evaluators import open_evaluators
+from streameval.service.config.settings import (
+    EvaluatorSettings,
+    FieldSettings,
+    RunSettings,
+    WindowSettings,
+)
+from streameval.service.lateness import LateShare
+from streameval.service.snapshot import (
+    Checkpoint,
+    Snapshot,
+    SnapshotBuilder,
+    Value,
+    is_resampled,
+)
+from streameval.service.store.begins import Begins
+
+pytestmark = pytest.mark.backend_independent
+
+MINUTE = 60_000_000
+
+
+def run_settings(**given: Any) -> RunSettings:
+    return RunSettings(
+        evaluator=EvaluatorSettings(slices=["country"]),
+        window=[
+            WindowSettings(name="all"),
+            WindowSettings(name="hour", length="1h", pane="10m"),
+        ],
+        fields=FieldSettings(score="score", time="time"),
+        **given,
+    )
+
+
+def counted(settings: RunSettings, events: int = 400) -> dict[str, Evaluator]:
+    rng = random.Random(1)
+    evaluators = open_evaluators(settings)
+    for n in range(events):
+        truth = rng.random() < 0.4
+        score = min(max(rng.gauss(0.6 if truth else 0.4, 0.2), 0.0), 1.0)
+        for evaluator in evaluators.values():
+            evaluator.update(
+                truth,
+                score=score,
+                event_time=(n % 80) * MINUTE,
+                slices={"country": "PT" if n % 4 else "ES"},
+            )
+    return evaluators
+
+
+class Clock:
+    """A clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1e9
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def build(builder: SnapshotBuilder, now: int = 0, *, force: bool = False) -> Snapshot:
+    return builder.build(
+        sequence=1,
+        now=now,
+        labelled_until=None,
+        late={"all": LateShare(), "hour": LateShare()},
+        join=None,
+        partitions=[],
+        quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
+        checkpoint=Checkpoint(1, "1970-01-01T00:00:00Z", 0, 0.0),
+        force=force,
+    )
+
+
+def end(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def test_published_ends_are_the_evaluators() -> None:
+    settings = run_settings(intervals=0.9)
+    evaluators = counted(settings)
+    found = build(SnapshotBuilder(settings, evaluators, Begins(), Clock()))
+    assert found.level == 0.9
+    for window, report in found.reports.items():
+        assert report.level == 0.9
+        for name, value in report.metrics.items():
+            wanted = evaluators[window].interval(name, level=0.9)
+            assert (value.low, value.high) == (end(wanted.low), end(wanted.high)), name
+            assert value.method == wanted.method
+    panes = found.series["hour"]
+    assert "accuracy" in panes.low
+    for name in panes.low:
+        rows = evaluators["hour"].series(name, intervals=0.9)
+        ends = [row.interval for row in rows]
+        assert panes.low[name] == [end(one.low) for one in ends if one is not None]
+        assert panes.high[name] == [end(one.high) for one in ends if one is not None]
+    for row in found.slices["all"]:
+        view = evaluators["all"].slices()[tuple(row.slice.items())]
+        for name in row.metrics:
+            wanted = view.interval(name, level=0.9)
+            if is_resampled(name, "binary"):
+                assert name not in row.low
+            elif wanted.defined:
+                assert (row.low[name], row.high[name]) == (wanted.low, wanted.high)
+
+
+def test_without_intervals_nothing_is_published() -> None:
+    settings = run_settings(intervals=False)
+    found = build(SnapshotBuilder(settings, counted(settings), Begins(), Clock()))
+    assert found.level is None
+    assert b'"level"' not in msgspec.json.encode(found.reports)
+    assert not any(value.method for value in found.reports["all"].metrics.values())
+    assert set(found.series["hour"].low["accuracy"]) == {None}
+    assert not any(row.low for row in found.slices["all"])
+
+
+def test_only_the_pane_that_changed_has_other_ends() -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    before = build(builder).series["hour"]
+    evaluators["hour"].update(True, score=0.9, event_time=79 * MINUTE, slices={"country": "PT"})
+    builder.changed()
+    after = build(builder, force=True).series["hour"]
+    assert before.low["accuracy"][:-1] == after.low["accuracy"][:-1]
+    assert before.low["accuracy"][-1] != after.low["accuracy"][-1]
+
+
+def test_a_slice_is_opened_with_its_own_numbers() -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    data = build(builder)
+    view = evaluators["hour"].slices()[(("country", "ES"),)]
+
+    opened = builder.open_slice(data, "hour", "country=ES", "reports")
+    assert opened is not None
+    assert opened.reports["all"] is data.reports["all"]
+    assert opened.reports["hour"].metrics["f1"].value == view["f1"]
+    found = opened.reports["hour"].metrics["accuracy"]
+    wanted = view.interval("accuracy")
+    assert (found.low, found.high) == (wanted.low, wanted.high)
+
+    opened = builder.open_slice(data, "hour", "country=ES", "series", "accuracy")
+    assert opened is not None
+    series, rows = opened.series["hour"], view.series("accuracy")
+    assert series.start == data.series["hour"].start
+    assert series.metrics == {"accuracy": [end(row.value) for row in rows]}
+    assert series.support == [row.support for row in rows]
+    assert None not in series.low["accuracy"]
+
+    opened = builder.open_slice(data, "all", "country=ES", "confusion")
+    assert opened is not None
+    assert sum(map(sum, opened.confusion["all"].matrix)) == 100
+    opened = builder.open_slice(data, "all", "country=ES", "curves")
+    assert opened is not None
+    assert opened.curves["all"]["roc"] != data.curves["all"]["roc"]
+    assert builder.open_slice(data, "all", "country=IT", "curves") is None
+    assert builder.open_slice(data, "day", "country=ES", "curves") is None
+
+
+def test_an_opened_slice_is_read_once_for_each_snapshot() -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    builder = SnapshotBuilder(settings, evaluators, Begins(), Clock())
+    data = build(builder)
+
+    def support(data: Snapshot) -> float:
+        opened = builder.open_slice(data, "all", "country=ES", "reports")
+        assert opened is not None
+        return opened.reports["all"].metrics["accuracy"].support
+
+    assert support(data) == 100
+    evaluators["all"].update(True, score=0.9, slices={"country": "ES"})
+    assert support(data) == 100
+    assert support(msgspec.structs.replace(data, sequence=2)) == 101
+
+
+def test_a_slice_that_differs_is_marked_in_the_metrics_where_it_does() -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    for n in range(200):
+        for evaluator in evaluators.values():
+            evaluator.update(
+                True, score=0.1, event_time=79 * MINUTE, slices={"country": f"C{n % 2}"}
+            )
+    found = build(SnapshotBuilder(settings, evaluators, Begins(), Clock()))
+    marks = {row.name: row.differs.get("accuracy") for row in found.slices["all"]}
+    assert marks == {
+        "country=C0": "below",
+        "country=C1": "below",
+        "country=ES": "above",
+        "country=PT": "above",
+    }
+
+
+def test_a_resampled_interval_says_what_time_it_is_of() -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    clock = Clock()
+    builder = SnapshotBuilder(settings, evaluators, Begins(), clock)
+    part, made = builder._resampled["all"], []
+
+    def dear() -> dict[str, Value]:
+        clock.now += 100.0
+        made.append(len(made))
+        return {"average_precision": Value(0.5, 1, "", 0.1 * len(made), 0.9, "bootstrap")}
+
+    part._make = dear
+    ends: list[tuple[float | None, Any]] = []
+    for second in range(60):
+        clock.now += 1.0
+        if second:
+            builder.changed()
+        found = build(builder, second * 1_000_000).reports["all"].metrics["average_precision"]
+        assert found.value == evaluators["all"]["average_precision"]
+        assert found.method == "bootstrap"
+        ends.append((found.low, found.interval_as_of))
+    assert ends[0] == (0.1, msgspec.UNSET)
+    assert ends[1:] == [(0.1, "1970-01-01T00:00:00Z")] * 59
+    builder.changed()
+    found = build(builder, 60_000_000, force=True).reports["all"].metrics["average_precision"]
+    assert (found.low, found.interval_as_of) == (0.1, "1970-01-01T00:00:00Z")
+    # 100 s are made again after 10,000 s: each of the two windows has a hundredth of the time.
+    for second in range(1_000):
+        clock.now += 15.0
+        builder.changed()
+        build(builder, second * 1_000_000)
+    assert len(made) == 2

@@ -1,0 +1,146 @@
+"""Differences of independent intervals, and slices against all other events."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval.certainty.differences import (
+    bound_p_value,
+    difference,
+    part_p_value,
+    sides,
+)
+from streameval.certainty.interval import Interval
+from streameval.certainty.proportions import wilson
+from streameval.errors import InputError
+from streameval.evaluator.evaluator import Evaluator
+
+pytestmark = pytest.mark.backend_independent
+
+
+def share(right: int, events: int, level: float = 0.95) -> Interval:
+    return Interval(right / events, *wilson(right, events, level), level, "wilson", events)
+
+
+@pytest.mark.parametrize(
+    ("counts", "ends"),
+    [
+        # Newcombe (1998), Statistics in Medicine 17:873, table II, method 10.
+        ((56, 70, 48, 80), (0.0524, 0.3339)),
+        ((9, 10, 3, 10), (0.1705, 0.8090)),
+        ((5, 56, 0, 29), (-0.0381, 0.1926)),
+        ((0, 10, 0, 20), (-0.1611, 0.2775)),
+        ((10, 10, 0, 20), (0.6791, 1.0000)),
+    ],
+)
+def test_newcombes_published_differences(
+    counts: tuple[int, int, int, int], ends: tuple[float, float]
+) -> None:
+    found = difference(share(*counts[:2]), share(*counts[2:]))
+    assert (round(found.low, 4), round(found.high, 4)) == ends
+    assert (found.method, found.n) == ("mover", counts[1] + counts[3])
+
+
+def test_a_difference_without_an_interval_says_why() -> None:
+    nothing = Interval(math.nan, math.nan, math.nan, 0.95, "", 0, "no events")
+    for pair in ((nothing, share(3, 4)), (share(3, 4), nothing)):
+        found = difference(*pair)
+        assert not found.defined
+        assert found.reason == "no events"
+    with pytest.raises(InputError, match=r"intervals of one level, 0\.95, got 0\.9"):
+        difference(share(3, 4), share(3, 4, 0.9))
+
+
+COUNTS = st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
+
+
+@given(COUNTS, COUNTS)
+def test_a_difference_turns_around(first: tuple[int, int], second: tuple[int, int]) -> None:
+    there, back = (
+        difference(share(*first), share(*second)),
+        difference(share(*second), share(*first)),
+    )
+    assert there.low <= there.value <= there.high
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+
+
+@given(COUNTS, st.floats(0.5, 0.999), st.booleans())
+def test_at_the_intervals_end_the_p_value_is_that_of_its_side(
+    counts: tuple[int, int], level: float, low: bool
+) -> None:
+    found = share(*counts, level)
+    bound = found.low if low else found.high
+    if bound == found.value:
+        return
+    p = bound_p_value(found, below=None if low else bound, above=bound if low else None)
+    assert p == pytest.approx((1 - level) / 2, abs=1e-9)
+
+
+def test_a_part_against_the_rest_is_near_pearsons_test() -> None:
+    for part, rest in (((60, 100), (690, 900)), ((900, 1000), (1700, 2000)), ((30, 60), (50, 60))):
+        whole = share(part[0] + rest[0], part[1] + rest[1])
+        pooled = whole.value * (1 - whole.value) * (1 / part[1] + 1 / rest[1])
+        z = (part[0] / part[1] - rest[0] / rest[1]) / math.sqrt(pooled)
+        wanted = math.erfc(abs(z) / math.sqrt(2))
+        found = part_p_value(share(*part), whole)
+        assert 0.5 < math.log(found) / math.log(wanted) < 1.1
+
+
+def test_nothing_is_tested_without_an_interval_or_against_nothing() -> None:
+    whole = share(30, 40)
+    assert math.isnan(part_p_value(whole, whole))
+    nothing = Interval(0.5, math.nan, math.nan, 0.95, "", 3, "too few")
+    assert math.isnan(part_p_value(nothing, whole))
+    assert math.isnan(bound_p_value(nothing, below=0.5, above=None))
+    assert sides([nothing, whole], whole) == [None, None]
+    assert sides([], whole) == []
+
+
+@pytest.mark.parametrize("accuracy", [0.5, 0.8, 0.95])
+def test_slices_that_are_alike_are_rarely_marked(accuracy: float) -> None:
+    """All null: the chance of any mark is what the procedure keeps at 5 %."""
+    rng = np.random.default_rng(0)
+    marked = 0
+    for _ in range(40):
+        sizes = rng.integers(60, 101, 300)
+        right = rng.binomial(sizes, accuracy)
+        whole = share(int(right.sum()), int(sizes.sum()))
+        found = sides([share(int(k), int(n)) for k, n in zip(right, sizes, strict=True)], whole)
+        marked += any(found)
+    # More than 6 of 40 with a chance of 5 % each: 1.5 %.
+    assert marked <= 6
+
+
+def test_slices_that_differ_are_found_on_their_side() -> None:
+    rng = np.random.default_rng(1)
+    truth = np.repeat([0.8, 0.6, 0.95], [180, 10, 10])
+    right = rng.binomial(300, truth)
+    whole = share(int(right.sum()), 300 * 200)
+    found = sides([share(int(k), 300) for k in right], whole)
+    assert found[180:190].count("below") >= 9
+    assert found[190:].count("above") >= 9
+    assert sum(side is not None for side in found[:180]) <= 3
+
+
+def test_a_slice_report_marks_them() -> None:
+    rng = random.Random(2)
+    ev = Evaluator(slices=("country",))
+    for n in range(3000):
+        country = f"C{n % 10}"
+        right = rng.random() < (0.5 if country == "C3" else 0.8)
+        truth = rng.random() < 0.5
+        ev.update(truth, truth == right, slices={"country": country})
+    report = ev.slice_report("accuracy", intervals=0.95)
+    marked = {dict(row.slice)["country"]: row.differs for row in report.rows if row.differs}
+    # The others are above all that is not theirs, C3 included.
+    assert marked.pop("C3") == "below"
+    assert "below" not in marked.values()
+    assert report.to_dict()["slices"][0]["differs"] == "below"
+    assert "below" in str(report)
+    assert not any(row.differs for row in ev.slice_report("accuracy").rows)
