@@ -96,6 +96,10 @@ class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True)
         float | None, note("Upper end of the interval; missing: none, or infinite.")
     ] = None
     method: Annotated[str, note("How the interval was computed; missing: there is none.")] = ""
+    bounds: Annotated[
+        list[float] | UnsetType,
+        note("Lower and upper: the exact value is between them, always; missing: it is exact."),
+    ] = UNSET
     interval_as_of: Annotated[
         Time | UnsetType,
         note("Missing: the interval is of the value's own events; else of those until then."),

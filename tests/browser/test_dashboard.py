@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,9 +23,21 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from streameval.service.config.settings import ServeSettings
+from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.view import View
+from streameval.service.config.evaluators import open_evaluators
+from streameval.service.config.settings import (
+    EvaluatorSettings,
+    FieldSettings,
+    RunSettings,
+    ServeSettings,
+    WindowSettings,
+)
 from streameval.service.http.server import Server
+from streameval.service.lateness import LateShare
+from streameval.service.snapshot import Checkpoint, SnapshotBuilder
 from streameval.service.sources.inbox import HttpSettings
+from streameval.service.store.begins import Begins
 from tests.support import published_sample
 from tests.support.chromium import ARGUMENTS, MISSING, find_chromium
 from tests.support.published_sample import HOSTILE, SamplePublisher
@@ -356,7 +369,7 @@ def test_keyboard_and_landmarks(show: Show) -> None:
     assert "metric=f1" in page.url
     nameless = page.evaluate(
         "[...document.querySelectorAll('input, select, button')]"
-        ".filter((one) => !one.labels?.length && !one.textContent.trim()).length"
+        ".filter((one) => !one.labels?.length && !one.textContent.trim() && !one.ariaLabel).length"
     )
     assert nameless == 0
     assert page.evaluate("getComputedStyle(document.querySelector('.tip')).transitionDuration") in (
@@ -500,7 +513,7 @@ def test_before_the_first_event_it_says_how_to_send_some(show: Show) -> None:
     data["checkpoint"]["events"] = 0
     data["series"]["1h"] = {
         "start": [], "end": [], "immature": [], "support": [],
-        "metrics": {name: [] for name in data["series"]["1h"]["metrics"]},
+        "metrics": {name: [] for name in data["series"]["1h"]["metrics"]}, "low": {}, "high": {},
     }  # fmt: skip
     shown.publish(data)
     # No zeros, dashes or curves of nothing.
@@ -534,11 +547,13 @@ def test_each_pane_is_drawn_over_its_own_span(show: Show) -> None:
     series["end"] = [iso_day(first, day + 1) for day in days]
     for name in ("immature", "support"):
         series[name] = series[name][: len(days)]
-    series["metrics"] = {name: values[: len(days)] for name, values in series["metrics"].items()}
+    for name in ("metrics", "low", "high"):
+        series[name] = {metric: values[: len(days)] for metric, values in series[name].items()}
     shown = show(data, charts=True).open().drawn()
     traces = shown.page.evaluate(
-        "document.querySelector('#time-chart').data.map(({ type, mode, x, y, offset, width }) =>"
-        " ({ type, mode, x, y, offset, width }))"
+        "document.querySelector('#time-chart').data"
+        ".map(({ type, mode, name, x, y, offset, width }) =>"
+        " ({ type, mode, name, x, y, offset, width }))"
     )
     values = series["metrics"][shown.page.locator("#metric").input_value()]
     spans = {
@@ -548,7 +563,7 @@ def test_each_pane_is_drawn_over_its_own_span(show: Show) -> None:
     }
     drawn = set()
     for trace in traces:
-        if trace["mode"] != "lines":
+        if trace["mode"] != "lines" or trace.get("name") in ("interval", "bound"):
             continue
         x, y = trace["x"], trace["y"]
         for n in range(len(x) - 1):
@@ -738,7 +753,8 @@ def test_a_single_pane_is_drawn_as_wide_as_it_is(show: Show) -> None:
     series = data["series"]["1h"]
     for name in ("start", "end", "immature", "support"):
         series[name] = series[name][-1:]
-    series["metrics"] = {name: values[-1:] for name, values in series["metrics"].items()}
+    for name in ("metrics", "low", "high"):
+        series[name] = {metric: values[-1:] for metric, values in series[name].items()}
     shown = show(data, charts=True).open().drawn()
     layout = shown.page.evaluate(
         "() => { const { xaxis, yaxis } = document.querySelector('#over-time .js-plotly-plot,"
@@ -781,7 +797,9 @@ def test_labels_and_source_are_shown_in_numbers_and_words(show: Show) -> None:
     expect(page.locator("#source-about")).to_have_text("2 partitions, 1 with a problem")
     expect(page.locator("#vitals")).to_contain_text("Lag≥ 120 B")
     expect(page.locator("#state")).to_have_text("Behind")
-    expect(page.locator("#banners")).to_contain_text("accuracy is 0.7100, below 0.8 (window 1h")
+    expect(page.locator("#banners")).to_contain_text(
+        "accuracy is 0.7100 [0.6900, 0.7200], below 0.8 (window 1h"
+    )
     expect(page.locator("#announce")).to_have_text("Behind. 1 alert firing.")
     page.locator("#quarantine-reasons button", has_text="score").click()
     expect(page.locator("#quarantine-table")).to_contain_text("None of the kept records")
@@ -881,3 +899,447 @@ def test_numbers_times_and_strange_texts(show: Show) -> None:
         "lag": ["1 record", "4.3 kB", "–", "0"],
         "time": ["2026-03-01 12:05:00", "–", "–"],
     }  # fmt: skip
+
+
+def words(low: float, high: float) -> str:
+    """An interval as the page writes it."""
+    return f"[{low:.4f}, {high:.4f}]"
+
+
+def test_a_tile_has_its_interval_in_words_and_as_a_whisker(show: Show) -> None:
+    data = sample(undefined=True)
+    metrics = data["reports"]["all"]["metrics"]
+    metrics["accuracy"].update(value=0.5, low=0.25, high=0.625)
+    metrics["log_loss"].update(value=0.75, low=0.5)
+    del metrics["log_loss"]["high"]
+    for name in ("low", "high", "method"):
+        del metrics["f1"][name]
+    shown = show(data).open().seen()
+    interval = shown.tile("accuracy").locator(".interval")
+    expect(interval).to_have_text("95 % interval [0.2500, 0.6250]")
+    expect(interval).to_have_attribute("title", "95 % interval (wilson)")
+    # The scale is the metric's range, 0 to 1, with two percent free at both ends.
+    assert whisker(interval) == {
+        "range": [26, 62], "caps": [26, 62], "point": 50, "reference": None,
+    }  # fmt: skip
+    endless = shown.tile("log_loss").locator(".interval")
+    expect(endless).to_have_text("95 % interval [0.5000, ∞]")
+    assert whisker(endless) == {"range": [50, 98], "caps": [50], "point": 74, "reference": None}
+    resampled = shown.tile("average_precision").locator(".interval")
+    expect(resampled).to_have_attribute("title", re.compile("bootstrap; of the events until 2026"))
+    for without in ("f1", "matthews_corrcoef"):
+        expect(shown.tile(without).locator(".interval")).to_be_hidden()
+    help_text = shown.page.locator("#intervals-help")
+    help_text.locator("summary").press("Enter")
+    expect(help_text).to_contain_text("About 95 % of such intervals contain that value.")
+    expect(help_text).not_to_contain_text("certainly", use_inner_text=True)
+
+
+WHISKER = """(node) => {
+    const at = (one, name) => Math.round(100 * Number.parseFloat(one.getAttribute(name))) / 100;
+    const all = [...node.querySelectorAll(".range")].map((one) => [at(one, "x1"), at(one, "x2")]);
+    const reference = node.querySelector(".reference");
+    return {
+        range: all[0],
+        caps: all.slice(1).map(([x]) => x),
+        point: at(node.querySelector(".point"), "cx"),
+        reference: reference && at(reference, "x1"),
+    };
+}"""
+
+
+def whisker(where: Locator) -> Any:
+    """The places of a whisker's parts, in percent of its width."""
+    return where.evaluate(WHISKER)
+
+
+def test_certain_bounds_are_told_apart_from_the_interval(show: Show) -> None:
+    data = sample()
+    data["reports"]["all"]["metrics"]["roc_auc"].update(value=0.75, bounds=[0.7495, 0.7505])
+    shown = show(data).open().seen()
+    expect(shown.tile("roc_auc").locator(".bounds")).to_have_text("certainly 0.7495 to 0.7505")
+    expect(shown.tile("accuracy").locator(".bounds")).to_be_hidden()
+    help_text = shown.page.locator("#intervals-help")
+    help_text.locator("summary").click()
+    expect(help_text).to_contain_text("between them, always", use_inner_text=True)
+
+
+def test_a_run_without_intervals_shows_none(show: Show) -> None:
+    data = sample()
+    data["level"] = None
+    for report in data["reports"].values():
+        del report["level"]
+        for value in report["metrics"].values():
+            for name in ("low", "high", "method", "interval_as_of"):
+                value.pop(name, None)
+    data["series"]["1h"].update(low={}, high={})
+    for rows in data["slices"].values():
+        for row in rows:
+            row.update(low={}, high={}, differs={})
+    data["alerts"] = []
+    shown = show(data, charts=True).open().drawn()
+    for absent in ("#intervals-help", "#slices-legend", "#time-legend"):
+        expect(shown.page.locator(absent)).to_be_hidden()
+    expect(shown.page.locator(".whisker")).to_have_count(0)
+    expect(shown.page.locator("#slices-table th.number")).not_to_have_count(0)
+    assert "interval" not in shown.page.inner_text("main")
+    assert shown.complaints == []
+
+
+def test_intervals_are_a_band_over_time_and_bounds_are_lines(show: Show) -> None:
+    data = sample(undefined=True)
+    series = data["series"]["1h"]
+    low, high = series["low"]["accuracy"], series["high"]["accuracy"]
+    low[30] = high[30] = None
+    # A pane is missing: those around it do not touch.
+    for name in ("start", "end", "immature", "support"):
+        del series[name][40]
+    for name in ("metrics", "low", "high"):
+        for column in series[name].values():
+            del column[40]
+    for alert, below in zip(data["alerts"], (0.8, 0.8, 0.8, 0.15), strict=True):
+        alert.update(below=below, bound=f"below {below}", against="", slice="")
+    data["alerts"][1]["slice"] = "country=PT"
+    data["alerts"][2].update(against="the window before")
+    shown = show(data, charts=True).open("?metric=accuracy").drawn()
+    traces = shown.page.evaluate(
+        "document.querySelector('#time-chart').data.map(({ name, x, y, fill }) =>"
+        " ({ name, x, y, fill }))"
+    )
+    (band,) = (trace for trace in traces if trace["name"] == "interval")
+    assert band["fill"] == "toself"
+    # One closed outline for panes that touch: the upper ends there, the lower ends back.
+    outlines = "".join("|" if y is None else "." for y in band["y"]).split("|")
+    gap = {16, 17, 30}
+    runs = [range(16), range(18, 30), range(31, 40), range(40, 47)]
+    assert [n for run in runs for n in run] == [n for n in range(47) if n not in gap]
+    assert [len(one) for one in outlines] == [4 * len(run) for run in runs]
+    there = [high[n] for n in runs[0] for _ in "ab"]
+    back = [low[n] for n in reversed(runs[0]) for _ in "ab"]
+    assert band["y"][: 4 * len(runs[0])] == there + back
+    bounds = [trace["y"][0] for trace in traces if trace["name"] == "bound"]
+    assert bounds == [0.8, 0.15]
+    axis = shown.page.evaluate("document.querySelector('#time-chart').layout.yaxis.range")
+    assert axis[0] < 0.15
+    legend = shown.page.locator("#time-legend")
+    expect(legend).to_contain_text("Band: the 95 % interval of each pane.")
+    expect(legend).to_contain_text("Dashed line: below 0.8 fires accuracy falls (firing).")
+    words_of_it = shown.page.locator("#time-chart").get_attribute("aria-label")
+    assert words_of_it is not None
+    assert "below 0.8 fires accuracy falls (firing); below 0.15 fires no labels yet" in words_of_it
+    shown.page.locator("#time-table summary").click()
+    assert shown.column("#time-table", "low")[0] == words(low[46], high[46])
+    assert shown.column("#time-table", "low")[46 - 30] == "–"
+    assert shown.complaints == []
+
+
+def test_slices_are_sorted_by_the_end_that_makes_them_certain(show: Show) -> None:
+    data = sample(slices=6)
+    rows = data["slices"]["all"]
+    ends = {
+        # Value, interval, and the side of all others: few events make the interval wide.
+        "C0": (0.5, 0.1, 0.9, {}),
+        "C1": (0.6, 0.58, 0.62, {"accuracy": "below", "log_loss": "above"}),
+        "C2": (0.7, 0.65, 0.75, {"accuracy": "below"}),
+        "C3": (0.55, None, None, {}),
+        "C4": (0.95, 0.94, 0.96, {"accuracy": "above"}),
+        "C5": (None, None, None, {}),
+    }
+    for row, (name, (value, low, high, differs)) in zip(rows, ends.items(), strict=True):
+        row.update(name=name, slice={"country": name}, support=100, differs=differs)
+        row["metrics"]["accuracy"] = value
+        row["reasons"] = {} if value else {"accuracy": "no events"}
+        for key, end in (("low", low), ("high", high)):
+            row[key] = {} if end is None else {"accuracy": end, "log_loss": end}
+    data["reports"]["all"]["metrics"]["accuracy"]["value"] = 0.8
+    shown = show(data).open().seen()
+    page = shown.page
+    # C0 has the lowest value, and may be good; without an interval nothing is certain.
+    shown.expect_column("#slices-table", "name", ["C1", "C2", "C0", "C4", "C3", "C5"])
+    expect(page.locator("#slices-about")).to_contain_text(
+        "worst first by the upper end of the interval of accuracy"
+    )
+    heading = page.locator('#slices-table th[data-key="interval accuracy"] button')
+    title = heading.get_attribute("title")
+    assert title is not None
+    assert title.endswith(
+        "Worst first sorts by the upper end, so that slices that are certainly bad precede "
+        "those of few events."
+    )
+    expect(page.locator("#slices-legend")).to_contain_text(
+        "95 % interval of accuracy, from 0.1000 to 0.9600. Dashed line: all events, 0.8000."
+    )
+    cells = page.locator("#slices-table tbody .whiskers")
+    expect(cells.nth(0)).to_have_text(f"▾ below{words(0.58, 0.62)}")
+    expect(cells.nth(3)).to_have_text(f"▴ above{words(0.94, 0.96)}")
+    expect(cells.nth(4)).to_have_text("no interval")
+    expect(cells.nth(5)).to_have_text("– undefined: no events")
+    # All on one scale, from 0.1 to 0.96, as wide as each other.
+    total = 2 + 96 * 0.7 / 0.86
+    for n, (low, high) in enumerate([(0.58, 0.62), (0.65, 0.75), (0.1, 0.9)]):
+        found = whisker(cells.nth(n))
+        wanted = [2 + 96 * (end - 0.1) / 0.86 for end in (low, high)]
+        assert found["range"] == pytest.approx(wanted, abs=0.01)
+        assert found["reference"] == pytest.approx(total, abs=0.01)
+    svgs = "all => all.map((one) => one.getBoundingClientRect().width)"
+    widths = page.locator("#slices-table .whisker").evaluate_all(svgs)
+    assert len(set(widths)) == 1
+    # More loss is worse: the mark says so by its words and class, not by its colour alone.
+    mark = page.locator("#slices-table tbody tr").first.locator("td.number .side")
+    expect(mark).to_have_text([" ▾ below", " ▴ above"], use_inner_text=False)
+    for one in mark.all():
+        expect(one).to_have_class(re.compile("worse"))
+    heading.press("Enter")
+    shown.expect_column("#slices-table", "name", ["C4", "C2", "C1", "C0", "C3", "C5"])
+    page.locator("#slices-table .opener").first.press("Enter")
+    details = page.locator("#slices-table tr.details .intervals")
+    expect(details).to_contain_text(f"0.9500 {words(0.94, 0.96)} ▴ above")
+
+
+MINUTE = 60_000_000
+
+
+class CountedRun:
+    """Evaluators that have counted events, and the publisher of their snapshots."""
+
+    def __init__(self) -> None:
+        self.settings = RunSettings(
+            evaluator=EvaluatorSettings(slices=["country"]),
+            window=[
+                WindowSettings(name="all"),
+                WindowSettings(name="hour", length="1h", pane="10m"),
+            ],
+            fields=FieldSettings(score="score", time="time"),
+        )
+        self.evaluators: dict[str, Evaluator] = open_evaluators(self.settings)
+        rng = random.Random(5)
+        for n in range(900):
+            # The model knows nothing of the last country.
+            country = ("ES", "PT", "GR")[n % 3]
+            truth = rng.random() < 0.4
+            apart = 0.0 if country == "GR" else 0.25
+            score = min(max(rng.gauss(0.5 + (apart if truth else -apart), 0.2), 0.0), 1.0)
+            for evaluator in self.evaluators.values():
+                evaluator.update(
+                    truth,
+                    score=score,
+                    event_time=n // 9 * MINUTE,
+                    slices={"country": country},
+                )
+        self.builder = SnapshotBuilder(self.settings, self.evaluators, Begins(), lambda: 0.0)
+        self.publisher = SamplePublisher()
+        self.publisher.open_slice = self.builder.open_slice
+        self.publish(1)
+
+    def publish(self, sequence: int) -> None:
+        now = datetime.now(UTC)
+        at = now.isoformat().replace("+00:00", "Z")
+        self.builder.changed()
+        self.publisher.publish(
+            self.builder.build(
+                sequence=sequence,
+                now=int(now.timestamp() * 1e6),
+                labelled_until=100 * MINUTE,
+                late={window: LateShare() for window in self.evaluators},
+                join=None,
+                partitions=[],
+                quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
+                checkpoint=Checkpoint(sequence, at, 900, 0.01),
+                force=True,
+            )
+        )
+
+    def slice(self, window: str, country: str) -> View:
+        return self.evaluators[window].slices()[(("country", country),)]
+
+
+@pytest.fixture
+def counted(browser: Browser) -> Iterator[tuple[CountedRun, Shown]]:
+    """A run's own numbers, and a page for them."""
+    run = CountedRun()
+    server = serve(run.publisher)
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield run, Shown(context.new_page(), server, run.publisher)
+    context.close()
+    server.stop()
+
+
+def expect_numbers(shown: Shown, view: View) -> None:
+    """Tiles, curves, confusion and time are those of the view."""
+    accuracy = view.report(["accuracy"], intervals=0.95).rows[0]
+    assert accuracy.interval is not None
+    tile = shown.tile("accuracy")
+    expect(tile.locator(".value")).to_have_text(f"{accuracy.value:.4f}")
+    ends = words(accuracy.interval.low, accuracy.interval.high)
+    expect(tile.locator(".interval")).to_contain_text(ends)
+    expect(tile.locator(".support")).to_contain_text(f"{accuracy.support} events")
+    right = round(accuracy.value * accuracy.support)
+    matrix = f"{right} of {accuracy.support} events predicted right"
+    expect(shown.page.locator("#confusion-chart")).to_have_attribute(
+        "aria-label", re.compile(matrix)
+    )
+    area = view.report(["roc_auc"]).rows[0].value
+    expect(shown.page.locator("#roc-chart")).to_have_attribute(
+        "aria-label", f"ROC curve, area {area:.4f}"
+    )
+
+
+def test_a_slice_is_opened_sent_as_a_link_and_left_again(
+    counted: tuple[CountedRun, Shown],
+) -> None:
+    run, shown = counted
+    page = shown.page
+    shown.open().drawn(charts=5)
+    expect_numbers(shown, run.evaluators["all"].total)
+    expect(page.locator("#slice")).to_be_hidden()
+    page.get_by_label("Window").select_option("hour")
+    expect_numbers(shown, run.evaluators["hour"].total)
+    # The bad one is the first, and says so.
+    first = page.locator("#slices-table tbody tr").first
+    expect(first).to_contain_text("country=GR")
+    expect(first.locator(".whiskers")).to_contain_text("▾ below")
+    name = first.get_by_role("link", name="country=GR")
+    name.focus()
+    expect(name).to_be_in_viewport(ratio=1)
+    page.keyboard.press("Enter")
+    opened = run.slice("hour", "GR")
+    expect(page.locator("#slice-title")).to_have_text("Slice country=GR")
+    expect(page.locator("#slice-title")).to_be_focused()
+    expect(page.locator("#slice")).to_be_in_viewport()
+    expect_numbers(shown, opened)
+    expect(page.locator("#page")).not_to_have_attribute("aria-busy", "true")
+    for panel in ("metrics", "time", "curves", "confusion"):
+        expect(page.locator(f"#{panel}-about")).to_contain_text("slice country=GR · hour")
+    rows = opened.series("accuracy", intervals=0.95)
+    values = [f"{row.value:.4f}" for row in rows][::-1]
+    shown.expect_column("#time-table", "value", values)
+    ends = [words(one.low, one.high) for row in rows if (one := row.interval)][::-1]
+    shown.expect_column("#time-table", "low", ends)
+    # Beside the interval of the slice, the value of all events.
+    whole = run.evaluators["hour"]["accuracy"]
+    found = whisker(shown.tile("accuracy").locator(".interval"))
+    assert found["reference"] == pytest.approx(2 + 96 * whole, abs=0.01)
+    link = page.locator("#slices-table").get_by_role("link", name="country=GR")
+    expect(link).to_have_attribute("aria-current", "true")
+    page.locator("#classes summary").click()
+    expect(page.locator("#classes-about")).to_contain_text("slice country=GR")
+    support = opened.report(["accuracy"]).rows[0].support
+    assert sum(map(int, shown.column("#classes-table", "true"))) == support
+
+    address = page.url
+    assert "slice=country%3DGR" in address
+    # The next snapshot redraws the slice, not the whole.
+    for evaluator in run.evaluators.values():
+        evaluator.update(True, score=0.9, event_time=99 * MINUTE, slices={"country": "GR"})
+    run.publish(2)
+    shown.seen()
+    expect_numbers(shown, run.slice("hour", "GR"))
+
+    page.get_by_role("button", name="Back to all events").press("Enter")
+    expect(page.locator("#slice")).to_be_hidden()
+    expect(link).to_be_focused()
+    expect_numbers(shown, run.evaluators["hour"].total)
+    assert "slice=" not in page.url
+    page.go_back()
+    expect_numbers(shown, run.slice("hour", "GR"))
+    page.go_back()
+    expect_numbers(shown, run.evaluators["hour"].total)
+    page.goto(address)
+    shown.drawn(charts=5)
+    expect(page.locator("#slice-title")).to_have_text("Slice country=GR")
+    expect_numbers(shown, run.slice("hour", "GR"))
+    assert shown.complaints == []
+
+
+def test_numbers_are_never_those_of_another_slice(counted: tuple[CountedRun, Shown]) -> None:
+    run, shown = counted
+    page = shown.page
+    shown.open("?window=hour").drawn(charts=5)
+    held: list[Route] = []
+    of_slice = re.compile("api/view.*slice=")
+    page.route(of_slice, lambda route: held.append(route))
+    page.get_by_role("link", name="country=GR").click()
+    # Until the slice's numbers are there, those of before are marked as being replaced.
+    expect(page.locator("#page")).to_have_attribute("aria-busy", "true")
+    shown.tile("f1").get_by_role("button").click()
+    expect(page.locator("#metric")).to_have_value("f1")
+    expect(page.locator("#metrics-about")).not_to_contain_text("slice")
+    held[-1].continue_()
+    page.unroute(of_slice)
+    expect_numbers(shown, run.slice("hour", "GR"))
+    expect(page.locator("#metrics-about")).to_contain_text("slice country=GR")
+
+
+def test_a_slice_that_a_window_does_not_have(counted: tuple[CountedRun, Shown]) -> None:
+    run, shown = counted
+    for _ in range(40):
+        run.evaluators["all"].update(
+            True, score=0.9, event_time=99 * MINUTE, slices={"country": "NO"}
+        )
+    run.publish(2)
+    page = shown.page
+    shown.open("?window=all&slice=country%3DNO").seen()
+    expect(shown.tile("accuracy")).to_contain_text("40 events")
+    expect(page.locator("#time-note")).to_have_text(
+        "The window of panes has no events of this slice."
+    )
+    page.get_by_label("Window").select_option("hour")
+    expect(page.locator("#slice-note")).to_have_text(
+        "It cannot be shown: slice: expected a slice of the window hour, got 'country=NO'."
+    )
+    for panel in ("metrics", "time", "curves", "confusion"):
+        expect(page.locator(f"#{panel}")).to_be_hidden()
+    expect(page.locator("#slices")).to_be_visible()
+    page.get_by_role("button", name="Back to all events").click()
+    expect_numbers(shown, run.evaluators["hour"].total)
+    assert [one for one in shown.complaints if "404" not in one] == []
+
+
+def test_an_alert_says_what_it_is_judged_by(show: Show) -> None:
+    data = sample()
+    certain, before, any_slice, _ = data["alerts"]
+    ends = {"level": 0.95, "low": 0.69, "high": 0.72, "method": "wilson"}
+    certain.update(when="certain", against="", **ends)
+    before.update(when="value", against="the window before", low=None, high=None, method="")
+    any_slice.update(
+        when="anytime", slice="any", slices=[f"country=C{n}" for n in range(7)], **ends
+    )
+    shown = show(data).open().seen()
+    page = shown.page
+    rows = page.locator("#alerts-table tbody tr")
+
+    def cells(name: str) -> list[str]:
+        row = rows.filter(has_text=name)
+        return row.locator("td").all_inner_texts()
+
+    found = cells(certain["name"])
+    assert words(0.69, 0.72) in found
+    assert found[5:7] == ["certain", "the number"]
+    found = cells(before["name"])
+    assert found[5:7] == ["value", "the window before"]
+    assert found[3].startswith("–")
+    found = cells(any_slice["name"])
+    assert found[5] == "anytime"
+    assert found[8] == f"any: {' · '.join(f'country=C{n}' for n in range(5))} · and 2 more"
+    cell = rows.filter(has_text=certain["name"]).locator("td", has_text="certain")
+    expect(cell).to_have_attribute("title", re.compile("only when the whole interval"))
+
+
+@pytest.mark.parametrize("of", ["C7", "LLLL", "<script>"])
+def test_an_opened_slice_on_a_phone(show: Show, of: str) -> None:
+    phone = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+    data = sample(slices=1000, hostile=True)
+    for row in data["slices"]["all"]:
+        row["support"] = 100
+    shown = show(data, charts=True, **phone).open().drawn()
+    shown.page.get_by_label("Find").fill(of)
+    found = shown.page.locator("#slices-table .linked a", has_text=of).first
+    found.tap()
+    expect(shown.page.locator("#slice-title")).to_contain_text(of)
+    expect(shown.page.locator("#slice-title")).to_be_in_viewport()
+    expect(shown.page.locator("#slice-close")).to_be_in_viewport()
+    assert shown.page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [360, 360]
+    # A name of 5,000 letters is longer than a request may have it, which the page says.
+    refused = "expected at most 4096 characters" if of == "LLLL" else ""
+    expect(shown.page.locator("#slice-note")).to_contain_text(refused)
+    assert [one for one in shown.complaints if "400" not in one] == []

@@ -409,6 +409,8 @@ declare namespace Api {
     high?: number | null;
     /** How the interval was computed; missing: there is none. */
     method?: string;
+    /** Lower and upper: the exact value is between them, always; missing: it is exact. */
+    bounds?: Array<number>;
     /** Missing: the interval is of the value's own events; else of those until then. */
     interval_as_of?: string;
   }
@@ -421,7 +423,7 @@ declare namespace Api {
     report: Report;
     curves: Record<string, Curve>;
     confusion: Matrix;
-    /** Null where no window has panes. */
+    /** Null where no window has panes, or none with events of the slice. */
     series: SeriesAnswer | null;
   }
   interface Window {

@@ -6,9 +6,15 @@ interface Page {
   readonly status: Api.Status;
   /** By metric. */
   readonly meanings: Record<string, Api.Definition | undefined>;
-  readonly chosen: { window: string | null; metric: string | null };
+  readonly chosen: { window: string | null; metric: string | null; slice: string | null };
+  /** Why the opened slice cannot be shown; empty where it can. */
+  readonly missing: string;
   /** Draw another metric over time. */
   chooseMetric(name: string): void;
+  /** Show a slice's numbers instead of those of all events; null: show all again. */
+  openSlice(name: string | null): void;
+  /** The page's address with that slice opened. */
+  addressOf(slice: string | null): string;
   /** Load one of the panels' data at once. */
   reload(id: string): void;
 }
@@ -41,7 +47,7 @@ interface Column<Row> {
   /** What rows are sorted by; none where the server sorts. */
   value?(row: Row): string | number | null;
   cell(row: Row): Node | string;
-  hint?(row: Row): string;
+  hint?(row: Row): string | undefined;
   /** Why there is no value. */
   reason?(row: Row): string;
 }

@@ -11,11 +11,13 @@ import jsonschema
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
 import streameval
 from streameval.errors import ConfigError
 from streameval.metrics.registry import find
 from streameval.service.config.settings import ServeSettings
+from streameval.service.http.api import ENDPOINTS
 from streameval.service.http.health import Readiness
 from tests.support import write_schema
 from tests.support.published_sample import HOSTILE, published, published_data
@@ -212,6 +214,41 @@ def test_slices_are_sorted_and_undefined_ones_come_last(
     up = find(metric, "binary").direction == "up"
     falling = {"desc": True, "asc": False, "worst": not up, "best": up}[order]
     assert defined == sorted(defined, reverse=falling)
+
+
+@pytest.mark.parametrize(
+    ("metric", "order", "wanted"),
+    [
+        # The better end first decides, so that few events alone make no slice the worst.
+        ("accuracy", "worst", ["sure", "high", "wide", "none", "undefined"]),
+        ("accuracy", "best", ["high", "sure", "wide", "none", "undefined"]),
+        ("accuracy", "asc", ["wide", "none", "sure", "high", "undefined"]),
+        ("log_loss", "worst", ["high", "sure", "wide", "none", "undefined"]),
+        ("log_loss", "best", ["sure", "high", "wide", "none", "undefined"]),
+    ],
+)
+def test_worst_and_best_slices_are_certainly_so(metric: str, order: str, wanted: list[str]) -> None:
+    rows: dict[str, tuple[float | None, ...]] = {
+        "wide": (0.3, 0.1, 0.9),
+        "sure": (0.5, 0.45, 0.55),
+        "high": (0.7, 0.65, 0.75),
+        "none": (0.4, None, None),
+        "undefined": (None, None, None),
+    }
+    data = published(slices=len(rows), hostile=False, undefined=False)
+    data.slices["all"] = [
+        replace(
+            row,
+            name=name,
+            metrics={metric: value},
+            low={} if low is None else {metric: low},
+            high={} if high is None else {metric: high},
+        )
+        for row, (name, (value, low, high)) in zip(data.slices["all"], rows.items(), strict=True)
+    ]
+    query = [("sort", metric), ("order", order)]
+    found = ENDPOINTS["/api/slices"].answer(data, query)["slices"]
+    assert [row.name for row in found] == wanted
 
 
 def test_pages_of_slices_are_the_whole(multiclass: Running) -> None:

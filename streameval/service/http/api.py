@@ -235,7 +235,10 @@ def _view(data: Snapshot, query: QueryParameters) -> Answer:
     for part in ("reports", "curves", "confusion"):
         data = query.of_slice(data, window.name, part)
     if has_series:
-        data = query.of_slice(data, str(paned), "series", metric)
+        try:
+            data = query.of_slice(data, str(paned), "series", metric)
+        except RefusedError:  # the window of panes has no event of this slice
+            has_series = False
     return {
         "window": window,
         "report": data.reports[window.name],
@@ -319,6 +322,7 @@ def _slices(data: Snapshot, query: QueryParameters) -> Answer:
 
     supported = [row for row in rows if row.support >= least]
     matching = [row for row in supported if wanted in row.name.casefold()]
+    ordered = _by_interval if order in ("worst", "best") else _sorted
     return {
         "window": window,
         "metrics": metrics,
@@ -326,7 +330,7 @@ def _slices(data: Snapshot, query: QueryParameters) -> Answer:
         "order": order,
         "all": len(rows),
         "below_support": len(rows) - len(supported),
-        **_page(query, slices=_sorted(matching, sort, falls=falls)),
+        **_page(query, slices=ordered(matching, sort, falls=falls)),
     }
 
 
@@ -364,6 +368,19 @@ def _sorted(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
     defined = [row for row in rows if value(row) is not None]
     undefined = [row for row in rows if value(row) is None]
     return sorted(defined, key=value, reverse=falls) + undefined
+
+
+def _by_interval(rows: list[Slice], sort: str, *, falls: bool) -> list[Slice]:
+    """By the last end in the order's direction: a slice is early only if its whole interval is.
+
+    The worst slices by value are mostly those of few events, which are so by chance; those whose
+    better end is the worst are certainly bad. Without an interval a slice is behind the others.
+    """
+
+    def end(row: Slice) -> float:
+        return row.low.get(sort, -math.inf) if falls else row.high.get(sort, math.inf)
+
+    return sorted(_sorted(rows, sort, falls=falls), key=end, reverse=falls)
 
 
 def _quarantine(data: Snapshot, query: QueryParameters) -> Answer:
@@ -411,7 +428,10 @@ ENDPOINTS = {
             report=Report,
             curves=dict[str, Curve],
             confusion=_MATRIX,
-            series=Annotated[_SERIES_ANSWER | None, note("Null where no window has panes.")],
+            series=Annotated[
+                _SERIES_ANSWER | None,
+                note("Null where no window has panes, or none with events of the slice."),
+            ],
         ),
         (
             _WINDOW,
@@ -462,7 +482,8 @@ ENDPOINTS = {
             Parameter("sort", "support, name, or a metric.", "support"),
             Parameter(
                 "order",
-                "By default worst for a metric, desc for support, asc for name.",
+                "By default worst for a metric, desc for support, asc for name. worst and best "
+                "sort by the end of the interval: slices that are certainly so are first.",
                 choices=_ORDERS,
             ),
             Parameter("min_support", "Leave out slices with less.", 0),

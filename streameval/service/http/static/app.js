@@ -2,7 +2,7 @@
 // Puts the page together: the panels, the state that they share, and when each is drawn.
 
 import { panel as alerts } from "./alerts.js";
-import { ask, NeedsToken } from "./api.js";
+import { ask, NeedsToken, Refused } from "./api.js";
 import { redraw } from "./charts.js";
 import { panel as confusion } from "./confusion.js";
 import { panel as curves } from "./curves.js";
@@ -10,6 +10,7 @@ import { byId, make, note, options, setText } from "./dom.js";
 import * as header from "./header.js";
 import { panel as labels } from "./labels.js";
 import { follow } from "./live.js";
+import { panel as opened } from "./opened.js";
 import { panel as overTime } from "./over_time.js";
 import { panel as quarantine } from "./quarantine.js";
 import { refresher } from "./refresh.js";
@@ -20,17 +21,25 @@ import { panel as tiles } from "./tiles.js";
 import * as waiting from "./waiting.js";
 
 /** The page's sections, from top to bottom. */
-const PANELS = [tiles, overTime, curves, slices, confusion, labels, source, quarantine, alerts];
+const PANELS = [opened, tiles, overTime, curves, slices, confusion, labels, source, quarantine, alerts];
 
 const known = {
   status: /** @type {Api.Status | null} */ (null),
   snapshot: /** @type {Api.SnapshotEvent | null} */ (null),
   view: /** @type {Api.ViewAnswer | null} */ (null),
+  /** Whose view it is. */
+  slice: /** @type {string | null} */ (null),
+  /** Why the opened slice has none; empty where it has. */
+  missing: "",
   state: /** @type {LiveState} */ ({ kind: "connecting", since: null }),
   clock: 0,
 };
-const query = new URLSearchParams(location.search);
-const chosen = { window: query.get("window"), metric: query.get("metric") };
+/** @returns {Page["chosen"]} */
+function addressed() {
+  const query = new URLSearchParams(location.search);
+  return { window: query.get("window"), metric: query.get("metric"), slice: query.get("slice") };
+}
+const chosen = addressed();
 
 /** What panels are given; they are called once there are a snapshot and a status of a run. @type {Page} */
 const page = {
@@ -44,12 +53,28 @@ const page = {
   get meanings() {
     return known.status?.run?.definitions ?? {};
   },
+  get missing() {
+    return known.missing;
+  },
   chooseMetric(name) {
     chosen.metric = name;
-    remember();
+    history.replaceState(null, "", address());
     drawAll();
     drawView();
     loads.now("page");
+  },
+  addressOf: (slice) => address({ ...chosen, slice }),
+  openSlice(name) {
+    const row = document.querySelector('#slices-table a[aria-current="true"]');
+    chosen.slice = name;
+    history.pushState(null, "", address());
+    changeSlice();
+    if (name !== null) {
+      byId("slice-title").focus({ preventScroll: true });
+      // At once: a smooth way there ends where the page was before it is redrawn.
+      byId("slice").scrollIntoView({ behavior: "instant" });
+    } else if (row instanceof HTMLElement) row.focus();
+    else byId("main").focus();
   },
   reload: (id) => loads.now(id),
 };
@@ -73,14 +98,30 @@ const loads = refresher([
 
 /** Tiles, curves, confusion and the metric over time: of one answer, so that they agree. @param {AbortSignal} signal */
 async function view(signal) {
-  const { window, metric } = chosen;
-  known.view = await ask("/api/view", { window, metric }, { signal });
+  const { window, metric, slice } = chosen;
+  try {
+    Object.assign(known, { view: await ask("/api/view", { window, metric, slice }, { signal }), slice, missing: "" });
+  } catch (error) {
+    // A window without the slice is no error of the page.
+    if (slice === null || !(error instanceof Refused && [400, 404].includes(error.status))) throw error;
+    Object.assign(known, { view: null, slice, missing: error.message });
+  }
+  byId("page").removeAttribute("aria-busy");
+  drawAll();
   drawView();
+}
+
+/** Another slice, or none, has been chosen: what is shown is of the one before. */
+function changeSlice() {
+  known.missing = "";
+  byId("page").setAttribute("aria-busy", "true");
+  drawAll();
+  loads.now("page", "slices", "classes");
 }
 
 function drawView() {
   const { view } = known;
-  if (!counted() || view?.window.name !== chosen.window) return;
+  if (!counted() || view?.window.name !== chosen.window || known.slice !== chosen.slice) return;
   for (const panel of PANELS) panel.draw?.(view, page);
   document.documentElement.dataset.sequence = String(view.sequence);
 }
@@ -136,7 +177,8 @@ function drawAll() {
   if (chosen.metric === null || !names.includes(chosen.metric)) chosen.metric = names[0] ?? null;
   for (const panel of PANELS) {
     // No numbers are shown before there are any.
-    panel.node.hidden = Boolean(panel.counted && !counted()) || Boolean(panel.hidden?.(page));
+    panel.node.hidden = Boolean(panel.counted && !counted()) || Boolean(panel.hidden?.(page)) ||
+      Boolean(panel.draw && known.missing);
     panel.show?.(page);
   }
   for (const link of byId("sections").querySelectorAll("a")) link.hidden = byId(link.hash.slice(1)).hidden;
@@ -161,11 +203,23 @@ function drawAges() {
   ].filter(Boolean).join(" "));
 }
 
-function remember() {
-  const address = new URL(location.href);
-  for (const [name, given] of Object.entries(chosen)) address.searchParams.set(name, String(given));
-  history.replaceState(null, "", address);
+/** The page's address with these choices. @param {Page["chosen"]} choices */
+function address(choices = chosen) {
+  const url = new URL(location.href);
+  for (const [name, given] of Object.entries(choices)) {
+    if (given === null) url.searchParams.delete(name);
+    else url.searchParams.set(name, given);
+  }
+  url.hash = "";
+  return url.href;
 }
+
+addEventListener("popstate", () => {
+  const before = { ...chosen };
+  Object.assign(chosen, addressed());
+  if (chosen.slice !== before.slice) changeSlice();
+  else if (address() !== address(before)) loads.now();
+});
 
 function login() {
   const box = byId("login");
@@ -190,7 +244,8 @@ function login() {
 const windows = byId("window", HTMLSelectElement);
 windows.addEventListener("change", () => {
   chosen.window = windows.value;
-  remember();
+  known.missing = "";
+  history.replaceState(null, "", address());
   for (const panel of PANELS) panel.rewind?.();
   drawAll();
   loads.now();

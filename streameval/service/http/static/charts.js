@@ -55,6 +55,7 @@ export function colours() {
   return {
     text: read("text"), muted: read("muted"), line: read("line"), panel: read("panel"),
     first: read("chart-1"), second: read("chart-2"), third: read("chart-3"), quiet: read("chart-quiet"),
+    band: read("chart-band"), bad: read("bad"),
     ramp: [0, 1, 2, 3, 4].map((step) => /** @type {[number, string]} */ ([step / 4, read(`ramp-${step}`)])),
   };
 }

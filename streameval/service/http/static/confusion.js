@@ -86,23 +86,23 @@ export const panel = {
     details.addEventListener("toggle", () => page.reload("classes"));
   },
   draw: show,
-  loads: [{ id: "classes", every: 3_000, load: ({ chosen }, signal) => refreshClasses(chosen.window, signal) }],
+  loads: [{ id: "classes", every: 3_000, load: ({ chosen }, signal) => refreshClasses(chosen, signal) }],
 };
 
-/** Every class, also those left out of the matrix. @param {string | null} window @param {AbortSignal} signal */
-async function refreshClasses(window, signal) {
+/** Every class, also those left out of the matrix. @param {Page["chosen"]} chosen @param {AbortSignal} signal */
+async function refreshClasses({ window, slice }, signal) {
   if (!details.open) return;
-  const found = await ask("/api/confusion", { window, limit: 0 }, { signal });
-  setText(byId("classes-about"), text.about(found.window, { numbers: true }));
+  const found = await ask("/api/confusion", { window, slice, limit: 0 }, { signal });
+  setText(byId("classes-about"), text.about(found.window, { numbers: true, slice }));
   classes.show(found.classes.map((row) => (
     { ...row, name: text.label(row.label, Infinity), recall: row.true ? row.right / row.true : null })));
 }
 
-/** @param {Api.ViewAnswer} view */
-function show(view) {
+/** @param {Api.ViewAnswer} view @param {Page} page */
+function show(view, { chosen }) {
   const { labels, matrix, left_out: leftOut } = view.confusion;
   const classCount = labels.length ? `${text.plural(labels.length, "class", "classes")} · ` : "";
-  setText(byId("confusion-about"), classCount + text.about(view.window, { numbers: true }));
+  setText(byId("confusion-about"), classCount + text.about(view.window, { numbers: true, slice: chosen.slice }));
   const [verb, them] = leftOut === 1 ? ["is", "it"] : ["are", "them"];
   const rest = leftOut === 0 ? "" :
     `${text.plural(leftOut, "class", "classes")} of less support ${verb} left out; ` +

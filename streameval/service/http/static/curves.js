@@ -39,7 +39,7 @@ export const panel = {
 };
 
 /** @param {Api.ViewAnswer} view @param {Page} page */
-function show(view, { status }) {
+function show(view, { status, chosen }) {
   const task = status.run?.task;
   const has = status.run?.curves[view.window.name] ?? [];
   // A multi-class task has no ROC curve; a binary one may lack it because no scores were given.
@@ -50,7 +50,7 @@ function show(view, { status }) {
   note(byId("curves-note"), !absent ? "" :
     "ROC, precision and recall curves are about one class against another: tasks of more classes have none.");
   if (shown.length === 0) return;
-  setText(byId("curves-about"), text.about(view.window, { numbers: true }));
+  setText(byId("curves-about"), text.about(view.window, { numbers: true, slice: chosen.slice }));
   for (const { curve, reason, columns } of shown) {
     const points = Object.values(columns)[0]?.length ?? 0;
     const chart = byId(`${curve}-chart`);

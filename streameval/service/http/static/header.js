@@ -1,8 +1,10 @@
 // @ts-check
 // What is evaluated, how current it is, and what is wrong.
 
+import { affected } from "./alerts.js";
 import { byId, make, note, setText } from "./dom.js";
 import * as text from "./text.js";
+import { intervalOf, words } from "./whisker.js";
 
 /** @type {Record<Currency["kind"], [name: string, meaning: string]>} */
 const STATES = {
@@ -121,11 +123,14 @@ export function vitals(snapshot, now) {
 /** @param {Api.AlertState} alert */
 function firing(alert) {
   const about = [
-    alert.slice ? text.visible(alert.slice, 80) : "",
+    alert.slice ? affected(alert) : "",
     alert.window ? `window ${text.visible(alert.window, 40)}` : "",
     alert.since ? `since ${text.shortTime(alert.since)} UTC` : "",
   ].filter(Boolean).join(", ");
-  const value = `${alert.metric} is ${text.value(alert.value)}, ${text.visible(alert.bound, 60)}`;
+  const against = alert.against ? ` against ${text.visible(alert.against, 80)}` : "";
+  const ends = intervalOf(alert);
+  const value = `${alert.metric}${against} is ${text.value(alert.value)}${ends ? ` ${words(ends)}` : ""}, ` +
+    text.visible(alert.bound, 60);
   return `${text.visible(alert.name, 80)}: ${value}${about ? ` (${about})` : ""}`;
 }
 

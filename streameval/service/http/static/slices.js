@@ -1,12 +1,13 @@
 // @ts-check
-// The slices of a window, a page at a time; the server filters and sorts.
+// The slices of a window with their intervals, a page at a time; the server filters and sorts.
 
 import { ask } from "./api.js";
 import { begin } from "./charts.js";
-import { byId, control, make, section, setText } from "./dom.js";
+import { byId, control, hiddenNote, make, note, section, setText } from "./dom.js";
 import { sortable } from "./table.js";
 import * as text from "./text.js";
 import { range } from "./tiles.js";
+import { endsOf, meaning, percent, whisker, words } from "./whisker.js";
 
 const PAGE = 50;
 /** At first, slices of less are left out: the worst of many are else those of one event. */
@@ -22,8 +23,19 @@ const chosen = {
 /** @type {Page["meanings"]} */
 let meanings = {};
 let changed = () => {};
+/** @type {Page["openSlice"]} */
+let open = () => {};
+/** @type {Page["addressOf"]} */
+let addressOf = () => "";
 
-/** @type {Table<Api.Slice>} */
+/** @typedef {Parameters<typeof whisker>[0]} Forest what a slice's whisker shows */
+/** @typedef {Api.Slice & { forest: Forest | null, opened: boolean }} Row */
+
+const KEY = "interval ";
+/** @type {Record<Api.Slice["differs"][string], string>} */
+const MARKS = { below: "▾", above: "▴" };
+
+/** @type {Table<Row>} */
 const table = sortable({
   caption: "Slices",
   columns: [],
@@ -31,6 +43,7 @@ const table = sortable({
   empty: "",
   onSort: pressed,
   details: detailsOf,
+  link: linkTo,
 });
 
 const find = make("input", {
@@ -49,6 +62,7 @@ export const panel = {
       control("Find", find), control("Support at least", support),
       make("span", { id: "slices-count", class: "muted" }),
       make("span", { class: "pager" }, before, make("span", { id: "slices-page", class: "muted" }), after)),
+    hiddenNote("slices-legend"),
     make("div", { id: "slices-table" }, table.node)),
   counted: true,
   start,
@@ -61,6 +75,8 @@ export const panel = {
 /** @param {Page} page */
 function start(page) {
   changed = () => page.reload("slices");
+  open = page.openSlice;
+  addressOf = page.addressOf;
   /** @type {number | undefined} */
   let soon;
   const later = () => {
@@ -88,12 +104,12 @@ function hasWorst(key) {
   return (meanings[key]?.direction ?? "none") !== "none";
 }
 
-/** @param {Column<Api.Slice>} column */
+/** @param {Column<Row>} column */
 function pressed(column) {
-  const [first, other] = column.key === "name" ? ["asc", "desc"]
-    : hasWorst(column.key) ? ["worst", "best"] : ["desc", "asc"];
-  const again = chosen.sort === column.key && chosen.order === first;
-  Object.assign(chosen, { sort: column.key, order: again ? other : first, offset: 0 });
+  const sort = column.key.startsWith(KEY) ? column.key.slice(KEY.length) : column.key;
+  const [first, other] = sort === "name" ? ["asc", "desc"] : hasWorst(sort) ? ["worst", "best"] : ["desc", "asc"];
+  const again = chosen.sort === sort && chosen.order === first;
+  Object.assign(chosen, { sort, order: again ? other : first, offset: 0 });
   changed();
 }
 
@@ -128,17 +144,32 @@ async function refresh(page, signal) {
     chosen.offset = Math.floor((found.matching - 1) / PAGE) * PAGE;
     found = await ask("/api/slices", question(), { signal });
   }
-  show(found);
+  show(found, page);
 }
 
 let painted = false;
 
-/** @param {Api.SlicesAnswer} found */
-function show(found) {
+/** @param {Api.SlicesAnswer} found @param {Page} page */
+function show(found, page) {
   if (!painted) performance.mark("streameval-slices");
   painted = true;
   const order = { worst: "worst first", best: "best first", desc: "largest first", asc: "smallest first" }[found.order];
-  const by = found.sort === "name" ? "by name" : `${order} by ${found.sort}`;
+  const { level, metrics: totals } = page.snapshot.reports[found.window.name];
+  // Sorted by something else, the whiskers stay those of the metric sorted by before.
+  if (found.metrics.includes(found.sort)) shownMetric = found.sort;
+  const metric = found.metrics.includes(shownMetric) ? shownMetric : found.metrics[0];
+  const rows = found.slices.map((row) => ({ row, ends: endsOf(row.low[metric], row.high[metric]) }));
+  const total = totals[metric]?.value ?? null;
+  const scale = scaleOf(rows.flatMap(({ ends }) => ends ?? []), total);
+  const certain = scale && ["worst", "best"].includes(found.order) && found.sort === metric;
+  const by = found.sort === "name" ? "by name"
+    : `${order} by ${certain ? `the ${endOf(metric, found.order)} end of the interval of ` : ""}${found.sort}`;
+  note(byId("slices-legend"), scale && level !== undefined ? [
+    `Whiskers: ${percent(level)} interval of ${metric}, from ${text.value(scale.low)} to ${text.value(scale.high)}.`,
+    total === null ? "" : `Dashed line: all events, ${text.value(total)}.`,
+    `${MARKS.below} below, ${MARKS.above} above: differs from all other events; at most 5 % of such marks are chance.`,
+  ].filter(Boolean).join(" ") : "");
+  byId("slices-legend").title = level === undefined ? "" : meaning(level);
   const { name, spec, immature } = found.window;
   setText(byId("slices-about"),
     `${text.visible(name, 40)}: ${text.visible(spec, 80)}${immature ? " · immature" : ""} · ${by}`);
@@ -150,8 +181,11 @@ function show(found) {
   before.hidden = after.hidden = found.matching <= PAGE;
   before.disabled = found.offset === 0;
   after.disabled = last >= found.matching;
-  table.show(found.slices, {
-    columns: columnsOf(found.metrics),
+  table.show(rows.map(({ row, ends }) => ({
+    ...row, opened: row.name === page.chosen.slice,
+    forest: scale && { value: row.metrics[metric], ends, scale, reference: total },
+  })), {
+    columns: columnsOf(found.metrics, scale ? metric : null, level),
     sort: { key: found.sort, order: falling(found.sort, found.order) },
     empty: found.all === 0
       ? "No slices yet. Name the fields to slice by in the settings, under evaluator.slices."
@@ -161,27 +195,113 @@ function show(found) {
 
 const whole = text.whole;
 
-/** @param {string[]} metrics @returns {Column<Api.Slice>[]} */
-function columnsOf(metrics) {
+/** The metric whose whiskers are shown. */
+let shownMetric = "";
+
+/**
+ * From the least to the greatest end; null without intervals.
+ *
+ * @param {import("./whisker.js").Ends[]} all
+ * @param {number | null} total
+ */
+function scaleOf(all, total) {
+  if (all.length === 0) return null;
+  const also = total === null ? [] : [total];
+  return {
+    low: Math.min(...all.map((one) => one.low), ...also), high: Math.max(...all.map((one) => one.high), ...also),
+  };
+}
+
+/**
+ * Which end the server sorts by: first are slices that are certainly bad, or certainly good.
+ *
+ * @param {string} metric
+ * @param {Api.SlicesAnswer["order"]} order
+ */
+function endOf(metric, order) {
+  return (meanings[metric]?.direction === "down") === (order === "worst") ? "lower" : "upper";
+}
+
+/** @param {Row} row */
+function linkTo({ name, opened }) {
+  return make("a", {
+    href: addressOf(name), "aria-current": opened && "true", title: text.visible(name, 1000),
+    /** @param {MouseEvent} event */
+    onclick: (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+      event.preventDefault();
+      open(name);
+    },
+  }, text.visible(name || "(all)", 80));
+}
+
+/** Where a slice differs: a mark, and words for screen readers. @param {Row} row @param {string} metric */
+function markOf({ differs }, metric, spelled = false) {
+  const side = differs[metric];
+  if (!side) return null;
+  const direction = meanings[metric]?.direction ?? "none";
+  const kind = direction === "none" ? "" : (side === "below") === (direction === "up") ? "worse" : "better";
+  return make("span", { class: `side ${kind}`, title: `${side} the value of all other events` },
+    ` ${MARKS[side]}`, make("span", { class: spelled ? null : "visually-hidden" }, ` ${side}`));
+}
+
+/** A value with its mark. @param {Row} row @param {string} metric */
+function marked(row, metric) {
+  const mark = markOf(row, metric);
+  const shown = text.value(row.metrics[metric]);
+  if (!mark) return shown;
+  const both = document.createDocumentFragment();
+  both.append(shown, mark);
+  return both;
+}
+
+/** @param {Row} row @param {string} metric */
+function forestOf(row, metric) {
+  const { forest } = row;
+  if (!forest?.ends) return forest?.value === null ? text.NOTHING : make("span", { class: "muted" }, "no interval");
+  return make("div", { class: "forest" }, whisker(forest),
+    markOf(row, metric, true) ?? make("span"), make("span", {}, words(forest.ends)));
+}
+
+/**
+ * @param {string[]} metrics
+ * @param {string | null} forest the metric of the whiskers
+ * @param {number | undefined} level
+ * @returns {Column<Row>[]}
+ */
+function columnsOf(metrics, forest, level) {
+  /** @type {Column<Row>} */
+  const whiskers = {
+    key: KEY + forest, name: `${forest} interval`, class: "whiskers",
+    title: `${meaning(level ?? 0)} Worst first sorts by the ${endOf(forest ?? "", "worst")} end, so that slices ` +
+      "that are certainly bad precede those of few events.",
+    cell: (row) => forestOf(row, forest ?? ""),
+    reason: (row) => text.visible(row.reasons[forest ?? ""] ?? "undefined", 300),
+  };
   return [
     {
       key: "name", name: "Slice", class: "stream", title: "The slice's fields and values",
       cell: (row) => text.visible(row.name || "(all)", 80), hint: (row) => text.visible(row.name, 1000),
     },
+    ...(forest === null ? [] : [whiskers]),
     {
       key: "support", name: "Support", number: true, title: "Events of the slice that are counted",
       cell: (row) => whole(row.support),
     },
-    ...metrics.map((name) => /** @type {Column<Api.Slice>} */ ({
+    ...metrics.map((name) => /** @type {Column<Row>} */ ({
       key: name, name, number: true,
       title: meanings[name] ? `${meanings[name].definition} (${range(meanings[name])})` : name,
-      cell: (row) => text.value(row.metrics[name]),
+      cell: (row) => marked(row, name),
+      hint: (row) => {
+        const ends = endsOf(row.low[name], row.high[name]);
+        return ends ? words(ends) : undefined;
+      },
       reason: (row) => text.visible(row.reasons[name] ?? "undefined", 300),
     })),
   ];
 }
 
-/** @param {Api.Slice} row */
+/** @param {Row} row */
 function detailsOf(row) {
   const fields = Object.entries(row.slice).map(([key, given]) =>
     make("div", {}, make("dt", {}, text.visible(key, 100)), make("dd", { class: "stream" }, text.label(given, 6000))));
@@ -189,7 +309,14 @@ function detailsOf(row) {
     const reason = text.visible(row.reasons[name] ?? "no reason is given", 500);
     return make("div", {}, make("dt", {}, name), make("dd", {}, `undefined: ${reason}`));
   });
+  const sure = Object.entries(row.metrics).flatMap(([name, given]) => {
+    const ends = endsOf(row.low[name], row.high[name]);
+    if (given === null || ends === null) return [];
+    return [make("div", {}, make("dt", {}, name),
+      make("dd", {}, `${text.value(given)} ${words(ends)}`, markOf(row, name, true)))];
+  });
   return make("div", {},
     make("dl", { class: "pairs" }, ...fields),
+    sure.length ? make("dl", { class: "pairs intervals" }, ...sure) : null,
     missing.length ? make("dl", { class: "pairs" }, ...missing) : null);
 }

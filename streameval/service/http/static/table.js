@@ -16,9 +16,12 @@ import { NOTHING } from "./text.js";
  * @param {Sort | null} [options.sort] the first order; null keeps the rows' own
  * @param {((column: Column<Row>) => void) | null} [options.onSort] sorting is done elsewhere, and passed to show()
  * @param {((row: Row) => Node) | null} [options.details] shown under the row when its first cell is pressed
+ * @param {((row: Row) => HTMLAnchorElement) | null} [options.link] the first cell's text; details have a mark beside it
  * @returns {Table<Row>}
  */
-export function sortable({ columns, caption, keyOf, empty, sort = null, onSort = null, details = null }) {
+export function sortable({
+  columns, caption, keyOf, empty, sort = null, onSort = null, details = null, link = null,
+}) {
   const head = make("tr");
   const body = make("tbody");
   const table = make("table", {},
@@ -86,13 +89,17 @@ export function sortable({ columns, caption, keyOf, empty, sort = null, onSort =
         title: column.hint?.(row),
       });
       if (index === 0 && details) {
-        cell.append(make("button", {
+        const name = link?.(row);
+        const opener = make("button", {
           type: "button", class: "opener", "aria-expanded": String(open.has(key)), "data-focus": key,
+          "aria-label": name && `Details of ${name.textContent}`,
           onclick: () => {
             if (!open.delete(key)) open.add(key);
             draw();
           },
-        }, content));
+        }, name ? "" : content);
+        if (name) name.dataset.focus = `${key} link`;
+        cell.append(name ? make("div", { class: "linked" }, name, opener) : opener);
       } else {
         cell.append(content);
       }

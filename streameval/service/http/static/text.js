@@ -106,9 +106,11 @@ export function shortTime(iso, now = Date.now()) {
  * A window's name, what it holds, and until when its numbers count.
  *
  * @param {Api.Window} window
+ * @param {{ numbers?: boolean, slice?: string | null }} options
  */
-export function about(window, { numbers = false } = {}) {
-  const spec = `${visible(window.name, 40)}: ${visible(window.spec, 80)}`;
+export function about(window, { numbers = false, slice = null } = {}) {
+  const part = slice === null ? "" : `slice ${visible(slice, 60)} · `;
+  const spec = `${part}${visible(window.name, 40)}: ${visible(window.spec, 80)}`;
   const immature = window.immature ? " · immature: labels are still coming in" : "";
   return `${spec}${immature}${numbers ? ` · as of ${time(window.as_of)}` : ""}`;
 }

@@ -3,13 +3,20 @@
 
 import { breakable, byId, make, section, setText } from "./dom.js";
 import * as text from "./text.js";
+import { intervalOf, meaning as ofIntervals, percent, whisker, words } from "./whisker.js";
 
 /** @type {Map<string, ReturnType<typeof tile>>} */
 const tiles = new Map();
 
+const OF_BOUNDS = "Certain bounds (certainly … to …) are shown where scores are kept in cells, to bound the memory: " +
+  "the exact value of the counted events is between them, always. Unlike the interval they say nothing of " +
+  "further events.";
+
 /** @type {Panel} */
 export const panel = {
-  node: section("metrics", "Metrics", { framed: false }, make("ul", { id: "tiles", class: "tiles" })),
+  node: section("metrics", "Metrics", { framed: false }, make("ul", { id: "tiles", class: "tiles" }),
+    make("details", { id: "intervals-help", class: "more", hidden: true },
+      make("summary", {}), make("p", { class: "explain" }), make("p", { class: "explain" }, OF_BOUNDS))),
   counted: true,
   draw: show,
 };
@@ -25,6 +32,8 @@ export function range(meaning) {
 /** @param {string} name @param {(name: string) => void} choose */
 function tile(name, choose) {
   const shown = make("span", { class: "value" });
+  const interval = make("span", { class: "interval" });
+  const bounds = make("span", { class: "bounds" });
   const support = make("span");
   const immature = make("span", {
     class: "immature-mark", title: "Labels are still coming in: the value will change",
@@ -33,14 +42,14 @@ function tile(name, choose) {
   const meaning = make("span", { class: "tip", role: "tooltip", id: `tip-${name}` });
   const press = () => choose(name);
   const button = make("button", { type: "button", class: "tile", "aria-describedby": meaning.id, onclick: press },
-    make("span", { class: "name" }, ...breakable(name)), shown, reason,
+    make("span", { class: "name" }, ...breakable(name)), shown, interval, bounds, reason,
     make("span", { class: "support" }, support, " ", immature));
   const node = make("li", { "data-metric": name }, button, meaning);
-  return { node, button, shown, support, immature, reason, meaning };
+  return { node, button, shown, interval, bounds, support, immature, reason, meaning };
 }
 
 /** The chosen metric is drawn over time. @param {Api.ViewAnswer} view @param {Page} page */
-function show({ report, window }, { meanings, chosen, chooseMetric }) {
+function show({ report, window }, { meanings, chosen, chooseMetric, snapshot }) {
   const list = byId("tiles");
   const names = Object.keys(report.metrics);
   if (names.join("\n") !== [...tiles.keys()].join("\n")) {
@@ -49,11 +58,15 @@ function show({ report, window }, { meanings, chosen, chooseMetric }) {
     list.replaceChildren(...[...tiles.values()].map((one) => one.node));
   }
   for (const [name, one] of tiles) {
-    const { value, support, reason } = report.metrics[name];
+    const given = report.metrics[name];
+    const { value, support, reason } = given;
     const defined = typeof value === "number";
     setText(one.shown, text.value(value));
     one.shown.title = defined ? String(value) : "undefined";
     setText(one.reason, defined ? "" : `Undefined: ${text.visible(reason || "no reason is given", 200)}`);
+    const whole = chosen.slice === null ? null : snapshot.reports[window.name]?.metrics[name]?.value ?? null;
+    showInterval(one, given, { level: report.level, meaning: meanings[name], whole });
+    showBounds(one, given);
     setText(one.support, `${text.whole(support)} ${support === 1 ? "event" : "events"}`);
     setText(one.immature, window.immature ? "immature" : "");
     const meaning = meanings[name];
@@ -62,5 +75,47 @@ function show({ report, window }, { meanings, chosen, chooseMetric }) {
     one.node.classList.toggle("undefined", !defined);
     one.node.classList.toggle("immature", window.immature);
   }
-  setText(byId("metrics-about"), text.about(window, { numbers: true }));
+  setText(byId("metrics-about"), text.about(window, { numbers: true, slice: chosen.slice }));
+  const help = byId("intervals-help");
+  help.hidden = report.level === undefined;
+  if (report.level === undefined) return;
+  const [summary, about, bounds] = help.children;
+  /** @type {HTMLElement} */ (bounds).hidden = !Object.values(report.metrics).some((given) => given.bounds);
+  setText(summary, `What a ${percent(report.level)} interval is`);
+  setText(about, ofIntervals(report.level));
+}
+
+/**
+ * The interval under the value, in words and as a whisker on the metric's range.
+ *
+ * @param {ReturnType<typeof tile>} one
+ * @param {Api.Value} given
+ * @param {{ level: number | undefined, meaning: Api.Definition | undefined, whole: number | null }} about `whole`: the
+ *   value of all events, where this is of a slice
+ */
+function showInterval({ interval }, given, { level, meaning, whole }) {
+  const { value, method, interval_as_of: asOf } = given;
+  const ends = intervalOf(given);
+  if (ends === null || value === null || level === undefined) return interval.replaceChildren();
+  const older = asOf ? `; of the events until ${text.time(asOf)}` : "";
+  const dashed = whole === null ? "" : `; dashed: all events, ${text.value(whole)}`;
+  interval.title = `${percent(level)} interval (${method}${older})${dashed}`;
+  // A metric without a greatest value is shown up to 1, or to what there is.
+  const most = Math.max(1, value, whole ?? 1, Number.isFinite(ends.high) ? ends.high : 1);
+  const scale = { low: meaning?.low ?? Math.min(0, value), high: meaning?.high ?? most };
+  interval.replaceChildren(
+    make("span", { class: "visually-hidden" }, `${percent(level)} interval `), words(ends),
+    whisker({ value, ends, scale, reference: whole }));
+}
+
+/**
+ * Where memory is bounded: between what the exact value lies.
+ *
+ * @param {ReturnType<typeof tile>} one
+ * @param {Api.Value} given
+ */
+function showBounds({ bounds }, given) {
+  const [low, high] = given.bounds ?? [];
+  setText(bounds, low === undefined ? "" : `certainly ${text.value(low)} to ${text.value(high)}`);
+  bounds.title = low === undefined ? "" : `Certain bounds of the exact value: ${low} to ${high}`;
 }
