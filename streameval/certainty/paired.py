@@ -542,7 +542,10 @@ def paired_test(
                 "the joint counts of several classes hold labels and no probabilities; compare "
                 "metrics of labels"
             )
-        cells = cells.take(np.flatnonzero(cells.scored))
+        scored = np.flatnonzero(cells.scored)
+        if len(cells.true) and not len(scored):
+            return no_test("the models' scores are not kept in pairs: requires paired_scores")
+        cells = cells.take(scored)
     if not len(cells.true):
         return no_test("no events")
     if cells.weight.dtype.kind == "f":

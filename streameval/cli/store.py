@@ -16,7 +16,7 @@ from streameval.cli.options import MetricsOption, metric_names
 from streameval.cli.output import FAILURE, Format, TargetError, escaped, say, to_json, write
 from streameval.cli.result import Details, result_of
 from streameval.errors import InputError, StateError, StoreError, shown
-from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.reports import markdown_table, number, text_table
 from streameval.events.time import iso_time, wall_time
 from streameval.service.join.counts import read_join, read_watermark, reset_watermark
@@ -60,7 +60,7 @@ def _opened(path: str) -> Iterator[tuple[Store, sqlite3.Connection]]:
 
 def _windows(
     store: Store, connection: sqlite3.Connection, partition: str | None, window: str | None
-) -> dict[str, Evaluator]:
+) -> dict[str, Evaluation]:
     """The windows of a store in their order, or one of them."""
     if partition is not None:
         known = [name for (name,) in connection.execute("SELECT DISTINCT partition FROM states")]
@@ -68,7 +68,7 @@ def _windows(
             raise InputError("--partition", expected=_one_of(known), got=shown(partition))
     found = in_window_order(merged_windows(connection, partition), store)
     for name, evaluator in found.items():
-        note_begins(read_begins(connection), name, evaluator)
+        note_begins(read_begins(connection), name, reference_of(evaluator))
     if window is not None and window not in found:
         raise InputError("--window", expected=_one_of(list(found)), got=shown(window))
     return found if window is None else {window: found[window]}
@@ -137,10 +137,11 @@ def report(
 ) -> None:
     """Report on everything counted, for each window; also while a run is active."""
     with _opened(store) as (opened, connection):
-        found = _windows(opened, connection, partition, window)
+        windows = _windows(opened, connection, partition, window)
         # Labels and predictions of different partitions are joined: one alone has no counts.
         join = read_join(connection) if partition is None else None
     names = metric_names(metrics)
+    found = {name: reference_of(one) for name, one in windows.items()}
     results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
     if format is Format.JSON:
         labels = {} if join is None else {"labels": _join_values(join)}
@@ -208,18 +209,26 @@ def export(
     window: WindowOption = None,
     partition: PartitionOption = None,
 ) -> None:
-    """Write a state file for each window, for `streameval merge` and `report`."""
+    """Write a state file for each window, for `streameval merge` and `report`.
+
+    Of a run of several models it is that of the first one; WINDOW.comparison beside it holds
+    all of them, for Comparison.load.
+    """
     if not os.path.isdir(to):
         raise TargetError(f"{to}: there is no such directory")
     with _opened(store) as (opened, connection):
         found = _windows(opened, connection, partition, window)
-    for name, evaluator in found.items():
-        path = os.path.join(to, quote(name, safe=" +,=@") + ".state")
-        try:
-            evaluator.save(path)
-        except StateError as error:
-            raise TargetError(str(error)) from None
-        write(path)
+    for name, evaluation in found.items():
+        written: dict[str, Evaluation] = {".state": reference_of(evaluation)}
+        if isinstance(evaluation, Comparison):
+            written[".comparison"] = evaluation
+        for ending, one in written.items():
+            path = os.path.join(to, quote(name, safe=" +,=@") + ending)
+            try:
+                one.save(path)
+            except StateError as error:
+                raise TargetError(str(error)) from None
+            write(path)
     if not found:
         say("nothing was counted yet")
 

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -30,7 +30,7 @@ from streameval.events.event import EventBatch, Task
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
-from streameval.state_files.codec import pack, unpack
+from streameval.state_files.codec import pack, unpack, unpack_any
 from streameval.state_files.disk import read_file, write_atomically
 from streameval.states.joint import MAX_MODELS, JointColumns
 from streameval.states.state_set import StatePlan
@@ -417,6 +417,9 @@ class Comparison:
         models: Names, the first one the reference that the others are compared with.
         task: ``"binary"`` or ``"multiclass"``.
         threshold: Binary: as of :class:`Evaluator`, or a mapping model -> threshold.
+        paired_scores: Whether the joint cells hold the models' scores. Without them memory
+            does not grow with the pairs of scores, and differences of metrics of scores have
+            a value, no interval and no p-value.
         options: The other options of :class:`Evaluator`: ``positive``, ``labels``, ``metrics``,
             ``bins``, ``window``, ``slices``, ``max_slices``, ``time_unit``, ``undefined``.
 
@@ -435,8 +438,8 @@ class Comparison:
     Cost:
         An event of two models some 15 µs, in a batch 2 µs. Memory: that of the models'
         evaluators, and for two models about 115 bytes for each distinct pair of scores (12 more
-        for each further model), in every window and slice; ``metrics=`` that need no scores
-        keep none, and then it does not grow with the events.
+        for each further model), in every window and slice; ``metrics=`` that need no scores,
+        or ``paired_scores=False``, keep none, and then it does not grow with the events.
 
     >>> c = Comparison()
     >>> c.update_many(
@@ -456,6 +459,7 @@ class Comparison:
         "_intakes",
         "_joint",
         "_keeps_scores",
+        "_paired_scores",
         "_slicer",
     )
 
@@ -465,9 +469,10 @@ class Comparison:
         task: Task = "binary",
         *,
         threshold: float | Mapping[str, float] = 0.5,
+        paired_scores: bool = True,
         **options: Any,
     ) -> None:
-        names = _checked_models(models)
+        names = checked_models(models)
         if "temporal" in options:
             raise InputError(
                 "temporal", expected="options that do not depend on the order of events", got="it"
@@ -477,17 +482,23 @@ class Comparison:
             if isinstance(threshold, Mapping)
             else dict.fromkeys(names, threshold)
         )
-        self._take({name: Evaluator(task, threshold=thresholds[name], **options) for name in names})
+        if type(paired_scores) is not bool:
+            raise InputError("paired_scores", expected="True or False", got=shown(paired_scores))
+        self._take(
+            {name: Evaluator(task, threshold=thresholds[name], **options) for name in names},
+            paired_scores,
+        )
 
-    def _take(self, evaluators: dict[str, Evaluator]) -> None:
+    def _take(self, evaluators: dict[str, Evaluator], paired_scores: bool) -> None:
         self._evaluators = evaluators
+        self._paired_scores = paired_scores
         first, *others = evaluators.values()
         for other in others:
             other.share_lock(first)
         self._context = first._context
         self._intakes = [(name, evaluator._intake) for name, evaluator in evaluators.items()]
         plan = self._context.plan
-        self._keeps_scores = plan.binary and plan.keeps_scores
+        self._keeps_scores = plan.binary and plan.keeps_scores and paired_scores
         if self._context.plan.ordered:
             raise MetricError(
                 "kappa_temporal depends on the order of events: leave it out of metrics="
@@ -514,6 +525,8 @@ class Comparison:
         options = self._first.options
         if len(set(thresholds.values())) > 1:
             options["threshold"] = thresholds
+        if not self._paired_scores:
+            options["paired_scores"] = False
         return options
 
     @property
@@ -863,6 +876,42 @@ class Comparison:
         return self._first.arrivals
 
     @property
+    def reference(self) -> Evaluator:
+        """The first model's evaluator, for reading: only the comparison counts events."""
+        return self._first
+
+    @property
+    def retained(self) -> dict[str, Any]:
+        """What the windows of one model keep, as of an evaluator."""
+        return self._first.retained
+
+    @property
+    def newest(self) -> int | None:
+        """As of an evaluator."""
+        return self._first.newest
+
+    def show(self, metrics: Iterable[str] | None) -> None:
+        """As of an evaluator, for every model."""
+        for evaluator in self._evaluators.values():
+            evaluator.show(metrics)
+
+    def emptied(self) -> Self:
+        """A new comparison set up in the same way, without events."""
+        new = type(self).__new__(type(self))
+        emptied = {name: one.emptied() for name, one in self._evaluators.items()}
+        new._take(emptied, self._paired_scores)
+        return new
+
+    @locked
+    def delta(self, *, newest: int | None = None) -> Self:
+        """An empty comparison for further events of this stream; see :meth:`Evaluator.delta`."""
+        new = self.emptied()
+        for name, evaluator in self._evaluators.items():
+            new._evaluators[name].follow(evaluator, newest)
+        new._joint.follow(self._joint, newest)
+        return new
+
+    @property
     def slices_overflowed(self) -> int:
         """As of an evaluator."""
         return self._first.slices_overflowed
@@ -881,6 +930,10 @@ class Comparison:
             raise StateError(
                 f"comparisons of different models cannot be merged: {', '.join(self.models)} here "
                 f"and {', '.join(other.models)} there"
+            )
+        if self._paired_scores != other._paired_scores:
+            raise StateError(
+                f"paired_scores is {self._paired_scores} here and {other._paired_scores} there"
             )
         first, second = sorted((self._context.lock, other._context.lock), key=id)
         with first, second:
@@ -922,22 +975,26 @@ class Comparison:
                 for name, evaluator in self._evaluators.items()
             ],
             "joint": self._joint.to_state(),
+            # Written only where set: files of comparisons without it are as before.
+            **({} if self._paired_scores else {"paired_scores": False}),
         }
 
     @classmethod
     def from_state(cls, data: dict[str, Any]) -> Self:
         """The comparison that :meth:`to_state` wrote; raises StateError."""
-        if not isinstance(data, dict) or set(data) != {"models", "joint"}:
+        if not isinstance(data, dict) or set(data) - {"paired_scores"} != {"models", "joint"}:
             raise StateError("expected the parts models and joint")
+        if data.get("paired_scores", False) is not False:
+            raise StateError(f"paired_scores: expected false, got {shown(data['paired_scores'])}")
         saved = data["models"]
         parts = saved if isinstance(saved, list) else []
         if not all(isinstance(part, dict) and set(part) == {"name", "evaluator"} for part in parts):
             raise StateError(f"models: expected names and evaluators, got {shown(saved)}")
         new = cls.__new__(cls)
         try:
-            names = _checked_models([part["name"] for part in parts])
+            names = checked_models([part["name"] for part in parts])
             evaluators = [Evaluator.from_state(part["evaluator"]) for part in parts]
-            new._take(dict(zip(names, evaluators, strict=True)))
+            new._take(dict(zip(names, evaluators, strict=True)), "paired_scores" not in data)
         except (InputError, MetricError) as error:
             raise StateError(f"models: {error}") from None
         settings = [{**one.options, "threshold": None} for one in evaluators]
@@ -950,6 +1007,8 @@ class Comparison:
             found = window.current().joint.models
             if found not in (0, len(names)):
                 raise StateError(f"joint: expected labels of {len(names)} models, got {found}")
+            if not new._paired_scores and window.current().joint.columns().scored.any():
+                raise StateError("joint: expected no scores, as paired_scores is false")
         return new
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -971,8 +1030,31 @@ class Comparison:
         self._joint._check()
 
 
-def _checked_models(models: object) -> list[str]:
-    """The names of the models; raises InputError."""
+Evaluation: TypeAlias = Evaluator | Comparison
+"""What evaluates a stream: one model's predictions, or those of several."""
+
+
+def evaluation_from_bytes(data: bytes) -> Evaluation:
+    """What :meth:`Evaluator.to_bytes` or :meth:`Comparison.to_bytes` wrote; raises StateError.
+
+    >>> evaluation_from_bytes(Comparison().to_bytes())
+    <Comparison of champion, challenger>
+    """
+    kind, state = unpack_any(data, ("evaluator", _KIND))
+    return Comparison.from_state(state) if kind == _KIND else Evaluator.from_state(state)
+
+
+def reference_of(evaluation: Evaluation) -> Evaluator:
+    """The evaluator itself, or that of a comparison's first model.
+
+    >>> reference_of(Comparison()).task
+    'binary'
+    """
+    return evaluation.reference if isinstance(evaluation, Comparison) else evaluation
+
+
+def checked_models(models: object) -> list[str]:
+    """Names of models, the reference first; raises InputError."""
     names = listed(models, "models", "names of two models or more")
     good = all(isinstance(name, str) and name for name in names)
     if not good or len(set(names)) != len(names) or not 2 <= len(names) <= MAX_MODELS:

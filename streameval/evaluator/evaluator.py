@@ -669,9 +669,13 @@ class Evaluator:
         0.6666666666666666
         """
         new = self.emptied()
-        new._intake.learn_from(self._intake)  # type: ignore[arg-type]
-        new._windows.follow(self._windows, newest)
+        new.follow(self, newest)
         return new
+
+    def follow(self, other: Evaluator, newest: int | None) -> None:
+        """Take over labels, open slices and timeline of another, without its events."""
+        self._intake.learn_from(other._intake)  # type: ignore[arg-type]
+        self._windows.follow(other._windows, newest)
 
     @property
     @locked

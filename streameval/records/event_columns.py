@@ -76,7 +76,7 @@ class EventColumns:
         made = dict(self.columns)
         for name, column in self.columns.items():
             with suppress(InputError):
-                if name in ("y_true", "y_pred"):
+                if name.partition(":")[0] in ("y_true", "y_pred"):
                     made[name] = label_column(column, name)
                 elif name.startswith(SLICE):
                     made[name] = slice_column(column, name)

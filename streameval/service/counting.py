@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 
 from streameval.errors import InputError, StateError, StoreError
+from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.evaluator import Evaluator
 from streameval.events.time import TIME_UNITS, event_time, iso_time
 from streameval.events.values import IntArray
@@ -66,7 +67,7 @@ class Counting:
 
     def __init__(
         self,
-        evaluators: Mapping[str, Evaluator],
+        evaluators: Mapping[str, Evaluation],
         fields: FieldSettings,
         *,
         in_order: bool,
@@ -98,7 +99,7 @@ class Counting:
 
         merge_rows(self.evaluators, own())
 
-    def _note_newest(self, partition: str, window: str, evaluator: Evaluator) -> None:
+    def _note_newest(self, partition: str, window: str, evaluator: Evaluation) -> None:
         newest = evaluator.newest
         if newest is not None:
             known = self._newest.get((partition, window))
@@ -140,7 +141,7 @@ class Counting:
                 back.setdefault(window, []).extend(taken)
                 rows.write(partition, window, number, delta, taken)
                 try:
-                    self.evaluators[window].merge(delta)
+                    self.evaluators[window].merge(delta)  # type: ignore[arg-type]
                 except (InputError, StateError) as error:
                     raise StoreError(
                         f"window {window!r} has no room for more events: {error}; nothing of "
@@ -167,7 +168,7 @@ class Counting:
         return found
 
     def _count_in(
-        self, window: str, delta: Evaluator, events: EventColumns
+        self, window: str, delta: Evaluation, events: EventColumns
     ) -> dict[int, InputError]:
         """Count events in those parts of a window that hold events of their times."""
         refused: dict[int, InputError] = {}
@@ -181,12 +182,13 @@ class Counting:
                 if not part.scores and "y_pred" in taken.columns:
                     taken.columns.pop("score", None)
                     taken.columns.pop("proba", None)
+                assert isinstance(delta, Evaluator)  # of several models all parts begin together
                 with delta.restricted(part.dimensions, labels=part.labels, scores=part.scores):
                     found = dict(count_events(delta, taken))
             refused |= {int(chosen[row]): error for row, error in found.items()}
         return refused
 
-    def _deltas(self, partition: str) -> tuple[dict[str, Evaluator], int, list[Refused]]:
+    def _deltas(self, partition: str) -> tuple[dict[str, Evaluation], int, list[Refused]]:
         parts = self._parts.get(partition)
         if not parts:
             return {name: main.delta() for name, main in self.evaluators.items()}, 0, []
@@ -226,7 +228,7 @@ class Counting:
             refused.append(self._refused(partition, one, batch, error))
         return deltas, len(left), refused
 
-    def _dropped(self, window: str, delta: Evaluator, times: IntArray | None) -> int:
+    def _dropped(self, window: str, delta: Evaluation, times: IntArray | None) -> int:
         """Number of a partition's events that are too late for a window."""
         arrivals = delta.arrivals
         if self._in_order:
@@ -279,12 +281,13 @@ def _as_record(event: Mapping[str, Any], fields: FieldSettings) -> bytes:
     For an event that was joined of two records, which are not kept.
     """
     record: dict[str, Any] = {}
+    paths = fields.paths
     for name, value in event.items():
         if name.startswith(SLICE):
             key = name[len(SLICE) :]
             path: str | None = fields.slices.get(key, key)
         else:
-            path = getattr(fields, name)
+            path = paths.get(name)
         if path is None or value is None:
             continue
         if name == "time":

@@ -22,6 +22,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from streameval.certainty.differences import Side, sides
 from streameval.certainty.interval import Interval
 from streameval.errors import MetricError
+from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import ReportRow
 from streameval.evaluator.slices import slice_name
@@ -499,7 +500,7 @@ class SnapshotBuilder:
 
     Args:
         settings: The run's.
-        evaluators: The run's, by window.
+        evaluators: The run's, by window; of several models the snapshot is about the first.
         begins: The times from which parts of the windows hold events.
         clock: Seconds, monotonic.
     """
@@ -507,12 +508,12 @@ class SnapshotBuilder:
     def __init__(
         self,
         settings: RunSettings,
-        evaluators: Mapping[str, Evaluator],
+        evaluators: Mapping[str, Evaluation],
         begins: Begins,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
-        self._evaluators = evaluators
+        self._evaluators = {name: reference_of(one) for name, one in evaluators.items()}
         self._begins = begins
         self._clock = clock
         self._metrics = main_metrics(settings)
@@ -523,7 +524,7 @@ class SnapshotBuilder:
         self._panes: dict[str, Part[_Panes]] = {}
         self._slices: dict[str, Part[list[Slice]]] = {}
         for window in settings.window:
-            name, evaluator = window.name, evaluators[window.name]
+            name, evaluator = window.name, self._evaluators[window.name]
             self._totals[name] = Part(partial(self._make_totals, name))
             self._slices[name] = Part(partial(self._make_slices, evaluator))
             self._resampled[name] = Part(partial(self._make_resampled, name))

@@ -19,7 +19,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -146,12 +146,26 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
     Traceback (most recent call last):
     streameval.errors.StateError: not a streameval state file; it begins with b'PK'
     """
+    return unpack_any(data, (kind,))[1]
+
+
+def unpack_any(
+    data: bytes | bytearray | memoryview, kinds: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    """The kind and the state that :func:`pack` packed, where it may be of several kinds.
+
+    Raises:
+        StateError: As :func:`unpack`.
+
+    >>> unpack_any(pack({"n": 1}, kind="one"), ("one", "other"))
+    ('one', {'n': 1})
+    """
     try:
         view = memoryview(data).cast("B")
     except (TypeError, ValueError):
         raise StateError(f"expected bytes, got {shown(data)} of {type(data).__name__}") from None
     try:
-        return _unpack(view, kind)
+        return _unpack(view, kinds)
     except RecursionError:
         # Only near the caller's own limit: the depth is bounded.
         raise StateError("the header nests too deeply for the stack that is left") from None
@@ -159,7 +173,7 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
         raise StateError(f"{len(view)} bytes of state do not fit into memory") from None
 
 
-def _unpack(view: memoryview, kind: str) -> dict[str, Any]:
+def _unpack(view: memoryview, kinds: Sequence[str]) -> tuple[str, dict[str, Any]]:
     header_length = check_first_part(view[:FIRST_PART_BYTES], len(view))
     checksum_at = len(view) - _CHECKSUM_BYTES
     computed = hashlib.sha256(view[:checksum_at]).digest()
@@ -178,14 +192,15 @@ def _unpack(view: memoryview, kind: str) -> dict[str, Any]:
     if not isinstance(tree["data"], dict) or not isinstance(tree["kind"], str):
         raise StateError("the header: expected an object as 'data' and a text as 'kind'")
     found = resolved(tree["kind"], area.refuse, ["kind"])
-    if found != kind or not kind:
-        raise StateError(f"holds the state of kind {shown(found)}; expected {shown(kind)}")
+    if not found or found not in kinds:
+        expected = " or ".join(map(shown, kinds))
+        raise StateError(f"holds the state of kind {shown(found)}; expected {expected}")
     result: dict[str, Any] = resolved(tree["data"], area.take, ["data"])
     if area.position != area.end:
         raise StateError(
             f"bytes {area.position} to {area.end} belong to no array that the header names"
         )
-    return result
+    return str(found), result
 
 
 def check_first_part(first: bytes | memoryview, size: int) -> int:

@@ -515,3 +515,57 @@ def test_panes_read_after_each_event_hold_the_events_of_the_window() -> None:
         )
         assert c._joint.total.current().joint == plain._joint.total.current().joint
         assert c.difference("accuracy") == plain.difference("accuracy")
+
+
+@pytest.mark.parametrize("window", [WINDOWS[name] for name in ("all", "panes", "fading")])
+@pytest.mark.parametrize("paired_scores", [True, False])
+def test_deltas_add_up_to_the_whole(window: Any, paired_scores: bool) -> None:
+    data = drawn(120)
+    options: dict[str, Any] = {
+        "window": window,
+        "slices": ["country"],
+        "max_slices": 2,
+        "time_unit": "s",
+        "paired_scores": paired_scores,
+    }
+    whole, parts = Comparison(MODELS, **options), Comparison(MODELS, **options)
+    whole.update_many(**data)
+    for start in range(0, 120, 30):
+        delta = parts.delta(newest=parts.newest)
+        rows = slice(start, start + 30)
+        delta.update_many(
+            data["y_true"][rows],
+            score={name: column[rows] for name, column in data["score"].items()},
+            slices={"country": data["slices"]["country"][rows]},
+            event_time=data["event_time"][rows],
+        )
+        parts.merge(Comparison.from_bytes(delta.to_bytes()))
+    assert parts.to_bytes() == whole.to_bytes()
+    assert parts.options.get("paired_scores", True) is paired_scores
+    assert parts.emptied() == Comparison(MODELS, **options)
+
+
+def test_without_paired_scores_memory_is_bounded_and_differences_of_scores_have_no_test() -> None:
+    data = drawn()
+    full = Comparison(MODELS, slices=["country"], time_unit="s")
+    part = Comparison(MODELS, slices=["country"], time_unit="s", paired_scores=False)
+    for comparison in (full, part):
+        comparison.update_many(**data)
+    for view in (part.total, *part.slices().values()):
+        assert len(view._cells().true) <= 8
+    for name in ("accuracy", "f1"):
+        assert part.difference(name) == full.difference(name)
+    found = part.difference("roc_auc")
+    assert found.value == full.difference("roc_auc").value
+    assert math.isnan(found.low)
+    assert math.isnan(found.p_value)
+    assert found.reason == "the models' scores are not kept in pairs: requires paired_scores"
+    with pytest.raises(StateError, match="paired_scores is True here and False there"):
+        full.merge(part)
+    state = full.to_state()
+    with pytest.raises(StateError, match="expected no scores"):
+        Comparison.from_state({**state, "paired_scores": False})
+    with pytest.raises(StateError, match="paired_scores: expected false"):
+        Comparison.from_state({**state, "paired_scores": True})
+    with pytest.raises(InputError, match="paired_scores"):
+        Comparison(MODELS, paired_scores=1)  # type: ignore[arg-type]

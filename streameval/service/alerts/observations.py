@@ -19,6 +19,7 @@ from streameval.certainty.interval import Interval
 from streameval.certainty.multiple_testing import benjamini_hochberg
 from streameval.certainty.proportions import wilson
 from streameval.errors import MetricError, StateError
+from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import SliceKey, slice_value
 from streameval.evaluator.view import View
@@ -83,7 +84,7 @@ class Observer:
     def __init__(
         self,
         settings: RunSettings,
-        evaluators: Mapping[str, Evaluator],
+        evaluators: Mapping[str, Evaluation],
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
@@ -224,8 +225,7 @@ class Observer:
     def _value_of(self, alert: AlertSettings) -> Value:
         """The value of an alert that is read from the evaluators."""
         window = window_of_alert(self._settings, alert)
-        evaluator = self._evaluators[window.name]
-        view = _view_of(evaluator, alert)
+        view = _view_of(reference_of(self._evaluators[window.name]), alert)
         if view is None:
             return Value(None, 0, "no event of this slice yet")
         mine = self._interval_of(view, alert)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.errors import StateError, StoreError, shown
-from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.slices import slice_name
 from streameval.events.time import duration, iso_time
 from streameval.service.alerts.observations import Observation, Observer
@@ -374,7 +374,7 @@ class Alerts:
         settings: RunSettings,
         connection: sqlite3.Connection,
         webhook: Webhook | None,
-        evaluators: Mapping[str, Evaluator],
+        evaluators: Mapping[str, Evaluation],
         now: Callable[[], int],
         clock: Callable[[], float],
     ) -> None:

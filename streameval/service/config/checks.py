@@ -18,6 +18,7 @@ from streameval.errors import (
     did_you_mean,
     shown,
 )
+from streameval.evaluator.comparison import checked_models
 from streameval.events.time import duration, duration_text
 from streameval.metrics.registry import find
 from streameval.records.json_record import split_path
@@ -51,8 +52,8 @@ from streameval.service.decode.fields import record_fields
 from streameval.windows.kinds import KINDS
 from streameval.windows.panes import Panes
 
-_PATHS = ("id", "y_true", "y_pred", "score", "proba", "weight", "time")
 _LABEL_PATHS = ("id", "y_true", "time")
+_OF_MODELS = ("y_pred", "score")
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
@@ -63,6 +64,7 @@ def check_settings(settings: RunSettings) -> None:
         _check_store,
         _check_intervals,
         _check_durations,
+        _check_models,
         _check_fields,
         _check_evaluator,
         _check_windows,
@@ -78,7 +80,7 @@ def check_settings(settings: RunSettings) -> None:
 
 def _check_paths(settings: RunSettings) -> None:
     fields = settings.fields
-    paths = {f"fields.{name}": getattr(fields, name) for name in _PATHS}
+    paths = {f"fields.{name.replace(':', '.')}": path for name, path in fields.paths.items()}
     paths |= {f"fields.label.{name}": getattr(fields.label, name) for name in _LABEL_PATHS}
     paths |= {f"fields.slices.{name}": path for name, path in fields.slices.items()}
     for key, path in paths.items():
@@ -127,6 +129,49 @@ def _values(settings: Any, table: str = "") -> Iterator[tuple[str, Any, tuple[An
             if isinstance(one, msgspec.Struct):
                 yield from _values(one, f"{inner}.")
         yield key, value, (field.type, *get_args(field.type))
+
+
+def _check_models(settings: RunSettings) -> None:
+    fields, models = settings.fields, settings.evaluator.models
+    if models is None:
+        if settings.evaluator.paired_scores:
+            raise OptionError.requires("evaluator.paired_scores", "evaluator.models")
+        for name in _OF_MODELS:
+            if isinstance(getattr(fields, name), dict):
+                raise OptionError.requires(
+                    f"fields.{name} as a table",
+                    "evaluator.models",
+                    remedy=f"list its models there, or set {name} to the path of one field",
+                )
+        return
+    try:
+        checked_models(models)
+    except InputError as error:
+        raise InputError("evaluator.models", expected=error.expected, got=error.got) from None
+    seen: set[str] = set()
+    for n, model in enumerate(models):
+        _check_name(f"evaluator.models[{n}]", model, seen, "model")
+    if fields.proba is not None:
+        raise OptionError.conflicts(
+            "fields.proba", "evaluator.models", remedy="name score or y_pred of each model"
+        )
+    used: dict[str, str] = {}
+    for name in _OF_MODELS:
+        given = getattr(fields, name)
+        if given is None:
+            continue
+        if isinstance(given, str) or set(given) != set(models):
+            one_each = ", ".join(f'{model} = "{model}_{name}"' for model in models[:2])
+            raise InputError(
+                f"fields.{name}",
+                expected=f"a field for each of the models {', '.join(models)}",
+                got=shown(given if isinstance(given, str) else ", ".join(given)),
+                remedy=f"write {name} = {{ {one_each}{', …' * (len(models) > 2)} }}",
+            )
+        for model, path in given.items():
+            key = f"fields.{name}.{model}"
+            if used.setdefault(path, key) != key:
+                raise InputError(key, expected="another field", got=f"that of {used[path]}")
 
 
 def _check_fields(settings: RunSettings) -> None:

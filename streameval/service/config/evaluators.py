@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streameval.errors import ConfigError, StateError, StreamevalError, shown
+from streameval.evaluator.comparison import Comparison, Evaluation
 from streameval.evaluator.evaluator import Evaluator, load
 from streameval.events.time import duration
 from streameval.metrics.registry import USUAL_METRICS, find
@@ -18,14 +19,14 @@ from streameval.service.config.settings import (
     RunSettings,
     WindowSettings,
 )
-from streameval.windows.kinds import KINDS
+from streameval.windows.kinds import KINDS, window_spec
 from streameval.windows.window import WindowKind, WindowSpec
 
 _MOST_MAIN = 6
 
 
 def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
-    """A new evaluator for one of a run's windows; its event times are microseconds.
+    """A new evaluator of one model for one of a run's windows; its event times are microseconds.
 
     Raises:
         InputError: A bad value; the field names it.
@@ -49,14 +50,34 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
     return Evaluator(chosen.task, **options)
 
 
-def open_evaluators(settings: RunSettings) -> dict[str, Evaluator]:
-    """An empty evaluator for each window, by the window's name, in their order.
+def evaluation_of(settings: RunSettings, window: WindowSettings) -> Evaluation:
+    """What counts the events of a window: an evaluator, or a comparison of several models.
+
+    Raises:
+        InputError, MetricError: As :func:`evaluator_of`; or bad names of models.
+
+    >>> from streameval.service.config.settings import EvaluatorSettings
+    >>> models = EvaluatorSettings(models=["champion", "challenger"])
+    >>> evaluation_of(RunSettings(evaluator=models), WindowSettings(name="all"))
+    <Comparison of champion, challenger>
+    """
+    evaluator, models = evaluator_of(settings, window), settings.evaluator.models
+    if models is None:
+        return evaluator
+    options = evaluator.options
+    del options["temporal"]
+    options["window"] = window_spec(options["window"])
+    return Comparison(models, **options, paired_scores=settings.evaluator.paired_scores)
+
+
+def open_evaluators(settings: RunSettings) -> dict[str, Evaluation]:
+    """What counts the events of each window, empty, by the window's name, in their order.
 
     Raises:
         ConfigError: The evaluator refuses the value of a key.
     """
     try:
-        return {window.name: evaluator_of(settings, window) for window in settings.window}
+        return {window.name: evaluation_of(settings, window) for window in settings.window}
     except StreamevalError as error:
         raise ConfigError(f"evaluator: {error}") from None
 
@@ -230,6 +251,9 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
         "evaluator.slices": given.slices,
         "evaluator.max_slices": given.max_slices,
     }
+    if given.models is not None:
+        values["evaluator.models"] = given.models
+        values["evaluator.paired_scores"] = given.paired_scores
     if given.task == "binary":
         values["evaluator.positive"] = given.positive
         values["evaluator.threshold"] = given.threshold

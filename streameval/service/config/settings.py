@@ -54,6 +54,9 @@ class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     bins: int = 10
     slices: list[str | list[str]] = []
     max_slices: int = 10_000
+    models: list[str] | None = None
+    """Names of the models that are compared, the reference first; None: there is one."""
+    paired_scores: bool = False
 
     template: ClassVar[str] = """\
 [evaluator]
@@ -75,6 +78,10 @@ threshold = 0.5
 #slices = ["country", ["country", "model"]]
 # Largest number of slices; further ones are counted as "(other)".
 #max_slices = 10000
+# Several models of the same events: models = ["champion", "challenger"], the first is
+# the reference; in [fields] score = { champion = "s1", challenger = "s2" }. With
+# paired_scores = true differences in roc_auc and other metrics of scores have an
+# interval, and memory grows with the distinct pairs of scores.
 """
 
 
@@ -122,8 +129,9 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     id: str | None = None
     y_true: str | None = "y_true"
-    y_pred: str | None = None
-    score: str | None = None
+    y_pred: str | dict[str, str] | None = None
+    """Of several models a table from each of them to its field; so is ``score``."""
+    score: str | dict[str, str] | None = None
     proba: str | None = None
     weight: str | None = None
     time: str | None = None
@@ -131,6 +139,22 @@ class FieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     ahead: DurationOrZero | None = None
     slices: dict[str, str] = {}
     label: LabelFieldSettings = LabelFieldSettings()
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Path of each field that is set, by its column; that of a model is ``score:MODEL``.
+
+        >>> FieldSettings(y_true="label", score={"old": "s1", "new": "s2"}).paths
+        {'y_true': 'label', 'score:old': 's1', 'score:new': 's2'}
+        """
+        found: dict[str, str] = {}
+        for name in ("id", "y_true", "y_pred", "score", "proba", "weight", "time"):
+            given = getattr(self, name)
+            of_models = given if isinstance(given, dict) else {}
+            found |= {f"{name}:{model}": path for model, path in of_models.items()}
+            if isinstance(given, str):
+                found[name] = given
+        return found
 
     template: ClassVar[str] = """\
 # A record is a JSON object. A dot in a path goes one level down: "meta.score".

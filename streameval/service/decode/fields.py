@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,9 @@ _REMEDIES = {
     "time_unit": "say in fields.time_unit what numbers are",
 }
 """Remedies by code, in the keys of a run's configuration."""
+
+_MARKS: Mapping[str, Kind] = {"y_pred": "label", "score": "number", "proba": "probabilities"}
+"""The fields of which one makes a record a prediction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +86,11 @@ def record_fields(fields: FieldSettings, evaluator: EvaluatorSettings, join: boo
     def field(column: str, path: str | None, kind: Kind, unit: str | None = None) -> list[Field]:
         return [] if path is None else [Field(column, Wanted(path, kind, unit))]
 
-    marks = (
-        *field("y_pred", fields.y_pred, "label"),
-        *field("score", fields.score, "number"),
-        *field("proba", fields.proba, "probabilities"),
+    paths = fields.paths
+    marks = tuple(
+        Field(column, Wanted(path, _MARKS[name]))
+        for column, path in paths.items()
+        if (name := column.partition(":")[0]) in _MARKS
     )
     keys = dict.fromkeys(name for part in evaluator.slices for name in slice_fields(part))
     prediction = (

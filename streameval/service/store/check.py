@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streameval.errors import StoreError
-from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.comparison import Evaluation
 from streameval.service.alerts.rules import AlertBook, restore_alerts
 from streameval.service.join.counts import read_join
 from streameval.service.join.entry_store.entry_store import EntryStore
@@ -142,7 +142,7 @@ def _imbalance(read: int, events: int, refused: int, join: Mapping[str, Any] | N
     return ""
 
 
-def _too_many(windows: Mapping[str, Evaluator], events: int) -> str:
+def _too_many(windows: Mapping[str, Evaluation], events: int) -> str:
     """A window with more events than were counted (one that was begun later has fewer)."""
     for name, evaluator in windows.items():
         seen = sum(evaluator.arrivals.values())

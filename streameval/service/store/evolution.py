@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from streameval.errors import ConfigError, shown
+from streameval.evaluator.comparison import Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import OTHER, slice_order
 from streameval.events.time import duration, duration_text, iso_time
@@ -43,7 +44,7 @@ class Evolution:
     """From the name that ``--drop`` takes to the data that would be lost, in words."""
     removed: list[str] = field(default_factory=list)
     """Windows that are no longer kept."""
-    steps: dict[str, Callable[[Evaluator], Evaluator]] = field(default_factory=dict)
+    steps: dict[str, Callable[[Evaluation], Evaluation]] = field(default_factory=dict)
     """From a window that is kept to the conversion of its states."""
     layout: list[str] | None = None
     """Columns of the predictions that a join has kept so far."""
@@ -86,7 +87,15 @@ def evolution_of(
     return _Comparison(path, connection, settings, now).compare()
 
 
-_FIXED = ("evaluator.task", "evaluator.positive", "join", "fields.weight", "fields.y_pred")
+_OF_MODELS = ("evaluator.models", "evaluator.paired_scores")
+_FIXED = (
+    *_OF_MODELS,
+    "evaluator.task",
+    "evaluator.positive",
+    "join",
+    "fields.weight",
+    "fields.y_pred",
+)
 
 
 class _Comparison:
@@ -102,8 +111,12 @@ class _Comparison:
         got = fingerprint(settings)
         was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
-        # Settings that an older release did not write are unchanged.
-        self._was = {key: decoded(value, Any, f"{key} is") for key, value in {**got, **was}.items()}
+        # Settings that an older release did not write are unchanged; without those of several
+        # models there was one.
+        unwritten = {key: text for key, text in got.items() if key not in _OF_MODELS}
+        self._was = {
+            key: decoded(text, Any, f"{key} is") for key, text in {**unwritten, **was}.items()
+        }
         begins = read_begins(connection)
         begins.joined = settings.join is not None
         self.evolution = Evolution(settings, begins, changed=was != got)
@@ -131,7 +144,11 @@ class _Comparison:
         for key in _FIXED:
             if self._was.get(key) != self._got.get(key):
                 raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
-        self._merged = merged_windows(self._connection)
+        merged = merged_windows(self._connection)
+        self._merged = {name: reference_of(one) for name, one in merged.items()}
+        if "evaluator.models" in self._got:
+            self._compare_only_windows()
+            return self.evolution
         self._old = self._old_evaluator()
         self._new = evaluator_of(self._settings, WindowSettings(name="all"))
         self._compare_metrics()
@@ -349,6 +366,23 @@ class _Comparison:
                 )
         self._report(f"{key}: {most:,} instead of {was:,}")
 
+    def _compare_only_windows(self) -> None:
+        """Of a run of several models, windows may begin or be dropped; nothing else changes."""
+        for key in self._got:
+            if key != "window" and self._differs(key):
+                raise refused_change(self._path, key, self._was.get(key), self._got[key])
+        was, got = self._was["window"], self._got["window"]
+        for name in was.keys() & got.keys():
+            if was[name] != got[name]:
+                raise refused_change(
+                    self._path,
+                    f"window.{name}",
+                    was[name],
+                    got[name],
+                    "give the window another name, ",
+                )
+        self._compare_windows()
+
     def _compare_windows(self) -> None:
         was, got = self._was["window"], self._got["window"]
         begins = self.evolution.begins
@@ -405,14 +439,15 @@ class _Comparison:
                 self._drop(f"panes.{name}", f"{gone:,} panes of window {name!r}")
         self._report(text)
 
-    def _conversion(self, window: WindowSettings) -> Callable[[Evaluator], Evaluator]:
+    def _conversion(self, window: WindowSettings) -> Callable[[Evaluation], Evaluation]:
         blank = evaluator_of(self._settings, window)
         options, plan = blank.options, blank.plan
         dimensions = {frozenset(names): names for names in _dimensions(blank)}
         threshold = self._settings.evaluator.threshold if self._derives else None
         cut = self.evolution.begins.panes.get(window.name)
 
-        def step(evaluator: Evaluator) -> Evaluator:
+        def step(evaluator: Evaluation) -> Evaluation:
+            assert isinstance(evaluator, Evaluator)  # states of several models are not converted
             data = evaluator.to_state()
             first = _first_pane(window_spec(options["window"]), evaluator.newest, cut)
 

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from streameval.errors import InputError, StateError, StoreError
-from streameval.evaluator.evaluator import Evaluator, from_bytes
+from streameval.evaluator.comparison import Evaluation, evaluation_from_bytes
+from streameval.evaluator.evaluator import Evaluator
 from streameval.records.event_columns import arguments
 from streameval.service.store.checksums import soundness
 
@@ -40,21 +41,20 @@ class StateRow(NamedTuple):
     window: str
     number: int
     kind: str
-    evaluator: Evaluator
+    evaluator: Evaluation
     reverted: list[Event]
     """Events to revert in the merge of all rows."""
 
 
-def take_back(evaluator: Evaluator, event: Event) -> bool:
+def take_back(evaluator: Evaluation, event: Event) -> bool:
     """Revert an event; False if its pane has been dropped."""
     part = event.get(PART)
-    limits = (
-        nullcontext()
-        if part is None
-        else evaluator.restricted(
+    limits: AbstractContextManager[None] = nullcontext()
+    if part is not None:
+        assert isinstance(evaluator, Evaluator)  # of several models all parts begin together
+        limits = evaluator.restricted(
             map(tuple, part["dimensions"]), labels=part["labels"], scores=part["scores"]
         )
-    )
     try:
         with limits:
             evaluator.revert(**arguments(event))
@@ -80,7 +80,7 @@ def read_rows(
         try:
             if not is_sound:
                 raise StateError("it does not match its checksum")
-            evaluator = from_bytes(data)
+            evaluator = evaluation_from_bytes(data)
             taken: list[Event] = msgspec.msgpack.decode(reverted, strict=False) if reverted else []
             if not isinstance(taken, list) or not all(isinstance(item, dict) for item in taken):
                 raise StateError("the reverted events are not a list of events")
@@ -94,17 +94,17 @@ def read_rows(
 
 def merged_windows(
     connection: sqlite3.Connection, partition: str | None = None
-) -> dict[str, Evaluator]:
+) -> dict[str, Evaluation]:
     """The evaluator of each window, of all partitions or of one; raises StoreError.
 
     Windows are in the order of their names; those without events are missing.
     """
-    found: dict[str, Evaluator] = {}
+    found: dict[str, Evaluation] = {}
     merge_rows(found, read_rows(connection, partition))
     return dict(sorted(found.items()))
 
 
-def merge_rows(evaluators: dict[str, Evaluator], rows: Iterable[StateRow]) -> None:
+def merge_rows(evaluators: dict[str, Evaluation], rows: Iterable[StateRow]) -> None:
     """Merge rows into the evaluators of their windows, then revert their events.
 
     Args:
@@ -121,7 +121,7 @@ def merge_rows(evaluators: dict[str, Evaluator], rows: Iterable[StateRow]) -> No
             evaluators[row.window] = row.evaluator
             continue
         try:
-            evaluators[row.window].merge(row.evaluator)
+            evaluators[row.window].merge(row.evaluator)  # type: ignore[arg-type]
         except StateError as error:
             raise StoreError(
                 f"the state {row.number} of partition {row.partition!r}, window "
@@ -198,7 +198,7 @@ class StateRows:
         partition: str,
         window: str,
         number: int,
-        evaluator: Evaluator,
+        evaluator: Evaluation,
         reverted: list[Event],
         kind: Literal["delta", "snapshot"] = "delta",
     ) -> None:
@@ -250,7 +250,7 @@ class StateRows:
         self._connection.execute("DELETE FROM states WHERE window = ?", (window,))
         self._rows = {key: rows for key, rows in self._rows.items() if key[1] != window}
 
-    def change(self, window: str, step: Callable[[Evaluator], Evaluator]) -> None:
+    def change(self, window: str, step: Callable[[Evaluation], Evaluation]) -> None:
         """Replace the rows of a window, one for each partition, by the result of ``step``."""
         for partition, name in list(self._rows):
             if name == window:
@@ -261,18 +261,18 @@ class StateRows:
         partition: str,
         window: str,
         start: int,
-        step: Callable[[Evaluator], Evaluator] = lambda evaluator: evaluator,
+        step: Callable[[Evaluation], Evaluation] = lambda evaluator: evaluator,
     ) -> None:
         rows = self._rows[partition, window]
         first, last = rows.numbers[start], rows.numbers[-1]
-        merged: Evaluator | None = None
+        merged: Evaluation | None = None
         reverted: list[Event] = []
         for row in read_rows(self._connection, partition, window, first):
             reverted += row.reverted
             if merged is None:
                 merged = row.evaluator
             else:
-                merged.merge(row.evaluator)
+                merged.merge(row.evaluator)  # type: ignore[arg-type]
         assert merged is not None
         # After all merges: an event may be reverted in an earlier row than it was counted in.
         # One that is not found may be in a row that is not merged, or in a dropped pane.

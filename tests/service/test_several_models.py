@@ -1,0 +1,248 @@
+"""A run that compares several models: its counts are those of one comparison of all events."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import streameval as se
+from streameval.errors import ConfigError
+from streameval.evaluator.comparison import Comparison
+from streameval.service.config.load import settings_from_text
+from tests.support.command_runs import COMMAND, Command, in_process, own_process
+
+pytestmark = pytest.mark.backend_independent
+
+MODELS = ("champion", "challenger")
+
+CONFIG = """
+[evaluator]
+models = ["champion", "challenger"]
+slices = ["country"]
+paired_scores = true
+
+[[window]]
+name = "all"
+
+[[window]]
+name = "recent"
+length = "1h"
+pane = "5m"
+
+[fields]
+score = { champion = "s1", challenger = "s2" }
+time = "time"
+
+[files]
+records = ["events.jsonl"]
+
+[checkpoint]
+every = "10ms"
+events = 200
+
+[serve]
+enabled = false
+"""
+
+JOINED = (
+    CONFIG.replace('records = ["events.jsonl"]', 'predictions = ["p.jsonl"]\nlabels = ["l.jsonl"]')
+    .replace("[fields]", '[join]\nwait = "1h"\n\n[fields]\nid = "id"')
+    .replace("paired_scores = true", "")
+)
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Command:
+    return in_process(capfd)
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "run.toml").write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def events(count: int) -> list[dict[str, Any]]:
+    rng = random.Random(3)
+    rows = []
+    for number in range(count):
+        truth = rng.random() < 0.4
+        common = rng.gauss(0, 0.1)
+        scores = [
+            round(min(1.0, max(0.0, 0.5 + gap * (truth - 0.5) + common + rng.gauss(0, 0.1))), 2)
+            for gap in (0.2, 0.4)
+        ]
+        rows.append(
+            {
+                "id": f"e{number}",
+                "y_true": truth,
+                "s1": scores[0],
+                "s2": scores[1],
+                "time": f"2026-01-01T{number // 3600 % 24:02}:{number // 60 % 60:02}:00Z",
+                "country": rng.choice(["PT", "DE"]),
+            }
+        )
+    return rows
+
+
+def lines(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def expected(rows: list[dict[str, Any]], **options: Any) -> Comparison:
+    whole = Comparison(MODELS, slices=("country",), time_unit="us", **options)
+    whole.update_many(
+        [row["y_true"] for row in rows],
+        score={"champion": [r["s1"] for r in rows], "challenger": [r["s2"] for r in rows]},
+        event_time=[row["time"] for row in rows],
+        slices={"country": [row["country"] for row in rows]},
+    )
+    return whole
+
+
+def exported(command: Command, directory: Path) -> dict[str, bytes]:
+    directory.mkdir()
+    done = command("store", "export", "streameval.db", "--to", directory)
+    assert done.code == 0, done.err
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def test_a_run_over_a_file_is_the_comparison_of_that_file(here: Path, command: Command) -> None:
+    rows = events(1500)
+    (here / "events.jsonl").write_text(lines(rows))
+    assert command("run", "run.toml", "--until-end").code == 0
+    found = exported(command, here / "out")
+    whole = expected(rows)
+    assert found["all.comparison"] == whole.to_bytes()
+    assert found["all.state"] == whole.reference.to_bytes()
+    recent = se.Panes("1h", pane="5m", lateness="1h")
+    assert found["recent.comparison"] == expected(rows, window=recent).to_bytes()
+    scores = ["--score", "champion=s1", "--score", "challenger=s2"]
+    compared = command("compare", "events.jsonl", *scores, "--slice", "country", "--format", "json")
+    report = Comparison.from_bytes(found["all.comparison"]).report()
+    metrics = json.loads(compared.out)["metrics"]
+    assert metrics == json.loads(json.dumps(report.to_dict()["metrics"]))
+    assert metrics["roc_auc"]["differences"][0]["method"] == "paired DeLong"
+    assert command("store", "check", "streameval.db").code == 0
+    assert "accuracy" in command("store", "report", "streameval.db").out
+
+
+def test_killed_runs_count_every_event_of_every_model_once(here: Path, command: Command) -> None:
+    rows = events(3000)
+    (here / "events.jsonl").write_text(lines(rows))
+    rng = random.Random(1)
+    for _ in range(3):
+        arguments = ["run", "run.toml", "--until-end", "--set", "checkpoint.events=50"]
+        with subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE) as process:
+            assert process.stderr is not None
+            assert b"counted so far" in process.stderr.readline()  # it has opened its store
+            time.sleep(rng.random() * 0.15)  # anywhere: what is asserted holds wherever it falls
+            process.kill()
+    assert command("run", "run.toml", "--until-end").code == 0
+    assert exported(command, here / "out")["all.comparison"] == expected(rows).to_bytes()
+
+
+def test_joined_labels_and_their_corrections(here: Path, command: Command) -> None:
+    rows = events(600)
+    wrong = [{**row, "y_true": not row["y_true"]} for row in rows[:100]]
+    (here / "run.toml").write_text(JOINED)
+    predictions = [{key: value for key, value in row.items() if key != "y_true"} for row in rows]
+    labels = [{key: row[key] for key in ("id", "y_true", "time")} for row in [*wrong, *rows[100:]]]
+    (here / "p.jsonl").write_text(lines(predictions))
+    (here / "l.jsonl").write_text(lines(labels))
+    assert command("run", "run.toml", "--until-end").code == 0
+    corrections = [{key: row[key] for key in ("id", "y_true", "time")} for row in rows[:100]]
+    with (here / "l.jsonl").open("a") as file:
+        file.write(lines(corrections))
+    assert command("run", "run.toml", "--until-end").code == 0
+    found = exported(command, here / "out")
+    assert found["all.comparison"] == expected(rows, paired_scores=False).to_bytes()
+    assert b'"scored":' in found["all.comparison"]
+    difference = Comparison.from_bytes(found["all.comparison"]).difference("roc_auc")
+    assert difference.reason == "the models' scores are not kept in pairs: requires paired_scores"
+    assert difference.value == expected(rows).difference("roc_auc").value
+
+
+def test_a_record_without_a_model_s_score_is_in_quarantine(here: Path, command: Command) -> None:
+    rows = events(50)
+    del rows[7]["s2"]
+    rows[9]["s1"] = "high"
+    (here / "events.jsonl").write_text(lines(rows))
+    assert command("run", "run.toml", "--until-end").code == 0
+    kept = json.loads(command("store", "quarantine", "streameval.db", "--format", "json").out)
+    assert kept["reasons"] == {"score:challenger": 1, "score:champion": 1}
+    details = [row["detail"] for row in kept["records"]]
+    assert any("s2: expected a finite number, got no field 's2'" in one for one in details)
+    good = [row for n, row in enumerate(rows) if n not in (7, 9)]
+    assert exported(command, here / "out")["all.comparison"] == expected(good).to_bytes()
+
+
+def test_other_models_need_a_new_store_and_windows_may_change(here: Path, command: Command) -> None:
+    rows = events(300)
+    (here / "events.jsonl").write_text(lines(rows[:200]))
+    assert command("run", "run.toml", "--until-end").code == 0
+    for change in (
+        'models = ["challenger", "champion"]',
+        "",
+    ):
+        text = CONFIG.replace('models = ["champion", "challenger"]', change)
+        if not change:
+            text = text.replace('{ champion = "s1", challenger = "s2" }', '"s1"')
+            text = text.replace("paired_scores = true", "")
+        (here / "run.toml").write_text(text)
+        refused = command("run", "run.toml", "--until-end")
+        assert refused.code == 2
+        assert "evaluator.models" in refused.err
+        assert "begin a new store with --store" in refused.err
+    for key, text in (
+        ("threshold", "slices = ['country']\nthreshold = 0.4"),
+        ("slices", "slices = []"),
+    ):
+        (here / "run.toml").write_text(CONFIG.replace('slices = ["country"]', text))
+        refused = command("run", "run.toml", "--until-end")
+        assert refused.code == 2
+        assert f"evaluator.{key}" in refused.err
+    more = CONFIG.replace('name = "recent"', 'name = "other"')
+    (here / "run.toml").write_text(more)
+    with (here / "events.jsonl").open("a") as file:
+        file.write(lines(rows[200:]))
+    kept = own_process("run", "run.toml", "--until-end", "--drop", "window.recent")
+    assert kept.code == 0, kept.err
+    found = exported(command, here / "out")
+    assert found["all.comparison"] == expected(rows).to_bytes()
+    assert sum(Comparison.from_bytes(found["other.comparison"]).arrivals.values()) == 100
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (('models = ["champion", "challenger"]', ""), "evaluator.paired_scores requires"),
+        (("paired_scores = true", 'positive = "a"'), "evaluator.labels"),
+        (('["champion", "challenger"]', '["champion"]'), "from 2 to 100 distinct names"),
+        (('["champion", "challenger"]', '["champion", "a b"]'), "1 to 64 letters"),
+        (('["champion", "challenger"]', '["champion", "new"]'), "a field for each of the models"),
+        (('{ champion = "s1", challenger = "s2" }', '"s1"'), "got 's1'; write score = {"),
+        (('challenger = "s2"', 'challenger = "s1"'), "got that of fields.score.champion"),
+        (("time =", 'proba = "p"\ntime ='), "fields.proba conflicts with evaluator.models"),
+        (('challenger = "s2"', "challenger = 5"), "fields.score.challenger: expected text"),
+        (('{ champion = "s1", challenger = "s2" }', "5"), "text or a table"),
+    ],
+)
+def test_a_bad_configuration_says_what_to_write(change: tuple[str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings_from_text(CONFIG.replace(*change))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_tables_of_fields_require_models() -> None:
+    text = CONFIG.replace('models = ["champion", "challenger"]', "")
+    with pytest.raises(ConfigError, match=r"fields.score as a table requires evaluator.models"):
+        settings_from_text(text.replace("paired_scores = true", ""))
