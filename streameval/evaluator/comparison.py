@@ -248,6 +248,11 @@ class ComparisonView:
     def __getitem__(self, model: str) -> View:
         return self._views[_known(model, self._views)]
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models' names; the first one is the reference."""
+        return tuple(self._views)
+
     @locked
     def difference(
         self,

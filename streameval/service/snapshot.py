@@ -21,8 +21,15 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from streameval.certainty.differences import Side, sides
 from streameval.certainty.interval import Interval
+from streameval.certainty.paired import paired_method
 from streameval.errors import MetricError
-from streameval.evaluator.comparison import Evaluation, reference_of
+from streameval.evaluator.comparison import (
+    Comparison,
+    ComparisonView,
+    Difference,
+    Evaluation,
+    reference_of,
+)
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import ReportRow
 from streameval.evaluator.slices import slice_name
@@ -40,12 +47,18 @@ from streameval.windows.kinds import KINDS
 
 log = logging.getLogger(__name__)
 
+_LEVEL = 0.95
+"""Of the differences of models in a run whose intervals are off."""
 _CURVE_POINTS = 500
 _CLASSES = 100
 _SHARE = 0.2
 """Largest share of the run's time that computing the parts of a snapshot takes."""
 _RESAMPLED_SHARE = 0.02
 """The same of the intervals that are resampled."""
+_COMPARED_SHARE = 0.05
+"""The same of the comparisons of several models."""
+_COMPARED_SLICES = 1_000
+"""Most slices of a comparison in a snapshot."""
 
 _T = TypeVar("_T")
 
@@ -178,6 +191,46 @@ class Slice(Struct, frozen=True, forbid_unknown_fields=True):
         dict[str, Side],
         note("Metrics that differ from those of all other events, by a test at 5 %."),
     ]
+
+
+class ModelDifference(Struct, frozen=True, forbid_unknown_fields=True):
+    """A metric of model a less that of model b, on the same events."""
+
+    metric: str
+    a: str
+    b: Annotated[str, note("The reference.")]
+    value: float | None
+    low: Annotated[float | None, note("Lower end of the interval; null: none.")]
+    high: Annotated[float | None, note("Upper end of the interval; null: none.")]
+    p_value: Annotated[float | None, note("Of the hypothesis that there is no difference.")]
+    p_adjusted: Annotated[
+        float | None,
+        note("Adjusted for the other challengers (Holm); of a slice for the other slices (BH)."),
+    ]
+    method: str
+    reason: Annotated[str, note("Why there is no interval and no p-value; else empty.")]
+
+
+class SliceDifference(Struct, frozen=True, forbid_unknown_fields=True):
+    """A slice's difference of two models."""
+
+    slice: Annotated[str, note("The slice's name.")]
+    support: Weight
+    flagged: Annotated[bool, note("The models differ in it: of those flagged 5 % by chance.")]
+    difference: ModelDifference
+
+
+class ModelComparison(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The models of a window side by side, and their differences from the first one."""
+
+    models: Annotated[list[str], note("The first is the reference.")]
+    as_of: Annotated[Time, note("Its numbers hold all that was counted until then.")]
+    level: Annotated[float, note("Of the intervals.")]
+    values: Annotated[dict[str, dict[str, float | None]], note("By metric, then by model.")]
+    differences: list[ModelDifference]
+    slice_metric: Annotated[str, note("What slices are compared in; empty: in nothing.")]
+    slices: Annotated[list[SliceDifference], note("The most certain first; at most 1,000.")]
+    slices_left_out: int
 
 
 class SourceInfo(Struct, frozen=True, forbid_unknown_fields=True):
@@ -336,6 +389,9 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     confusion: dict[str, Confusion]
     series: dict[str, Series]
     slices: dict[str, list[Slice]]
+    comparison: Annotated[
+        dict[str, ModelComparison], note("By window; empty where the run has one model.")
+    ] = {}
     join: Annotated[Join | None, note("The label join; null without one.", served=True)]
     partitions: Annotated[
         list[Partition], note("How far each partition has been read.", served=True)
@@ -345,7 +401,7 @@ class Snapshot(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     alerts: Annotated[list[AlertState], note("Every alert and its state.", served=True)] = []
 
 
-OpenedPart: TypeAlias = Literal["reports", "curves", "confusion", "series"]
+OpenedPart: TypeAlias = Literal["reports", "curves", "confusion", "series", "comparison"]
 
 
 class OpenSlice(Protocol):
@@ -514,6 +570,9 @@ class SnapshotBuilder:
     ) -> None:
         self._settings = settings
         self._evaluators = {name: reference_of(one) for name, one in evaluators.items()}
+        self._comparisons = {
+            name: one for name, one in evaluators.items() if isinstance(one, Comparison)
+        }
         self._begins = begins
         self._clock = clock
         self._metrics = main_metrics(settings)
@@ -523,6 +582,9 @@ class SnapshotBuilder:
         self._resampled: dict[str, Part[dict[str, Value]]] = {}
         self._panes: dict[str, Part[_Panes]] = {}
         self._slices: dict[str, Part[list[Slice]]] = {}
+        self._compared = {
+            name: Part(partial(self._make_compared, one)) for name, one in self._comparisons.items()
+        }
         for window in settings.window:
             name, evaluator = window.name, self._evaluators[window.name]
             self._totals[name] = Part(partial(self._make_totals, name))
@@ -543,7 +605,8 @@ class SnapshotBuilder:
 
     def changed(self) -> None:
         """Mark every part as stale, because events were counted."""
-        for part in (*(part for part, _ in self._shares), *self._resampled.values()):
+        apart: list[Part[Any]] = [*self._resampled.values(), *self._compared.values()]
+        for part in (*(part for part, _ in self._shares), *apart):
             part.stale = True
 
     @property
@@ -583,6 +646,9 @@ class SnapshotBuilder:
         for resampled in self._resampled.values():
             share = _RESAMPLED_SHARE / len(self._resampled)
             resampled.refresh(self._clock, share, now, force=False)
+        for compared in self._compared.values():
+            share = _COMPARED_SHARE / len(self._compared)
+            compared.refresh(self._clock, share, now, force=False)
         first = next(iter(self._evaluators.values()))
         totals = {window: part.value for window, part in self._totals.items()}
         joined = None if join is None else msgspec.convert(join, Join)
@@ -618,6 +684,10 @@ class SnapshotBuilder:
                 for window, part in self._panes.items()
             },
             slices={window: part.value for window, part in self._slices.items()},
+            comparison={
+                window: msgspec.structs.replace(part.value, as_of=iso_time(part.as_of))
+                for window, part in self._compared.items()
+            },
             join=joined,
             partitions=partitions,
             quarantine=msgspec.convert(quarantine, Quarantine),
@@ -741,6 +811,66 @@ class SnapshotBuilder:
                     one.differs[row.metric] = side
         return found
 
+    def _make_compared(self, comparison: Comparison) -> ModelComparison:
+        found = self._compare(comparison.total)
+        named = [
+            name
+            for name in found.values
+            if not _is_bootstrapped(name, self._settings.evaluator.task)
+            and (self._settings.evaluator.paired_scores or not self._needs_scores(name))
+        ]
+        if not named or not self._settings.evaluator.slices:
+            return found
+        rows = [
+            SliceDifference(
+                slice_name(row.slice), row.difference.n, row.flagged, _difference(row.difference)
+            )
+            for model in comparison.models[1:]
+            for row in comparison.slice_differences(named[0], a=model, level=found.level)
+        ]
+        rows.sort(key=lambda row: math.inf if (p := row.difference.p_value) is None else p)
+        return msgspec.structs.replace(
+            found,
+            slice_metric=named[0],
+            slices=rows[:_COMPARED_SLICES],
+            slices_left_out=max(0, len(rows) - _COMPARED_SLICES),
+        )
+
+    def _compare(self, view: ComparisonView) -> ModelComparison:
+        """The main metrics of every model, and the differences by tests that have a formula.
+
+        Metrics of labels have few joint cells, from which a bootstrap takes some 30 ms; from
+        those of scores it takes minutes.
+        """
+        level = self._level or _LEVEL
+        task = self._settings.evaluator.task
+        first, *others = view.models
+        values: dict[str, dict[str, float | None]] = {}
+        differences = []
+        for name in self._names(view[first]):
+            found = {model: float(view[model][name]) for model in view.models}
+            values[name] = {model: finite(value) for model, value in found.items()}
+            if self._needs_scores(name) and _is_bootstrapped(name, task):
+                differences += [
+                    _no_difference(name, model, first, found[model] - found[first])
+                    for model in others
+                ]
+            else:
+                differences += map(_difference, view.differences(name, level=level))
+        return ModelComparison(
+            models=list(view.models),
+            as_of="",
+            level=level,
+            values=values,
+            differences=differences,
+            slice_metric="",
+            slices=[],
+            slices_left_out=0,
+        )
+
+    def _needs_scores(self, name: str) -> bool:
+        return find(name, self._settings.evaluator.task).needs_scores
+
     def open_slice(
         self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
     ) -> Snapshot | None:
@@ -762,8 +892,14 @@ class SnapshotBuilder:
                 self._opened.clear()
             known = window, name, part, metric
             if known not in self._opened:
-                view = self._evaluators[window].slices()[key]
-                self._opened[known] = self._read_slice(view, data, window, part, metric)
+                if part == "comparison":
+                    of_slice = self._comparisons[window].slices()[key]
+                    as_of = data.comparison[window].as_of
+                    opened = msgspec.structs.replace(self._compare(of_slice), as_of=as_of)
+                    self._opened[known] = opened
+                else:
+                    view = self._evaluators[window].slices()[key]
+                    self._opened[known] = self._read_slice(view, data, window, part, metric)
             found = {**getattr(data, part), window: self._opened[known]}
         return msgspec.structs.replace(data, **{part: found})
 
@@ -807,6 +943,26 @@ def is_resampled(name: str, task: Task) -> bool:
     (False, True)
     """
     return find(name, task).family == "bootstrap"
+
+
+def _is_bootstrapped(name: str, task: Task) -> bool:
+    """Whether the difference of two models in a metric is tested by a bootstrap."""
+    method = paired_method(find(name, task))
+    return method is None or method.name == "bootstrap"
+
+
+_DIFFERENCE = ModelDifference.__struct_fields__
+
+
+def _difference(found: Difference) -> ModelDifference:
+    given: dict[str, Any] = {name: getattr(found, name) for name in _DIFFERENCE}
+    numbers = {name: finite(value) for name, value in given.items() if type(value) is float}
+    return ModelDifference(**{**given, **numbers})
+
+
+def _no_difference(metric: str, a: str, b: str, value: float) -> ModelDifference:
+    reason = "a run does not resample scores; Comparison.load of an exported state does"
+    return ModelDifference(metric, a, b, finite(value), None, None, None, None, "", reason)
 
 
 def _report(view: View, level: float | None) -> Report:

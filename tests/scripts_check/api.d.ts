@@ -85,6 +85,15 @@ declare namespace Api {
     coverage: number | null;
     immature: boolean;
   }
+  interface ComparisonAnswer {
+    /** Number of the snapshot; grows with each one. */
+    sequence: number;
+    /** When it was published. */
+    at: string;
+    window: Window;
+    /** Null where the run has one model. */
+    comparison: ModelComparison | null;
+  }
   interface ConfusionAnswer {
     /** Number of the snapshot; grows with each one. */
     sequence: number;
@@ -210,6 +219,40 @@ declare namespace Api {
     predictions: number;
     labelled: number;
   }
+  interface ModelComparison {
+    /** The first is the reference. */
+    models: Array<string>;
+    /** Its numbers hold all that was counted until then. */
+    as_of: string;
+    /** Of the intervals. */
+    level: number;
+    /** By metric, then by model. */
+    values: Record<string, Record<string, number | null>>;
+    differences: Array<ModelDifference>;
+    /** What slices are compared in; empty: in nothing. */
+    slice_metric: string;
+    /** The most certain first; at most 1,000. */
+    slices: Array<SliceDifference>;
+    slices_left_out: number;
+  }
+  interface ModelDifference {
+    metric: string;
+    a: string;
+    /** The reference. */
+    b: string;
+    value: number | null;
+    /** Lower end of the interval; null: none. */
+    low: number | null;
+    /** Upper end of the interval; null: none. */
+    high: number | null;
+    /** Of the hypothesis that there is no difference. */
+    p_value: number | null;
+    /** Adjusted for the other challengers (Holm); of a slice for the other slices (BH). */
+    p_adjusted: number | null;
+    method: string;
+    /** Why there is no interval and no p-value; else empty. */
+    reason: string;
+  }
   interface Partition {
     partition: string;
     position: Record<string, number | string> | null;
@@ -307,6 +350,8 @@ declare namespace Api {
     /** How many each window has. */
     slices: Record<string, number>;
     join: boolean;
+    /** Those that are compared; empty of one model. */
+    models: Array<string>;
     /** What the run reads. */
     sources: Array<SourceInfo>;
     checkpoint: Checkpoint;
@@ -341,6 +386,14 @@ declare namespace Api {
     high: Record<string, number>;
     /** Metrics that differ from those of all other events, by a test at 5 %. */
     differs: Record<string, "above" | "below">;
+  }
+  interface SliceDifference {
+    /** The slice's name. */
+    slice: string;
+    support: number;
+    /** The models differ in it: of those flagged 5 % by chance. */
+    flagged: boolean;
+    difference: ModelDifference;
   }
   interface SlicesAnswer {
     /** Number of the snapshot; grows with each one. */
@@ -444,6 +497,7 @@ declare namespace Api {
     "/api/series/{metric}": SeriesAnswer;
     "/api/confusion": ConfusionAnswer;
     "/api/slices": SlicesAnswer;
+    "/api/comparison": ComparisonAnswer;
     "/api/quarantine": QuarantineAnswer;
     "/api/join": JoinAnswer;
     "/api/partitions": PartitionsAnswer;

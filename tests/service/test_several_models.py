@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import streameval as se
+from streameval.certainty.multiple_testing import holm
 from streameval.errors import ConfigError
 from streameval.evaluator.comparison import Comparison
+from streameval.evaluator.slices import slice_name
+from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import settings_from_text
+from streameval.service.lateness import LateShare
+from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder
+from streameval.service.store.begins import Begins
 from tests.support.command_runs import COMMAND, Command, in_process, own_process
+from tests.support.published_sample import published as sample
+from tests.support.serve_runs import serving
 
 pytestmark = pytest.mark.backend_independent
 
@@ -246,3 +256,115 @@ def test_tables_of_fields_require_models() -> None:
     text = CONFIG.replace('models = ["champion", "challenger"]', "")
     with pytest.raises(ConfigError, match=r"fields.score as a table requires evaluator.models"):
         settings_from_text(text.replace("paired_scores = true", ""))
+
+
+def published(text: str = CONFIG, count: int = 400) -> tuple[SnapshotBuilder, Snapshot, Comparison]:
+    """The builder of a run's snapshots, one of them, and the counts of its first window."""
+    settings = settings_from_text(text)
+    evaluations = open_evaluators(settings)
+    for row in events(count):
+        for evaluation in evaluations.values():
+            evaluation.update(
+                row["y_true"],
+                score={"champion": row["s1"], "challenger": row["s2"]},
+                event_time=row["time"],
+                slices={"country": row["country"]},
+            )
+    builder = SnapshotBuilder(settings, evaluations, Begins(), lambda: 1e9)
+    snapshot = builder.build(
+        sequence=1,
+        now=1_000_000,
+        labelled_until=None,
+        late={window.name: LateShare() for window in settings.window},
+        join=None,
+        partitions=[],
+        quarantine={"total": 0, "kept": 0, "reasons": {}, "recent": []},
+        checkpoint=Checkpoint(1, "1970-01-01T00:00:00Z", 0, 0.0),
+    )
+    whole = evaluations["all"]
+    assert isinstance(whole, Comparison)
+    return builder, snapshot, whole
+
+
+def number(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def test_the_snapshot_holds_every_difference_and_the_reference_is_the_run() -> None:
+    builder, snapshot, whole = published()
+    assert snapshot.reports["all"].metrics["accuracy"].value == whole["champion"]["accuracy"]
+    found = snapshot.comparison["all"]
+    assert (found.models, found.level, found.as_of) == ([*MODELS], 0.95, "1970-01-01T00:00:01Z")
+    for one in found.differences:
+        wanted = whole.differences(one.metric)[0]
+        assert one.value == number(wanted.value)
+        assert found.values[one.metric] == {name: whole[name][one.metric] for name in MODELS}
+        if one.metric == "average_precision":
+            assert one.low is None
+            assert one.reason.startswith("a run does not resample scores")
+        else:
+            assert (one.low, one.high) == (wanted.low, wanted.high)
+            assert (one.p_value, one.p_adjusted) == (wanted.p_value, wanted.p_adjusted)
+            assert (one.method, one.reason) == (wanted.method, "")
+    assert [one.metric for one in found.differences] == list(found.values)
+    slices = whole.slice_differences(found.slice_metric)
+    assert [(row.slice, row.flagged) for row in found.slices] == [
+        (slice_name(row.slice), row.flagged) for row in slices
+    ]
+    assert [row.difference.p_adjusted for row in found.slices] == [
+        row.difference.p_adjusted for row in slices
+    ]
+    opened = builder.open_slice(snapshot, "all", "country=PT", "comparison")
+    assert opened is not None
+    one = next(d for d in opened.comparison["all"].differences if d.metric == "accuracy")
+    view = whole.slices()[("country", "PT"),]
+    assert one.value == view.difference("accuracy").value
+    assert opened.comparison["recent"] == snapshot.comparison["recent"]
+
+
+def test_without_pairs_of_scores_their_differences_say_why() -> None:
+    _, snapshot, whole = published(CONFIG.replace("paired_scores = true", ""))
+    found = {one.metric: one for one in snapshot.comparison["all"].differences}
+    assert found["roc_auc"].value == whole.difference("roc_auc").value
+    assert found["roc_auc"].low is None
+    assert "requires paired_scores" in found["roc_auc"].reason
+    assert found["accuracy"].p_value == whole.difference("accuracy").p_value
+
+
+def test_many_challengers_are_adjusted_together() -> None:
+    text = CONFIG.replace('"champion", "challenger"', '"champion", "challenger", "third"')
+    text = text.replace('challenger = "s2"', 'challenger = "s2", third = "s3"')
+    evaluation = open_evaluators(settings_from_text(text))["all"]
+    assert isinstance(evaluation, Comparison)
+    rows = events(300)
+    evaluation.update_many(
+        [row["y_true"] for row in rows],
+        score={
+            "champion": [row["s1"] for row in rows],
+            "challenger": [row["s2"] for row in rows],
+            "third": [row["s1"] / 2 for row in rows],
+        },
+        slices={"country": [row["country"] for row in rows]},
+    )
+    settings = settings_from_text(text)
+    builder = SnapshotBuilder(
+        settings, {"all": evaluation, "recent": evaluation}, Begins(), lambda: 1e9
+    )
+    found = builder._make_compared(evaluation)
+    accuracy = [one for one in found.differences if one.metric == "accuracy"]
+    assert [one.a for one in accuracy] == ["challenger", "third"]
+    assert [one.p_adjusted for one in accuracy] == holm([one.p_value or 0.0 for one in accuracy])
+    assert len(found.slices) == 4
+
+
+def test_the_api_answers_the_comparison_and_null_of_one_model() -> None:
+    data = sample(models=2)
+    with serving(data) as one:
+        answer = one.json("/api/comparison?window=1h")
+        assert answer["window"]["name"] == "1h"
+        assert answer["comparison"] == msgspec.to_builtins(data.comparison["1h"])
+        assert one.json("/api/status")["run"]["models"] == ["model-0", "model-1"]
+        assert one.json("/api/comparison?slice=x%3Dy", 404)["error"]["where"] == "slice"
+    with serving(sample(models=0)) as one:
+        assert one.json("/api/status")["run"]["models"] == []
+        assert one.json("/api/comparison")["comparison"] is None

@@ -27,6 +27,8 @@ from streameval.service.snapshot import (
     Delay,
     Join,
     Mature,
+    ModelComparison,
+    ModelDifference,
     OpenedPart,
     Partition,
     Publisher,
@@ -34,6 +36,7 @@ from streameval.service.snapshot import (
     Report,
     Series,
     Slice,
+    SliceDifference,
     Snapshot,
     SourceInfo,
     State,
@@ -90,6 +93,7 @@ def published(
     hostile: bool = True,
     undefined: bool = True,
     join: bool = True,
+    models: int = 2,
     at: datetime = START,
     lag: int | None = 120,
     seed: int = 0,
@@ -106,6 +110,7 @@ def published(
         hostile: Texts of :data:`HOSTILE` among labels, slices, reasons, records.
         undefined: Some values are None, with their reasons.
         join: False: a run without a join.
+        models: How many are compared; 0: a run of one model.
         at: When it was published, which is also the checkpoint's time.
         lag: Of the first partition.
         seed: Another seed, other numbers.
@@ -136,6 +141,7 @@ def published(
         curves={name: _curves(rng, task, points) for name in WINDOWS},
         confusion={name: _confusion(rng, labels) for name in WINDOWS},
         slices={name: _slices(rng, names, slices, hostile, undefined) for name in WINDOWS},
+        comparison={name: _comparison(models, stamp) for name in WINDOWS} if models else {},
         join=_join(rng, sequence) if join else None,
         partitions=[
             _partition("http:predictions", {"segment": 3, "offset": 4096}, lag, 12_000, "bytes"),
@@ -269,6 +275,39 @@ def _slices(
             )
         )
     return rows
+
+
+def _comparison(models: int, stamp: str) -> ModelComparison:
+    rng = random.Random(models)
+    names = [f"model-{number}" for number in range(models)]
+    values = {
+        metric: {name: rng.uniform(0.7, 0.9) for name in names} for metric in ("f1", "recall")
+    }
+
+    def difference(metric: str, name: str, width: float) -> ModelDifference:
+        value = values[metric][name] - values[metric][names[0]]
+        ends = (value, value - width, value + width)
+        return ModelDifference(metric, name, names[0], *ends, 0.04, 0.08, "McNemar", "")
+
+    return ModelComparison(
+        models=names,
+        as_of=stamp,
+        level=0.95,
+        values=values,
+        differences=[
+            *(difference("f1", name, 0.02) for name in names[1:]),
+            *(
+                ModelDifference("recall", name, names[0], *[None] * 5, "", "no events")
+                for name in names[1:]
+            ),
+        ],
+        slice_metric="f1",
+        slices=[
+            SliceDifference("country=PT", 400, True, difference("f1", names[1], 0.01)),
+            SliceDifference("country=DE", 30, False, difference("f1", names[1], 0.2)),
+        ],
+        slices_left_out=0,
+    )
 
 
 def _join(rng: random.Random, sequence: int) -> Join:

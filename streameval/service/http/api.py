@@ -28,6 +28,7 @@ from streameval.service.snapshot import (
     Curve,
     Join,
     Label,
+    ModelComparison,
     OpenedPart,
     OpenSlice,
     Quarantine,
@@ -334,6 +335,13 @@ def _slices(data: Snapshot, query: QueryParameters) -> Answer:
     }
 
 
+def _comparison(data: Snapshot, query: QueryParameters) -> Answer:
+    window = query.window(data)
+    if data.comparison:
+        data = query.of_slice(data, window.name, "comparison")
+    return {"window": window, "comparison": data.comparison.get(window.name)}
+
+
 def _page(query: QueryParameters, **named: list[Any]) -> Answer:
     """The requested page of some rows, under their name."""
     ((name, rows),) = named.items()
@@ -492,6 +500,16 @@ ENDPOINTS = {
             _limit(_MOST_ROWS),
         ),
     ),
+    "/api/comparison": Endpoint(
+        "Metrics of several models and their differences from the first.",
+        _comparison,
+        _shape(
+            "ComparisonAnswer",
+            window=Window,
+            comparison=Annotated[ModelComparison | None, note("Null where the run has one model.")],
+        ),
+        (_WINDOW, _SLICE),
+    ),
     "/api/quarantine": Endpoint(
         "Records that could not be counted.",
         _quarantine,
@@ -564,6 +582,7 @@ _RUN = _shape(
     curves=Annotated[dict[str, list[str]], note("Those that each window has.")],
     slices=Annotated[dict[str, int], note("How many each window has.")],
     join=bool,
+    models=Annotated[list[str], note("Those that are compared; empty of one model.")],
     sources=Annotated[list[SourceInfo], note("What the run reads.")],
     checkpoint=Checkpoint,
 )
@@ -626,6 +645,7 @@ def _run(data: Snapshot) -> Answer:
         "curves": {window: list(curves) for window, curves in data.curves.items()},
         "slices": {window: len(rows) for window, rows in data.slices.items()},
         "join": data.join is not None,
+        "models": next((one.models for one in data.comparison.values()), []),
         "sources": data.sources,
         "checkpoint": data.checkpoint,
     }
