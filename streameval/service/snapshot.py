@@ -363,6 +363,7 @@ class AlertState(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     above: Annotated[float | None, note("The bound, where it fires above it.")]
     when: When
     against: Annotated[str, note("What is subtracted from the metric; empty: nothing.")]
+    model: Annotated[str, note("The model whose metric it is; empty: the only or first one.")] = ""
     level: Annotated[float | None, note("Of the interval; null where there is none.")]
     low: Annotated[float | None, note("Lower end of the interval; null: none, or infinite.")]
     high: Annotated[float | None, note("Upper end of the interval; null: none, or infinite.")]

@@ -22,6 +22,8 @@ declare namespace Api {
     when: "anytime" | "certain" | "value";
     /** What is subtracted from the metric; empty: nothing. */
     against: string;
+    /** The model whose metric it is; empty: the only or first one. */
+    model?: string;
     /** Of the interval; null where there is none. */
     level: number | null;
     /** Lower end of the interval; null: none, or infinite. */

@@ -84,6 +84,7 @@ def test_what_readers_see() -> None:
         "above": None,
         "when": "value",
         "against": "",
+        "model": "",
         "level": None,
         "low": None,
         "high": None,

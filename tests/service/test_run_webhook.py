@@ -132,6 +132,7 @@ def test_it_is_repeated_until_it_arrives(receivers: list[Receiver]) -> None:
         "at": "1970-01-01T00:00:00Z",
         "when": "value",
         "against": "",
+        "model": "",
         "level": None,
         "low": None,
         "high": None,

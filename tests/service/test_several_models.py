@@ -18,10 +18,13 @@ from streameval.certainty.multiple_testing import holm
 from streameval.errors import ConfigError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.slices import slice_name
+from streameval.service.alerts.observations import Observation, Observer
+from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import settings_from_text
+from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateShare
-from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder
+from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder, Value
 from streameval.service.store.begins import Begins
 from tests.support.command_runs import COMMAND, Command, in_process, own_process
 from tests.support.published_sample import published as sample
@@ -368,3 +371,98 @@ def test_the_api_answers_the_comparison_and_null_of_one_model() -> None:
     with serving(sample(models=0)) as one:
         assert one.json("/api/status")["run"]["models"] == []
         assert one.json("/api/comparison")["comparison"] is None
+
+
+def watched(alert: str, text: str = CONFIG) -> tuple[Value, Comparison, RunSettings]:
+    """What an alert on the challenger looks at, the counts, and the settings."""
+    settings = settings_from_text(f"{text}\n[[alert]]\nname = 'worse'\n{alert}")
+    _, snapshot, whole = published(text)
+    evaluations = {"all": whole, "recent": whole}
+    found = Observer(settings, evaluations, lambda: 1e9).observe(snapshot, 1_000_000)
+    return found["worse"].value, whole, settings
+
+
+@pytest.mark.parametrize(
+    ("metric", "when", "method"),
+    [
+        ("accuracy", "value", ""),
+        ("accuracy", "certain", "McNemar, Bonett-Price"),
+        ("accuracy", "anytime", "anytime beta-binomial"),
+        ("roc_auc", "certain", "paired DeLong"),
+        ("f1", "certain", "paired bootstrap, 200 replicates"),
+    ],
+)
+@pytest.mark.parametrize("part", ["", "PT"])
+def test_alerts_compare_models(metric: str, when: str, method: str, part: str) -> None:
+    where = f"slice = {{ country = '{part}' }}" if part else ""
+    keys = f"metric = '{metric}'\nbelow = 0\nmodel = 'challenger'\nwhen = '{when}'\n{where}"
+    found, whole, settings = watched(keys)
+    view = whole.slices()[("country", part),] if part else whole.total
+    wanted = view.difference(metric, method="anytime" if when == "anytime" else "auto")
+    assert found.value == wanted.value
+    assert found.support == view["challenger"].report([metric]).rows[0].support
+    assert found.method == method
+    if when != "value":
+        assert (found.low, found.high) == (wanted.low, wanted.high)
+    book = AlertBook(settings.alert, "all", settings)
+    (state,) = book.judge({"worse": Observation(found)}, 0).states
+    assert (state.state, state.model, state.against) == ("ok", "challenger", "champion")
+
+
+def test_an_alert_between_models_fires_in_words() -> None:
+    keys = "metric = 'error_rate'\nbelow = 0\nmodel = 'challenger'\nwhen = 'certain'"
+    found, _, settings = watched(keys)
+    book = AlertBook(settings.alert, "all", settings)
+    (transition,) = book.judge({"worse": Observation(found)}, 0).transitions
+    assert transition.text.startswith("firing: worse: error_rate of challenger is -0.")
+    assert "against champion (certainly below 0 fires) in window all" in transition.text
+    again = AlertBook(settings.alert, "all", settings)
+    again.restore(json.loads(json.dumps(book.to_state())))
+    assert again.judge({"worse": Observation(found)}, 1).transitions == []
+    third = msgspec.structs.replace(settings.alert[0], model="third")
+    fresh = AlertBook([third], "all", settings)
+    fresh.restore(json.loads(json.dumps(book.to_state())))
+    assert fresh.judge({"worse": Observation(found)}, 1).transitions != []
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("model = 'champion'", "one of challenger, which is compared with champion"),
+        ("model = 'chalenger'", "did you mean 'challenger'?"),
+        ("model = 'challenger'\nagainst = 'previous'", "model conflicts with alert[0].against"),
+        ("model = 'challenger'\nreference = 'x'", "model conflicts with alert[0].reference"),
+        (
+            "model = 'challenger'\nslice = 'any'\nwhen = 'certain'",
+            'model conflicts with alert[0].slice = "any"',
+        ),
+        (
+            "model = 'challenger'\nwhen = 'anytime'\nwindow = 'recent'",
+            "no interval holds at every look at a window that moves",
+        ),
+        (
+            "model = 'challenger'\nwhen = 'anytime'\nmetric = 'roc_auc'",
+            "for whose difference no interval holds at every look",
+        ),
+        (
+            "model = 'challenger'\nwhen = 'certain'\nmetric = 'log_loss'",
+            "which a run does not do",
+        ),
+        ("model = 'challenger'\nmetric = 'lag'", "model conflicts with alert[0].metric = 'lag'"),
+    ],
+)
+def test_bad_alerts_between_models_say_why(keys: str, message: str) -> None:
+    if "metric" not in keys:
+        keys += "\nmetric = 'accuracy'"
+    with pytest.raises(ConfigError) as caught:
+        settings_from_text(f"{CONFIG}\n[[alert]]\nname = 'worse'\nbelow = 0\n{keys}")
+    assert message in str(caught.value)
+
+
+def test_certain_alerts_of_scores_require_their_pairs() -> None:
+    keys = "metric = 'roc_auc'\nbelow = 0\nmodel = 'challenger'\nwhen = 'certain'"
+    with pytest.raises(ConfigError, match=r"requires evaluator.paired_scores = true"):
+        watched(keys, CONFIG.replace("paired_scores = true", ""))
+    fading = CONFIG.replace('length = "1h"\npane = "5m"', 'half_life = "1h"')
+    with pytest.raises(ConfigError, match="no test of pairs is known"):
+        watched(f"{keys}\nwindow = 'recent'", fading)

@@ -19,7 +19,7 @@ from streameval.certainty.interval import Interval
 from streameval.certainty.multiple_testing import benjamini_hochberg
 from streameval.certainty.proportions import wilson
 from streameval.errors import MetricError, StateError
-from streameval.evaluator.comparison import Evaluation, reference_of
+from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import SliceKey, slice_value
 from streameval.evaluator.view import View
@@ -51,6 +51,8 @@ _SHARE = 0.05
 
 _SAMPLES = 100
 """Samples of the run's counts that are kept for each span of the clock."""
+
+_NO_EVENT = "no event of this slice yet"
 
 MOST_SLICES = 100
 """The most slices that an alert on any slice names."""
@@ -225,9 +227,11 @@ class Observer:
     def _value_of(self, alert: AlertSettings) -> Value:
         """The value of an alert that is read from the evaluators."""
         window = window_of_alert(self._settings, alert)
+        if alert.model is not None:
+            return self._between_models(self._evaluators[window.name], alert, alert.model)
         view = _view_of(reference_of(self._evaluators[window.name]), alert)
         if view is None:
-            return Value(None, 0, "no event of this slice yet")
+            return Value(None, 0, _NO_EVENT)
         mine = self._interval_of(view, alert)
         if alert.against is None and alert.reference is None:
             return mine[1] if isinstance(mine, tuple) else mine
@@ -259,6 +263,31 @@ class Observer:
             found.method,
         )
 
+    def _between_models(self, evaluation: Evaluation, alert: AlertSettings, model: str) -> Value:
+        """The metric of a model less that of the first one."""
+        assert isinstance(evaluation, Comparison)
+        key = _slice_key(evaluation, alert)
+        view = evaluation.slices().get(key) if key else evaluation.total
+        if view is None:
+            return Value(None, 0, _NO_EVENT)
+        try:
+            (mine,), (theirs,) = (
+                view[name].report([alert.metric]) for name in (model, view.models[0])
+            )
+            if alert.when == "value" or mine.reason or theirs.reason:
+                value = finite(mine.value - theirs.value)
+                return Value(value, mine.support, mine.reason or theirs.reason)
+            found = view.difference(
+                alert.metric,
+                a=model,
+                level=level_of_alert(alert, self._settings),
+                method="anytime" if alert.when == "anytime" else "auto",
+            )
+        except MetricError as error:
+            return Value(None, 0, str(error))
+        value, low, high = map(finite, (found.value, found.low, found.high))
+        return Value(value, mine.support, found.reason, low, high, found.method)
+
     def _interval_of(self, view: View, alert: AlertSettings) -> tuple[Interval, Value] | Value:
         level = level_of_alert(alert, self._settings)
         method = "anytime" if alert.when == "anytime" else "auto"
@@ -275,21 +304,25 @@ class Observer:
 
 
 def _reads_evaluators(alert: AlertSettings) -> bool:
-    compares = alert.against is not None or alert.reference is not None
+    compares = any(one is not None for one in (alert.against, alert.reference, alert.model))
     certain = alert.when != "value" and alert.slice != "any"
     return alert.metric not in RUN_METRICS and (compares or certain)
 
 
 def _view_of(evaluator: Evaluator, alert: AlertSettings) -> View | None:
-    if not alert.slice:
-        return evaluator.total
+    key = _slice_key(evaluator, alert)
+    return evaluator.slices().get(key) if key else evaluator.total
+
+
+def _slice_key(evaluation: Evaluation, alert: AlertSettings) -> SliceKey:
+    """The key of an alert's slice; empty where it is about all events."""
     assert not isinstance(alert.slice, str)
     wanted = {key: slice_value(value) for key, value in alert.slice.items()}
-    for names in evaluator.options["slices"]:
+    for names in evaluation.options["slices"]:
         if set(names) == set(wanted):
-            key: SliceKey = tuple((name, wanted[name]) for name in names)
-            return evaluator.slices().get(key)
-    return None
+            return tuple((name, wanted[name]) for name in names)
+    # A reference has other slices than the run: no event is in this one.
+    return tuple(wanted.items())
 
 
 def _published(alert: AlertSettings, window: str, snapshot: Snapshot) -> Value:
@@ -301,7 +334,7 @@ def _published(alert: AlertSettings, window: str, snapshot: Snapshot) -> Value:
             if row.slice == wanted:
                 reason = row.reasons.get(alert.metric, "")
                 return Value(row.metrics.get(alert.metric), row.support, reason)
-        return Value(None, 0, "no event of this slice yet")
+        return Value(None, 0, _NO_EVENT)
     report = snapshot.reports.get(window)
     value = None if report is None else report.metrics.get(alert.metric)
     return Value(None, 0, "not published") if value is None else value

@@ -62,6 +62,8 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     when: When = "value"
     against: str = ""
+    model: str = ""
+    """Whose metric it is; empty: of the only or first model."""
     level: float | None = None
     low: float | None = None
     high: float | None = None
@@ -82,8 +84,9 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
             ends = ("infinite" if end is None else f"{end:.6g}" for end in (self.low, self.high))
             value += f" [{', '.join(ends)}]"
         against = f" against {self.against}" if self.against else ""
+        model = f" of {self.model}" if self.model else ""
         return (
-            f"{self.event}: {self.name}: {self.metric} is {value}{against} "
+            f"{self.event}: {self.name}: {self.metric}{model} is {value}{against} "
             f"({self.bound} fires){where}, support {self.support:g}"
         )
 
@@ -145,7 +148,7 @@ class AlertBook:
     []
     """
 
-    __slots__ = ("_alerts", "_first", "_levels", "_memory", "_next", "_unsent")
+    __slots__ = ("_alerts", "_first", "_levels", "_memory", "_models", "_next", "_unsent")
 
     def __init__(
         self,
@@ -156,6 +159,7 @@ class AlertBook:
         self._levels = {alert.name: level_of_alert(alert, settings) for alert in alerts}
         self._alerts = [(alert, duration(alert.for_, "for", zero=True)) for alert in alerts]
         self._first = first_window
+        self._models = settings.evaluator.models or [""]
         self._memory = {alert.name: _Memory(self._watched(alert)) for alert in alerts}
         self._next = 1
         self._unsent: dict[int, Transition] = {}
@@ -253,7 +257,7 @@ class AlertBook:
         if alert.when != "value":
             about += ["when", alert.when, self._levels[alert.name]]
         # Without these, as older versions have stored it.
-        for name in ("against", "reference", "per"):
+        for name in ("against", "reference", "model", "per"):
             if getattr(alert, name) is not None:
                 about += [name, getattr(alert, name)]
         return msgspec.json.encode(about).decode()
@@ -261,7 +265,10 @@ class AlertBook:
     def _about(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> dict[str, Any]:
         below = alert.below is not None
         against = "the window before" if alert.against else alert.reference or ""
+        if alert.model is not None:
+            against = self._models[0]
         return {
+            "model": alert.model or "",
             "when": alert.when,
             "against": against,
             "level": self._levels[alert.name] if seen.method else None,

@@ -10,6 +10,7 @@ import msgspec
 
 from streameval.certainty.interval import checked_level
 from streameval.certainty.methods import METHODS
+from streameval.certainty.paired import PAIRED_METHODS, paired_method
 from streameval.errors import (
     InputError,
     MetricError,
@@ -369,6 +370,7 @@ def _check_alerts(settings: RunSettings) -> None:
             _check_any_slice(settings, key, alert)
         else:
             _check_alert_slice(settings, f"{key}.slice", alert)
+        _check_alert_model(settings, key, alert)
         _check_when(settings, key, alert)
         _check_comparison(settings, key, alert)
 
@@ -379,7 +381,7 @@ def _check_run_metric(settings: RunSettings, key: str, alert: AlertSettings) -> 
             f"{key}.metric", "[join]", remedy="without it every record holds its label"
         )
     about = f"{key}.metric = {shown(alert.metric)}"
-    for name in ("window", "slice", "against", "reference"):
+    for name in ("window", "slice", "against", "reference", "model"):
         if getattr(alert, name):
             raise OptionError.conflicts(
                 f"{key}.{name}",
@@ -397,6 +399,59 @@ def _check_run_metric(settings: RunSettings, key: str, alert: AlertSettings) -> 
         )
 
 
+def _check_alert_model(settings: RunSettings, key: str, alert: AlertSettings) -> None:
+    if alert.model is None:
+        return
+    models = settings.evaluator.models
+    if models is None:
+        raise OptionError.requires(f"{key}.model", "evaluator.models")
+    if alert.model not in models[1:]:
+        raise InputError(
+            f"{key}.model",
+            expected=f"one of {', '.join(models[1:])}, which is compared with {models[0]}",
+            got=shown(alert.model),
+            remedy=did_you_mean(alert.model, models[1:]),
+        )
+    for name in ("against", "reference"):
+        if getattr(alert, name) is not None:
+            raise OptionError.conflicts(f"{key}.model", f"{key}.{name}", remedy="give one of them")
+    if alert.slice == "any":
+        raise OptionError.conflicts(f"{key}.model", f'{key}.slice = "any"', remedy="name a slice")
+    if alert.when == "value":
+        return
+    metric, about = find(alert.metric, settings.evaluator.task), f"{key}.metric"
+    window = window_of_alert(settings, alert)
+    if kind_of_settings(window).name == "fading":
+        raise OptionError.conflicts(
+            f"{key}.when",
+            f"{key}.window, as the weights of {shown(window.name)} are not whole: no test of pairs "
+            "is known for them",
+            remedy='set when = "value", or name another window',
+        )
+    anytime = PAIRED_METHODS["anytime"]
+    if alert.when == "anytime" and not anytime.serves(metric):
+        raise OptionError.conflicts(
+            f"{key}.when",
+            f"{about} = {shown(alert.metric)}, for whose difference no interval holds at every "
+            "look",
+            remedy='set when = "certain"; accuracy and error_rate have one',
+        )
+    if metric.needs_scores:
+        method = paired_method(metric)
+        if method is None or method.name == "bootstrap":
+            raise OptionError.conflicts(
+                f"{key}.when",
+                f"{about} = {shown(alert.metric)}, whose difference is resampled from all scores, "
+                "which a run does not do",
+                remedy='set when = "value"; roc_auc has a formula',
+            )
+        if not settings.evaluator.paired_scores:
+            raise OptionError.requires(
+                f"{key}.when = {shown(alert.when)} with {shown(alert.metric)}",
+                "evaluator.paired_scores = true",
+            )
+
+
 def _check_when(settings: RunSettings, key: str, alert: AlertSettings) -> None:
     if alert.level is not None:
         if alert.when == "value":
@@ -410,7 +465,7 @@ def _check_when(settings: RunSettings, key: str, alert: AlertSettings) -> None:
     if alert.when == "value" or alert.metric in RUN_METRICS:
         return
     family = find(alert.metric, settings.evaluator.task).family
-    if family == "none":
+    if family == "none" and alert.model is None:
         raise OptionError.conflicts(
             f"{key}.when",
             f"{key}.metric = {shown(alert.metric)}, which has no interval",
@@ -418,7 +473,7 @@ def _check_when(settings: RunSettings, key: str, alert: AlertSettings) -> None:
         )
     if alert.when != "anytime":
         return
-    if family not in METHODS["anytime"].families:
+    if alert.model is None and family not in METHODS["anytime"].families:
         raise OptionError.conflicts(
             f"{key}.when",
             f"{key}.metric = {shown(alert.metric)}, for which there is no interval that holds "

@@ -280,6 +280,7 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     level: float | None = None
     against: Literal["previous"] | None = None
     reference: str | None = None
+    model: str | None = None
     window: str | None = None
     slice: dict[str, str | int] | Literal["any"] = {}
     min_support: PositiveCount = 1
@@ -308,7 +309,8 @@ class AlertSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 #for = "10m"
 
 # The bound is of the difference to the same window one length earlier. In its place,
-# reference = "last-month.state" names a state file to compare with.
+# reference = "last-month.state" names a state file to compare with; of several models
+# model = "challenger" compares it with the first one.
 #[[alert]]
 #name = "f1-fell"
 #metric = "f1"

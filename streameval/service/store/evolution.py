@@ -561,6 +561,7 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
             alert.window in (windows | {None})
             and (alert.slice in ("any", {}) or frozenset(alert.slice) in slices)
             and now.evaluator.task == wanted.evaluator.task
+            and alert.model in (None, *(now.evaluator.models or ())[1:])
             and is_kept(alert.metric)
         )
     ]

@@ -28,7 +28,10 @@ const table = sortable({
       key: "name", name: "Alert", class: "stream",
       value: (row) => row.name, cell: (row) => text.visible(row.name, 80),
     },
-    { key: "metric", name: "Metric", value: (row) => row.metric, cell: (row) => row.metric },
+    {
+      key: "metric", name: "Metric", value: (row) => row.metric,
+      cell: (row) => (row.model ? `${row.metric} of ${text.visible(row.model, 80)}` : row.metric),
+    },
     {
       key: "value", name: "Value", number: true, value: (row) => row.value, cell: (row) => text.value(row.value),
       reason: (row) => text.visible(row.reason || "no value", 300),

@@ -129,7 +129,8 @@ function firing(alert) {
   ].filter(Boolean).join(", ");
   const against = alert.against ? ` against ${text.visible(alert.against, 80)}` : "";
   const ends = intervalOf(alert);
-  const value = `${alert.metric}${against} is ${text.value(alert.value)}${ends ? ` ${words(ends)}` : ""}, ` +
+  const model = alert.model ? ` of ${text.visible(alert.model, 80)}` : "";
+  const value = `${alert.metric}${model}${against} is ${text.value(alert.value)}${ends ? ` ${words(ends)}` : ""}, ` +
     text.visible(alert.bound, 60);
   return `${text.visible(alert.name, 80)}: ${value}${about ? ` (${about})` : ""}`;
 }
