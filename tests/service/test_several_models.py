@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 import streameval as se
 from streameval.certainty.multiple_testing import holm
@@ -466,3 +467,29 @@ def test_certain_alerts_of_scores_require_their_pairs() -> None:
     fading = CONFIG.replace('length = "1h"\npane = "5m"', 'half_life = "1h"')
     with pytest.raises(ConfigError, match="no test of pairs is known"):
         watched(f"{keys}\nwindow = 'recent'", fading)
+
+
+def test_prometheus_has_the_differences() -> None:
+    data = sample(models=3)
+    with serving(data) as one:
+        samples = {
+            (found.name, *found.labels.values()): found.value
+            for family in text_string_to_metric_families(one.client.get("/metrics").text)
+            for found in family.samples
+            if found.name.startswith("streameval_difference")
+        }
+    wanted = {
+        (name, row.metric, row.a, window): getattr(row, end)
+        for window, compared in data.comparison.items()
+        for row in compared.differences
+        for name, end in (
+            ("streameval_difference", "value"),
+            ("streameval_difference_low", "low"),
+            ("streameval_difference_high", "high"),
+        )
+        if getattr(row, end) is not None
+    }
+    assert samples == wanted
+    assert len(wanted) == 3 * 2 * 3  # recall is undefined
+    with serving(sample(models=0)) as one:
+        assert "streameval_difference" not in one.client.get("/metrics").text

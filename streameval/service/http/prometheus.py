@@ -115,6 +115,8 @@ class Exposition:
             return
         yield from _checkpoint(data, now)
         yield from _values(data, self._most_slices)
+        if data.comparison:
+            yield from _comparison(data)
         yield from _partitions(data.partitions)
         yield from _quarantine(data.quarantine)
         if data.join is not None:
@@ -212,6 +214,22 @@ def _values(data: Snapshot, most_slices: int) -> Iterator[Metric]:
     yield _gauge("window_late_ratio", text, late, "window")
     text = "Slices beyond serve.max_slices_exposed"
     yield _gauge("slices_left_out", text, left_out, "window")
+
+
+def _comparison(data: Snapshot) -> Iterator[Metric]:
+    rows = [(name, row) for name, one in data.comparison.items() for row in one.differences]
+    for end, text in (
+        ("value", "A model's metric less that of the first model; absent where undefined"),
+        ("low", "The low end of the difference's interval; absent where there is none"),
+        ("high", "The high end of the difference's interval; absent where there is none"),
+    ):
+        samples = [
+            (number, row.a, row.metric, window)
+            for window, row in rows
+            if (number := getattr(row, end)) is not None
+        ]
+        name = "difference" if end == "value" else f"difference_{end}"
+        yield _gauge(name, text, samples, "model", "metric", "window")
 
 
 def _partitions(partitions: list[Partition]) -> Iterator[Metric]:
