@@ -1349,3 +1349,37 @@ def test_an_opened_slice_on_a_phone(show: Show, of: str) -> None:
     refused = "expected at most 4096 characters" if of == "LLLL" else ""
     expect(shown.page.locator("#slice-note")).to_contain_text(refused)
     assert [one for one in shown.complaints if "400" not in one] == []
+
+
+def test_models_side_by_side_with_their_differences(show: Show) -> None:
+    data = sample(models=3)
+    data["comparison"]["all"]["differences"][1] |= {"low": -0.03, "high": -0.01, "value": -0.02}
+    shown = show(data).open().seen()
+    differences = data["comparison"]["all"]["differences"]
+    shown.expect_column("#models-table", "a", [row["a"] for row in differences])
+    values = data["comparison"]["all"]["values"]
+    for key, of in (("own", "a"), ("first", "b")):
+        wanted = [f"{values[row['metric']][row[of]]:.4f}" for row in differences]
+        assert shown.column("#models-table", key) == wanted
+    first, worse = (shown.page.locator("#models-table tbody tr").nth(n) for n in (0, 1))
+    row = differences[0]
+    expect(first.locator(".forest > span").last).to_have_text(words(row["low"], row["high"]))
+    expect(first.locator("line.reference")).to_have_count(1)
+    expect(first.locator(".side")).to_have_text("better" if row["low"] > 0 else "not certain")
+    expect(worse.locator(".side.worse")).to_have_text("worse")
+    undefined = shown.page.locator("#models-table tbody tr").last
+    expect(undefined).to_contain_text("no interval")
+    expect(undefined.locator("td.missing").first).to_contain_text("undefined: no events")
+    expect(shown.page.locator("#models-note")).to_contain_text("Dashed line: no difference")
+    shown.expect_column("#models-slices", "slice", ["country=PT"])
+    expect(shown.page.locator("#models-slices-about")).to_contain_text("1 of 2 slices by f1")
+    expect(shown.page.locator('#sections a[href="#models"]')).to_be_visible()
+    assert shown.complaints == []
+
+
+def test_a_run_of_one_model_has_no_panel_of_models(show: Show) -> None:
+    shown = show(sample()).open().seen()
+    expect(shown.page.locator("#slices")).to_be_visible()
+    expect(shown.page.locator("#models")).to_be_hidden()
+    expect(shown.page.locator('#sections a[href="#models"]')).to_be_hidden()
+    assert shown.complaints == []

@@ -93,7 +93,7 @@ def published(
     hostile: bool = True,
     undefined: bool = True,
     join: bool = True,
-    models: int = 2,
+    models: int = 0,
     at: datetime = START,
     lag: int | None = 120,
     seed: int = 0,

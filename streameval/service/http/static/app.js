@@ -10,6 +10,7 @@ import { byId, make, note, options, setText } from "./dom.js";
 import * as header from "./header.js";
 import { panel as labels } from "./labels.js";
 import { follow } from "./live.js";
+import { panel as models } from "./models.js";
 import { panel as opened } from "./opened.js";
 import { panel as overTime } from "./over_time.js";
 import { panel as quarantine } from "./quarantine.js";
@@ -21,7 +22,7 @@ import { panel as tiles } from "./tiles.js";
 import * as waiting from "./waiting.js";
 
 /** The page's sections, from top to bottom. */
-const PANELS = [opened, tiles, overTime, curves, slices, confusion, labels, source, quarantine, alerts];
+const PANELS = [opened, tiles, overTime, models, curves, slices, confusion, labels, source, quarantine, alerts];
 
 const known = {
   status: /** @type {Api.Status | null} */ (null),
@@ -116,7 +117,7 @@ function changeSlice() {
   known.missing = "";
   byId("page").setAttribute("aria-busy", "true");
   drawAll();
-  loads.now("page", "slices", "classes");
+  loads.now("page", "models", "slices", "classes");
 }
 
 function drawView() {
