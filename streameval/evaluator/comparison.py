@@ -1005,6 +1005,9 @@ class Comparison:
         settings = [{**one.options, "threshold": None} for one in evaluators]
         if any(one != settings[0] for one in settings):
             raise StateError("models: expected evaluators of the same options")
+        for evaluator in evaluators:
+            # As while it counted: a label of one model is known to all.
+            evaluator.learn_labels(evaluators)
         new._joint.restore(part_of(data["joint"], "joint"))
         if any(one._windows.in_order() != new._joint.in_order() for one in evaluators):
             raise StateError("joint: expected the slices of the models")

@@ -674,8 +674,13 @@ class Evaluator:
 
     def follow(self, other: Evaluator, newest: int | None) -> None:
         """Take over labels, open slices and timeline of another, without its events."""
-        self._intake.learn_from(other._intake)  # type: ignore[arg-type]
+        self.learn_labels([other])
         self._windows.follow(other._windows, newest)
+
+    def learn_labels(self, others: Iterable[Evaluator]) -> None:
+        """Take over the labels that others know."""
+        for other in others:
+            self._intake.learn_from(other._intake)  # type: ignore[arg-type]
 
     @property
     @locked

@@ -22,7 +22,7 @@ from streameval.evaluator.slices import slice_name
 from streameval.service.alerts.observations import Observation, Observer
 from streameval.service.alerts.rules import AlertBook
 from streameval.service.config.evaluators import open_evaluators
-from streameval.service.config.load import settings_from_text
+from streameval.service.config.load import resolved, settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateShare
 from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder, Value
@@ -493,3 +493,78 @@ def test_prometheus_has_the_differences() -> None:
     assert len(wanted) == 3 * 2 * 3  # recall is undefined
     with serving(sample(models=0)) as one:
         assert "streameval_difference" not in one.client.get("/metrics").text
+
+
+def test_metrics_of_what_is_kept_may_change(here: Path, command: Command) -> None:
+    rows = events(300)
+    text = CONFIG.replace("paired_scores = true", 'metrics = ["accuracy", "roc_auc"]')
+    (here / "run.toml").write_text(text)
+    (here / "events.jsonl").write_text(lines(rows[:200]))
+    assert command("run", "run.toml", "--until-end").code == 0
+    # As an alert on f1 does.
+    (here / "run.toml").write_text(text.replace('["accuracy"', '["accuracy", "f1"'))
+    with (here / "events.jsonl").open("a") as file:
+        file.write(lines(rows[200:]))
+    assert command("run", "run.toml", "--until-end").code == 0
+    wanted = expected(rows, metrics=["accuracy", "f1", "roc_auc"], paired_scores=False)
+    assert exported(command, here / "out")["all.comparison"] == wanted.to_bytes()
+    (here / "run.toml").write_text(text.replace('"accuracy", ', ""))
+    refused = command("run", "run.toml", "--until-end")
+    assert refused.code == 2
+    assert "evaluator.metrics" in refused.err
+
+
+def test_a_joined_event_that_is_refused_is_kept_with_every_model_s_field(
+    here: Path, command: Command
+) -> None:
+    row = {**events(1)[0], "w": 0.5}
+    text = JOINED.replace('id = "id"', 'id = "id"\nweight = "w"')
+    text = text.replace('challenger = "s2"', 'challenger = "new.score"')
+    (here / "run.toml").write_text(text)
+    prediction = {key: row[key] for key in ("id", "s1", "w", "time", "country")}
+    prediction["new"] = {"score": row["s2"]}
+    (here / "p.jsonl").write_text(lines([prediction]))
+    (here / "l.jsonl").write_text(lines([{key: row[key] for key in ("id", "y_true", "time")}]))
+    assert command("run", "run.toml", "--until-end").code == 0
+    kept = json.loads(command("store", "quarantine", "streameval.db", "--format", "json").out)
+    (record,) = kept["records"]
+    assert record["reason"] == "weight"
+    found = json.loads(record["raw"])
+    assert (found["s1"], found["new"]) == (row["s1"], {"score": row["s2"]})
+
+
+def test_settings_of_several_models_read_back_as_they_are_printed() -> None:
+    settings = settings_from_text(CONFIG)
+    assert settings_from_text(resolved(settings)) == settings
+    chosen = settings_from_text(CONFIG, overrides=["fields.score.challenger=p.new"])
+    assert chosen.fields.paths["score:challenger"] == "p.new"
+
+
+def test_labels_of_several_classes(here: Path, command: Command) -> None:
+    rng = random.Random(5)
+    names = ["cat", "dog", "fox"]
+    first, second = "p1", "p2"
+    rows = []
+    for number in range(400):
+        truth = rng.choice(names)
+        rows.append(
+            {
+                "y_true": truth,
+                first: truth if rng.random() < 0.6 else rng.choice(names),
+                second: truth if rng.random() < 0.8 else rng.choice([*names, "owl"]),
+                "time": f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z",
+            }
+        )
+    (here / "events.jsonl").write_text(lines(rows))
+    text = CONFIG.replace('slices = ["country"]\npaired_scores = true', 'task = "multiclass"')
+    text = text.replace("score = {", "y_pred = {").replace("s1", first).replace("s2", second)
+    (here / "run.toml").write_text(text)
+    assert command("run", "run.toml", "--until-end").code == 0, text
+    found = Comparison.from_bytes(exported(command, here / "out")["all.comparison"])
+    whole = Comparison(MODELS, "multiclass", time_unit="us", paired_scores=False)
+    whole.update_many(
+        [row["y_true"] for row in rows],
+        {"champion": [r[first] for r in rows], "challenger": [r[second] for r in rows]},
+    )
+    assert found.to_bytes() == whole.to_bytes()
+    assert found.labels == ["cat", "dog", "fox", "owl"]

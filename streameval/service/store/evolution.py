@@ -5,12 +5,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from streameval.errors import ConfigError, shown
-from streameval.evaluator.comparison import Evaluation, reference_of
+from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import OTHER, slice_order
 from streameval.events.time import duration, duration_text, iso_time
@@ -367,9 +368,14 @@ class _Comparison:
         self._report(f"{key}: {most:,} instead of {was:,}")
 
     def _compare_only_windows(self) -> None:
-        """Of a run of several models, windows may begin or be dropped; nothing else changes."""
+        """Of a run of several models windows may begin or be dropped, and metrics of what is kept
+        be added or removed; nothing else changes."""
+        new = evaluator_of(self._settings, WindowSettings(name="all"))
+        free = {"window"}
+        if new.plan.keeps == self._old_evaluator().plan.keeps:
+            free.add("evaluator.metrics")
         for key in self._got:
-            if key != "window" and self._differs(key):
+            if key not in free and self._differs(key):
                 raise refused_change(self._path, key, self._was.get(key), self._got[key])
         was, got = self._was["window"], self._got["window"]
         for name in was.keys() & got.keys():
@@ -382,6 +388,11 @@ class _Comparison:
                     "give the window another name, ",
                 )
         self._compare_windows()
+        if self._differs("evaluator.metrics"):
+            self._compare_metrics()
+            self.evolution.steps = {
+                name: partial(_with_metrics, new.options["metrics"]) for name in was if name in got
+            }
 
     def _compare_windows(self) -> None:
         was, got = self._was["window"], self._got["window"]
@@ -475,6 +486,14 @@ class _Comparison:
             )
 
         return step
+
+
+def _with_metrics(metrics: list[str] | None, evaluation: Evaluation) -> Evaluation:
+    """A comparison of the same states whose evaluators are made for these metrics."""
+    data = evaluation.to_state()
+    for part in data["models"]:
+        part["evaluator"]["options"]["metrics"] = metrics
+    return Comparison.from_state(data)
 
 
 def _dimensions(evaluator: Evaluator) -> Dimensions:
