@@ -18,6 +18,7 @@ from streameval.certainty.confusion_delta import delta
 from streameval.certainty.delong import delong, newcombe, suits_delong
 from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
 from streameval.certainty.losses import loss_ends
+from streameval.certainty.multiclass_auc import summed
 from streameval.certainty.proportions import clopper_pearson, ends_of_share, wilson
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.metrics.metric import FAMILIES
@@ -54,6 +55,7 @@ METHODS: Mapping[str, IntervalMethod] = {
         IntervalMethod("delta", frozenset({"confusion"}), delta),
         IntervalMethod("delong", _AUC, delong, suits=suits_delong),
         IntervalMethod("newcombe", _AUC, newcombe),
+        IntervalMethod("delong_summed", frozenset({"class_auc"}), summed),
         IntervalMethod("log_t", frozenset({"loss"}), loss_ends),
         IntervalMethod("gaps", frozenset({"calibration"}), calibration_ends),
         IntervalMethod("anytime", frozenset(ANYTIME), anytime, automatic=False),
