@@ -25,6 +25,7 @@ import numpy as np
 
 import streameval as se
 from streameval.certainty.anytime import beta_binomial
+from streameval.certainty.multiclass_auc import CLASS_AUCS
 from streameval.certainty.proportions import wilson
 from streameval.service.alerts.observations import Observation
 from streameval.service.alerts.rules import AlertBook
@@ -224,6 +225,46 @@ def _aucs(positives: int, negatives: int, runs: int) -> list[Cell]:
             draw,
             {"roc_auc": auc},
             (least, 0.97 if least == 0.93 else 0.98),
+        )
+    return found
+
+
+def _class_aucs(size: int, runs: int) -> list[Cell]:
+    """What is wanted is the level or more: the interval is that of the largest variance."""
+    found = []
+    for population, shares, shift, alike in (
+        ("three classes, AUC .97", [0.6, 0.3, 0.1], 2.0, 0.0),
+        ("three classes, two alike, AUC .87", [0.6, 0.3, 0.1], 1.75, 1.4),
+        ("five classes, AUC .74", [0.2] * 5, 0.8, 0.0),
+    ):
+
+        def draw(
+            rng: np.random.Generator,
+            size: int = size,
+            shares: list[float] = shares,
+            shift: float = shift,
+            alike: float = alike,
+        ) -> se.Evaluator:
+            labels = np.arange(len(shares))
+            true = rng.choice(labels, size, p=shares)
+            logits = rng.standard_normal((size, len(shares)))
+            logits[np.arange(size), true] += shift
+            logits[true == 0, 1] += alike
+            logits[true == 1, 0] += alike
+            odds = np.exp(logits)
+            ev = se.Evaluator("multiclass", labels=labels.tolist(), metrics=list(CLASS_AUCS))
+            ev.update_many(true, proba=odds / odds.sum(axis=1, keepdims=True))
+            return ev
+
+        large = draw(_rng("AUC of several classes", population), 1_000_000)
+        found += _covered(
+            "AUC of several classes, softmax of normal scores",
+            population,
+            f"n = {size:,}",
+            runs,
+            draw,
+            {name: large[name] for name in CLASS_AUCS},
+            (0.93, 1.0),
         )
     return found
 
@@ -650,6 +691,8 @@ def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
         yield partial(_users, users, each, runs)
     for positives, negatives in ((20, 20), (50, 50), (200, 200), (10, 100), (10, 1_000)):
         yield partial(_aucs, positives, negatives, runs)
+    for size in (2_000, 500, 100):
+        yield partial(_class_aucs, size, runs)
 
 
 def _run(simulation: Callable[[], list[Cell]]) -> list[Cell]:
