@@ -30,7 +30,7 @@ def beta_binomial(successes: float, trials: float, level: float) -> tuple[float,
         The lower and the upper end, in [0, 1], to 1e-12.
 
     Cost:
-        O(1): about 120 evaluations.
+        O(1): about 15 evaluations.
 
     Source:
         Robbins (1970); Howard, Ramdas, McAuliffe & Sekhon (2021).
@@ -53,21 +53,27 @@ def beta_binomial(successes: float, trials: float, level: float) -> tuple[float,
 
 
 def _upper_root(successes: float, failures: float, limit: float) -> float:
-    """The p above k/n where n·KL(k/n, p) = `limit`."""
+    """The p above k/n where n·KL(k/n, p) = `limit`.
+
+    Newton's steps of a convex function, and halving of the bracket where a step would leave it.
+    """
     trials = successes + failures
     if not successes:
         return -math.expm1(-limit / trials)
     share, rest = successes / trials, failures / trials
     low, high = 0.0, rest
-    while low < (middle := (low + high) / 2) < high:
-        distance = successes * beyond_log(middle / share)
-        if middle < rest:
-            distance += failures * beyond_log(-middle / rest)
-        if middle < rest and distance < limit:
-            low = middle
-        else:
-            high = middle
-    return min(1.0, share + high)
+    beyond = min(math.sqrt(2 * limit * share * rest / trials), rest / 2)
+    while low < beyond < high:
+        more, less = beyond / share, beyond / rest
+        distance = successes * beyond_log(more) + failures * beyond_log(-less)
+        low, high = (beyond, high) if distance < limit else (low, beyond)
+        step = (distance - limit) / (trials * (more / (1 + more) + less / (1 - less)))
+        if abs(step) <= 1e-15 * beyond:
+            break
+        beyond -= step
+        if not low < beyond < high:
+            beyond = (low + high) / 2
+    return min(1.0, share + beyond)
 
 
 def _half_remainder(x: float, more: float) -> float:
