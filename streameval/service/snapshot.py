@@ -51,6 +51,9 @@ MOST_RESAMPLED = 65_536
 _RESAMPLED_SECONDS = 1e-5
 """What resampling takes for each distinct score, at least."""
 
+_FORCED_SECONDS = 0.1
+"""What resampling an interval may take where all parts of a snapshot are recomputed."""
+
 _T = TypeVar("_T")
 
 
@@ -590,13 +593,14 @@ class SnapshotBuilder:
             quarantine: As a :class:`Quarantine`.
             checkpoint: The last one.
             force: Recompute every part that has changed, whatever it costs; but not what is
-                resampled, which names its time.
+                resampled from many scores, which names its time.
         """
         for part, share in self._shares:
             part.refresh(self._clock, share, now, force=force)
-        for resampled in self._resampled.values():
+        for window, resampled in self._resampled.items():
             share = _RESAMPLED_SHARE / len(self._resampled)
-            resampled.refresh(self._clock, share, now, force=False)
+            few = resampling_seconds(self._evaluators[window].total) <= _FORCED_SECONDS
+            resampled.refresh(self._clock, share, now, force=force and few)
         first = next(iter(self._evaluators.values()))
         totals = {window: part.value for window, part in self._totals.items()}
         joined = None if join is None else msgspec.convert(join, Join)
