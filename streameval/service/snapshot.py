@@ -829,7 +829,9 @@ def _value(row: ReportRow) -> Value:
     low, high = _ends(row)
     found = row.interval
     method = "" if found is None or not found.defined else found.method
-    return Value(finite(row.value), row.support, row.reason, low, high, method)
+    ends = [] if row.bounds is None else [row.bounds.low, row.bounds.high]
+    bounds = ends if ends and all(map(math.isfinite, ends)) else UNSET
+    return Value(finite(row.value), row.support, row.reason, low, high, method, bounds)
 
 
 def _ends(row: ReportRow) -> tuple[float | None, float | None]:

@@ -955,9 +955,15 @@ def whisker(where: Locator) -> Any:
 
 def test_certain_bounds_are_told_apart_from_the_interval(show: Show) -> None:
     data = sample()
-    data["reports"]["all"]["metrics"]["roc_auc"].update(value=0.75, bounds=[0.7495, 0.7505])
+    metrics = data["reports"]["all"]["metrics"]
+    metrics["roc_auc"].update(value=0.75, bounds=[0.74218, 0.75782])
+    metrics["average_precision"].update(value=0.5, bounds=[0.4999961, 0.5000039])
     shown = show(data).open().seen()
-    expect(shown.tile("roc_auc").locator(".bounds")).to_have_text("certainly 0.7495 to 0.7505")
+    # Rounded away from each other.
+    expect(shown.tile("roc_auc").locator(".bounds")).to_have_text("certainly 0.7421 to 0.7579")
+    narrow = shown.tile("average_precision").locator(".bounds")
+    expect(narrow).to_have_text("certainly 0.4999961 to 0.5000039")
+    expect(narrow).to_have_attribute("title", re.compile("0.4999961 to 0.5000039"))
     expect(shown.tile("accuracy").locator(".bounds")).to_be_hidden()
     help_text = shown.page.locator("#intervals-help")
     help_text.locator("summary").click()

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from streameval.evaluator.evaluator import Evaluator
 from streameval.service.config.evaluators import open_evaluators
@@ -86,6 +87,27 @@ def build(builder: SnapshotBuilder, now: int = 0, *, force: bool = False) -> Sna
 
 def end(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def test_bounds_are_published_where_scores_are_coarsened() -> None:
+    settings = RunSettings(window=[WindowSettings(name="all")], fields=FieldSettings(score="score"))
+    evaluator = Evaluator("binary", labels=[0, 1], max_scores=1024)
+    builder = SnapshotBuilder(settings, {"all": evaluator}, Begins(), Clock())
+    rng = random.Random(2)
+    for events, coarse in ((500, False), (3000, True)):
+        for _ in range(events):
+            truth = rng.random() < 0.4
+            evaluator.update(int(truth), score=rng.random() ** (1 if truth else 2))
+        builder.changed()
+        metrics = build(builder, force=True).reports["all"].metrics
+        assert metrics["accuracy"].bounds is UNSET
+        for name in ("roc_auc", "average_precision"):
+            certain = evaluator.bounds(name)
+            found = metrics[name].bounds
+            assert found == ([certain.low, certain.high] if coarse else UNSET)
+        if coarse:
+            data = msgspec.to_builtins(metrics["roc_auc"])
+            assert data["bounds"][0] < data["value"] < data["bounds"][1]
 
 
 def test_published_ends_are_the_evaluators() -> None:

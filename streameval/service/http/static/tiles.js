@@ -115,7 +115,15 @@ function showInterval({ interval }, given, { level, meaning, whole }) {
  * @param {Api.Value} given
  */
 function showBounds({ bounds }, given) {
-  const [low, high] = given.bounds ?? [];
-  setText(bounds, low === undefined ? "" : `certainly ${text.value(low)} to ${text.value(high)}`);
-  bounds.title = low === undefined ? "" : `Certain bounds of the exact value: ${low} to ${high}`;
+  if (!given.bounds) {
+    bounds.title = "";
+    return setText(bounds, "");
+  }
+  const [low, high] = given.bounds;
+  // Rounded away from each other, or they were not certain; digits enough to tell them apart.
+  const digits = Math.min(10, Math.max(4, Math.ceil(-Math.log10(high - low || 1)) + 1));
+  const unit = 10 ** digits;
+  const [least, most] = [Math.floor(low * unit) / unit, Math.ceil(high * unit) / unit];
+  setText(bounds, `certainly ${least.toFixed(digits)} to ${most.toFixed(digits)}`);
+  bounds.title = `Certain bounds of the exact value: ${low} to ${high}`;
 }
