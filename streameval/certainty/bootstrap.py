@@ -26,10 +26,10 @@ REPLICATES = 200
 """Replicates of an interval at the read: their standard deviation is known to 5 %."""
 
 FEW = 30
-"""With fewer events of a class, replicates vary less than the metric does; ..."""
+"""With fewer events of a class, replicates vary less than the metric does."""
 
-FEW_TO_THE_END = 2
-"""... and also where its value is nearer to an end of its range than so many of these events."""
+FEW_TO_THE_END = 1
+"""The same holds where fewer events lie between the metric's value and an end of its range."""
 
 _MOST_UNDEFINED = 0.05
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval.certainty.anytime import beta_binomial
+from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import normal_quantile
 from streameval.errors import MetricError, did_you_mean, shown
 from streameval.events.event import EventBatch
@@ -274,7 +275,7 @@ def paired_bootstrap(
     weight: IntArray,
     *,
     level: float = 0.95,
-    replicates: int = 200,
+    replicates: int = REPLICATES,
     seed: int = 0,
 ) -> PairedTest:
     """Poisson bootstrap of a difference over joint cells.
@@ -339,7 +340,7 @@ class PairedRequest:
     cumulative: bool
     """Whether all events since the start are in the cells, and none is ever removed."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    replicates: int = 200
+    replicates: int = REPLICATES
     seed: int = 0
 
     @property
@@ -512,14 +513,27 @@ def paired_method(metric: Metric, method: object = "auto") -> PairedMethod | Non
     return row
 
 
-def paired_test(request: PairedRequest, method: str = "auto") -> PairedTest:
+def paired_test(
+    request: PairedRequest, method: str = "auto", *, required: bool = True
+) -> PairedTest:
     """Interval and p-value of a difference of two models on the same events.
+
+    Args:
+        request: The models' joint cells and the metric.
+        method: A name of :data:`PAIRED_METHODS`, or ``"auto"``.
+        required: Whether a method that does not serve this metric is an error; else there is
+            no test, with that reason.
 
     Raises:
         MetricError: As :func:`paired_method`.
     """
     metric, cells = request.metric, request.cells
-    row = paired_method(metric, method)
+    try:
+        row = paired_method(metric, method)
+    except MetricError as error:
+        if required or method not in PAIRED_METHODS:
+            raise
+        return no_test(str(error))
     if row is None:
         return no_test(f"{metric.name} depends on the order of events: it has no paired test")
     if metric.needs_scores:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.evaluate import count_and_report, read_chunks
@@ -47,7 +48,7 @@ def compare(
     metrics: options.MetricsOption = None,
     level: options.LevelOption = 0.95,
     anytime: options.AnytimeOption = False,
-    replicates: options.ReplicatesOption = 200,
+    replicates: options.ReplicatesOption = REPLICATES,
     seed: options.SeedOption = 0,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,
@@ -136,7 +137,7 @@ def _write(
     if format is Format.JSON:
         values = report.to_dict()
         if join is not None:
-            values["joined"] = {"both": join.both, "one_side": join.one_side}
+            values["joined"] = {"both": join.both, "not_in_every_file": join.unmatched}
         if slices is not None:
             values["slices"] = slices.to_dict()
         if bad is not None:
@@ -208,7 +209,7 @@ class _Join:
         )
         self.both = 0
         """Ids that every file has."""
-        self.one_side: dict[str, int] = {}
+        self.unmatched: dict[str, int] = {}
         """From each file to its ids that another lacks."""
 
     def chunks(
@@ -234,19 +235,21 @@ class _Join:
             rows.append(_rows_by_id(tables[-1], self._on, source.name))
         ids = [one for one in rows[0] if all(one in other for other in rows[1:])]
         self.both = len(ids)
-        self.one_side = {
+        self.unmatched = {
             source.name: len(found) - len(ids)
             for source, found in zip(self._sources, rows, strict=True)
         }
-        lacking = ", ".join(f"{count:,} of {name}" for name, count in self.one_side.items())
+        lacking = ", ".join(f"{count:,} of {name}" for name, count in self.unmatched.items())
         if not ids and any(rows):
             raise InputError(
                 "--on",
                 expected=f"values of {self._on!r} that every file has",
                 got=f"none in common, {lacking}",
             )
-        if any(self.one_side.values()):
-            say(f"--on {self._on}: compared {len(ids):,} events; in one file only: {lacking}")
+        if not ids:
+            return
+        if any(self.unmatched.values()):
+            say(f"--on {self._on}: compared {len(ids):,} events; not in every file: {lacking}")
         columns: dict[str, Column] = {}
         for table, found, (model, names) in zip(tables, rows, self._renamed.items(), strict=True):
             held = table.take(np.array([found[one] for one in ids], dtype=np.int64))

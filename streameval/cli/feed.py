@@ -308,7 +308,6 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Compa
         "max_slices": request.max_slices,
         "max_scores": request.max_scores,
         "time_unit": request.time_unit,
-        "bootstrap": None if request.unit is None else Bootstrap(unit=request.unit),
     }
     if request.labels is not None:
         options["labels"] = _labels(request.labels, first, request)
@@ -322,6 +321,7 @@ def _open_evaluator(request: Request, first: Column | None) -> Evaluator | Compa
         request.kind,
         temporal=request.temporal,
         intervals=request.details.intervals is not None,
+        bootstrap=None if request.unit is None else Bootstrap(unit=request.unit),
         **options,
     )
 

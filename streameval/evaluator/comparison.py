@@ -11,9 +11,10 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
+from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import checked_level
 from streameval.certainty.multiple_testing import benjamini_hochberg, holm
-from streameval.certainty.paired import PairedRequest, paired_method, paired_test
+from streameval.certainty.paired import PairedRequest, paired_test
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import (
@@ -31,7 +32,7 @@ from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
 from streameval.state_files.codec import pack, unpack
 from streameval.state_files.disk import read_file, write_atomically
-from streameval.states.joint import MAX_MODELS
+from streameval.states.joint import MAX_MODELS, JointColumns
 from streameval.states.state_set import StatePlan
 from streameval.windows import window_spec
 from streameval.windows.last import Last
@@ -39,8 +40,12 @@ from streameval.windows.window import Window
 
 _KIND = "comparison"
 _JOINT = StatePlan("comparison", frozenset({"joint"}))
+_REFUSED = {
+    "max_scores": "no limit: a comparison keeps the scores of all models together, and exactly; "
+    "metrics= that need no scores keep none",
+    "bootstrap": "no replicates by unit: differences are resampled by event",
+}
 _WORDS = {"y_pred": "labels", "score": "scores", "proba": "probabilities"}
-_REPLICATES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +263,7 @@ class ComparisonView:
         *,
         level: float = 0.95,
         method: str = "auto",
-        replicates: int = _REPLICATES,
+        replicates: int = REPLICATES,
         seed: int = 0,
         **params: Any,
     ) -> Difference:
@@ -291,10 +296,40 @@ class ComparisonView:
             labels; at 10⁵ distinct scores a few seconds.
         """
         first, second = list(self._views)[:2]
-        name_a = _known(second if a is None else a, self._views, "a")
-        name_b = _known(first if b is None else b, self._views, "b")
-        if name_a == name_b:
-            raise InputError("b", expected=f"another model than a={name_a!r}", got=shown(b or a))
+        return self._difference(
+            self._cells(),
+            metric,
+            _known(second if a is None else a, self._views, "a"),
+            _known(first if b is None else b, self._views, "b"),
+            level=level,
+            method=method,
+            replicates=replicates,
+            seed=seed,
+            **params,
+        )
+
+    def _cells(self) -> JointColumns:
+        cells: JointColumns = self._joint.current().joint.columns()
+        return cells
+
+    def _difference(
+        self,
+        cells: JointColumns,
+        metric: str,
+        a: str,
+        b: str,
+        *,
+        level: float = 0.95,
+        method: str = "auto",
+        replicates: int = REPLICATES,
+        seed: int = 0,
+        required: bool = True,
+        **params: Any,
+    ) -> Difference:
+        """:meth:`difference` of cells that are read once for many; `required` as of
+        :func:`~streameval.certainty.paired.paired_test`."""
+        if a == b:
+            raise InputError("b", expected=f"another model than a={a!r}", got=shown(b))
         level = checked_level(level)
         if type(replicates) is not int or not 10 <= replicates <= 100_000:
             raise InputError(
@@ -303,19 +338,17 @@ class ComparisonView:
         if type(seed) is not int or seed < 0:
             raise InputError("seed", expected="a whole number, 0 or more", got=shown(seed))
         row: Metric = find(metric, self._context.plan.task, params.get("average", ...))
-        paired_method(row, method)
         of_a, of_b = (
-            float(self._views[name].value(metric, undefined=math.nan, **params))
-            for name in (name_a, name_b)
+            float(self._views[name].value(metric, undefined=math.nan, **params)) for name in (a, b)
         )
         params.pop("average", None)
         names = list(self._views)
         request = PairedRequest(
             metric=row,
             value=of_a - of_b,
-            cells=self._joint.current().joint.columns(),
-            a=names.index(name_a),
-            b=names.index(name_b),
+            cells=cells,
+            a=names.index(a),
+            b=names.index(b),
             plan=self._context.plan,
             level=level,
             cumulative=self._context.cumulative,
@@ -323,12 +356,13 @@ class ComparisonView:
             replicates=replicates,
             seed=seed,
         )
-        test = paired_test(request, method)
+        test = paired_test(request, method, required=required)
         return Difference(
-            metric=row.name, a=name_a, b=name_b, value=request.value, level=level, **test._asdict()
+            metric=row.name, a=a, b=b, value=request.value, level=level, **test._asdict()
         )
 
-    def differences(self, metric: str, **options: Any) -> list[Difference]:
+    @locked
+    def differences(self, /, metric: str, **options: Any) -> list[Difference]:
         """Every challenger's difference from the first model.
 
         ``p_adjusted`` is Holm's: rejecting those of at most α has a chance of at most α of any
@@ -338,13 +372,17 @@ class ComparisonView:
             metric: A name of :data:`streameval.metrics.METRICS`.
             options: As of :meth:`difference`, without ``a`` and ``b``.
         """
+        return self._differences(self._cells(), metric, **options)
+
+    def _differences(self, cells: JointColumns, metric: str, **options: Any) -> list[Difference]:
         first, *others = self._views
-        found = [self.difference(metric, name, first, **options) for name in others]
+        found = [self._difference(cells, metric, name, first, **options) for name in others]
         adjusted = holm([one.p_value for one in found])
         return [replace(one, p_adjusted=p) for one, p in zip(found, adjusted, strict=True)]
 
+    @locked
     def report(
-        self, metrics: Iterable[str] | None = None, *, level: float = 0.95, **options: Any
+        self, /, metrics: Iterable[str] | None = None, *, level: float = 0.95, **options: Any
     ) -> ComparisonReport:
         """Metrics of every model, and differences from the first one.
 
@@ -363,41 +401,14 @@ class ComparisonView:
             names = [name for name in kept if name in fed]
         else:
             names = metric_names(metrics)
+        cells = self._cells()
         rows = []
         for name in names:
-            metric = find(name, self._context.plan.task)
+            metric = find(name, self._context.plan.task).name
             values = {model: float(view[name]) for model, view in self._views.items()}
-            rows.append(
-                ComparisonRow(
-                    metric.name, values, self._differences_or_reason(name, level, options)
-                )
-            )
+            found = self._differences(cells, name, level=level, required=False, **options)
+            rows.append(ComparisonRow(metric, values, tuple(found)))
         return ComparisonReport(self._context.plan.task, level, tuple(rows), self._context.notes)
-
-    def _differences_or_reason(
-        self, name: str, level: float, options: Mapping[str, Any]
-    ) -> tuple[Difference, ...]:
-        try:
-            return tuple(self.differences(name, level=level, **options))
-        except MetricError as error:
-            method = options.get("method", "auto")
-            if method == "auto":
-                raise
-            paired_method(find("accuracy"), method)  # raises: no method of this name
-            refused = str(error)
-        plain = {key: value for key, value in options.items() if key != "method"}
-        return tuple(
-            replace(
-                one,
-                low=math.nan,
-                high=math.nan,
-                p_value=math.nan,
-                method="",
-                reason=refused,
-                p_adjusted=math.nan,
-            )
-            for one in self.differences(name, level=level, **plain)
-        )
 
 
 class Comparison:
@@ -412,7 +423,8 @@ class Comparison:
         task: ``"binary"`` or ``"multiclass"``.
         threshold: Binary: as of :class:`Evaluator`, or a mapping model -> threshold.
         options: The other options of :class:`Evaluator`: ``positive``, ``labels``, ``metrics``,
-            ``bins``, ``window``, ``slices``, ``max_slices``, ``time_unit``, ``undefined``.
+            ``bins``, ``window``, ``slices``, ``max_slices``, ``time_unit``, ``undefined``,
+            ``intervals``; not ``temporal``, ``max_scores`` and ``bootstrap``.
 
     The sign: ``difference("roc_auc")`` is that of the second model less that of the first, so
     that a positive number says that the challenger is higher. For a loss, lower is better.
@@ -479,6 +491,9 @@ class Comparison:
         for other in others:
             other.share_lock(first)
         self._context = first._context
+        for option, expected in _REFUSED.items():
+            if first.options.get(option) is not None:
+                raise InputError(option, expected=expected, got="one")
         self._intakes = [(name, evaluator._intake) for name, evaluator in evaluators.items()]
         plan = self._context.plan
         self._keeps_scores = plan.binary and plan.keeps_scores

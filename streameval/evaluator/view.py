@@ -36,7 +36,7 @@ from streameval.metrics.curves import CURVES
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
 from streameval.metrics.metric import Metric, call
 from streameval.metrics.registry import METRICS, find, left_out, metric_names, shown_metrics
-from streameval.metrics.undefined import Undefined, reason_of, undefined_value
+from streameval.metrics.undefined import Undefined, reason_of
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.lock import Lock, held, new_lock
 from streameval.states.registry import STATES
@@ -146,31 +146,12 @@ class ViewContext:
             undefined = self.undefined
         function = metric.bind(positive=self.positive, undefined=undefined, **params)
         states = metric.states
-        if self.plan.max_scores is not None and without_bounds(metric):
-            function = _exact_only(metric.name, function, undefined)
         # The two states that are read after every event, without a lookup by name.
         if states == ("confusion",):
             return lambda state_set: function(state_set.confusion)
         if states == ("index",):
             return lambda state_set: function(state_set.index)
         return lambda state_set: function(*[getattr(state_set, state) for state in states])
-
-
-def _exact_only(
-    name: str, function: Callable[..., float], undefined: float | None
-) -> Callable[..., float]:
-    """The function of a ranking without bounds: undefined once scores are coarsened."""
-
-    def of_exact(state: Any) -> float:
-        if state.level:
-            return undefined_value(_no_bounds(name, state.max_scores), undefined)
-        return function(state)
-
-    return of_exact
-
-
-def _no_bounds(name: str, max_scores: int) -> str:
-    return f"{name} has no certain bounds, and scores are coarsened beyond max_scores={max_scores}"
 
 
 def compiled_reader(name: str, state: ConfusionCounts | ScoreIndex) -> Callable[[], float] | None:
@@ -598,8 +579,6 @@ class View:
             raise MetricError(f"the curve {name!r} is not for {task} tasks")
         state_set = self._window.current()
         self._context.require(name, (state,), state_set)
-        if not curve.at_thresholds and getattr(state_set, state).level:
-            raise MetricError(_no_bounds(name, getattr(state_set, state).max_scores))
         return call(f"the curve {name}", curve.function, getattr(state_set, state), params)
 
     @locked

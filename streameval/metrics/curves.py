@@ -25,6 +25,7 @@ from streameval.metrics.calibration import calibration_curve
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,
+    coarsened,
     columns_of,
     iterate_columns,
     plain,
@@ -244,8 +245,8 @@ def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:
 
     Returns:
         The part with recall gain ≥ 0 (recall ≥ π), starting on the axis;
-        precision gain may be negative. Without both classes the curve is
-        empty, with a reason.
+        precision gain may be negative. Without both classes, and where scores
+        have been coarsened, the curve is empty, with a reason.
 
     Cost:
         O(distinct scores).
@@ -257,7 +258,7 @@ def pr_gain_curve(index: ScoreIndex) -> PrGainCurve:
     [1.0, 0.0, 0.5, 0.0]
     """
     counts = threshold_counts(index.groups())
-    reason = class_missing(counts.positives, counts.negatives)
+    reason = class_missing(counts.positives, counts.negatives) or coarsened(index)
     if reason:
         nothing = np.zeros(0)
         return PrGainCurve(nothing, nothing, nothing, reason)
@@ -294,7 +295,7 @@ def pr_gain_auc(index: ScoreIndex, *, undefined: float | None = None) -> float:
 
     Returns:
         At most 1; 0 for a constant score, below 0 for worse. nan with a reason
-        while a class is missing.
+        while a class is missing, and once scores have been coarsened.
 
     Cost:
         O(distinct scores).
@@ -318,8 +319,6 @@ class CurveRow(NamedTuple):
     states: Mapping[str, str]
     served: bool = False
     """The service publishes the curve and its page draws it."""
-    at_thresholds: bool = True
-    """Every point is that of a threshold, and none lies between two."""
 
 
 CURVES: Mapping[str, CurveRow] = MappingProxyType(
@@ -329,7 +328,7 @@ CURVES: Mapping[str, CurveRow] = MappingProxyType(
             CurveRow("roc", roc_curve, {"binary": "index"}, served=True),
             CurveRow("precision_recall", precision_recall_curve, {"binary": "index"}, served=True),
             CurveRow("det", det_curve, {"binary": "index"}),
-            CurveRow("pr_gain", pr_gain_curve, {"binary": "index"}, at_thresholds=False),
+            CurveRow("pr_gain", pr_gain_curve, {"binary": "index"}),
             CurveRow(
                 "calibration",
                 calibration_curve,

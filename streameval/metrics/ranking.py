@@ -18,6 +18,7 @@ from streameval.events.values import Weight
 from streameval.metrics.thresholds import (
     Counts,
     class_missing,
+    coarsened,
     number_option,
     pair_lead,
     plain,
@@ -161,7 +162,8 @@ def eleven_point_average_precision(index: ScoreIndex, *, undefined: float | None
     reaches the level.
 
     Returns:
-        A fraction in [0, 1]; nan with a reason while no positive was seen.
+        A fraction in [0, 1]; nan with a reason while no positive was seen,
+        and once scores have been coarsened.
 
     Cost:
         O(distinct scores).
@@ -172,6 +174,8 @@ def eleven_point_average_precision(index: ScoreIndex, *, undefined: float | None
     """
     if not index.positives:
         return _needs_both(index, undefined)
+    if reason := coarsened(index):
+        return undefined_value(reason, undefined)
     counts = threshold_counts(index.groups())
     tp, fp = counts.tp[1:], counts.fp[1:]
     best_onwards = np.maximum.accumulate(quotients(tp, tp + fp)[::-1])[::-1]
@@ -195,7 +199,8 @@ def break_even(index: ScoreIndex, *, undefined: float | None = None) -> float:
     ROC curve interpolates ties.
 
     Returns:
-        A fraction in [0, 1]; nan with a reason while no positive was seen.
+        A fraction in [0, 1]; nan with a reason while no positive was seen,
+        and once scores have been coarsened.
 
     Cost:
         O(distinct scores).
@@ -205,6 +210,8 @@ def break_even(index: ScoreIndex, *, undefined: float | None = None) -> float:
     """
     if not index.positives:
         return _needs_both(index, undefined)
+    if reason := coarsened(index):
+        return undefined_value(reason, undefined)
     counts = threshold_counts(index.groups())
     positives = counts.positives
     predicted = counts.tp + counts.fp

@@ -25,6 +25,7 @@ __all__ = [
     "ThresholdCounts",
     "ThresholdTable",
     "class_missing",
+    "coarsened",
     "column_list",
     "columns_of",
     "iterate_columns",
@@ -134,6 +135,20 @@ def class_missing(positives: Weight, negatives: Weight) -> str:
     if not positives:
         return "no positive event has been seen"
     return "" if negatives else "no negative event has been seen"
+
+
+def coarsened(index: ScoreIndex) -> str:
+    """Why a value without certain bounds has none; empty while every score is kept.
+
+    >>> coarsened(ScoreIndex([(True, 0.5)], max_scores=1024))
+    ''
+    """
+    if not index.level:
+        return ""
+    return (
+        f"scores have been coarsened, as there are more than max_scores={index.max_scores}, "
+        "and the value has no certain bounds then"
+    )
 
 
 def number_option(

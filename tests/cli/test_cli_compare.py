@@ -109,13 +109,13 @@ def test_files_are_joined_by_id(run: Command, tmp_path: Path, ending: str) -> No
     assert Comparison.load(state) == compared(both, slices=["country"])
     assert json.loads(result.out)["joined"] == {
         "both": len(both),
-        "one_side": {
+        "not_in_every_file": {
             paths[0]: len(first) - len(both),
             paths[1]: len(second) - len(both),
         },
     }
     assert result.err == (
-        f"streameval: --on id: compared {len(both)} events; in one file only: "
+        f"streameval: --on id: compared {len(both)} events; not in every file: "
         f"{len(first) - len(both)} of {paths[0]}, {len(second) - len(both)} of {paths[1]}\n"
     )
 
@@ -200,3 +200,13 @@ def test_bad_joins(run: Command, tmp_path: Path, case: str) -> None:
                  "--score", "b=s")  # fmt: skip
     assert result.code == 2
     assert message in result.err
+
+
+def test_empty_files_are_joined_to_no_events(run: Command, tmp_path: Path) -> None:
+    paths = [tmp_path / "old.jsonl", tmp_path / "new.jsonl"]
+    for path in paths:
+        path.write_text("")
+    given = ["--on", "id", "--score", "a=s", "--score", "b=s", "--metrics", "accuracy"]
+    result = run("compare", *paths, *given)
+    assert (result.code, result.err) == (0, f"streameval: no events in {paths[0]}, {paths[1]}\n")
+    assert "no events" in result.out

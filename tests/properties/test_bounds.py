@@ -155,18 +155,24 @@ def test_what_has_no_bounds_is_refused_and_never_approximated(
     bounded, _ = pair
     with pytest.raises(MetricError, match="pr_gain_auc has no certain bounds; of the metrics"):
         bounded.bounds("pr_gain_auc")
-    value = bounded["pr_gain_auc"]
-    assert math.isnan(value)
-    assert value.reason.startswith("pr_gain_auc has no certain bounds, and scores are coarsened")
-    row = next(iter(bounded.report(["pr_gain_auc"])))
-    assert row.reason == value.reason
-    with pytest.raises(MetricError, match="pr_gain has no certain bounds"):
-        bounded.curve("pr_gain")
+    for row in bounded.report([row.name for row in ROWS if without_bounds(row)]):
+        assert math.isnan(bounded[row.metric])
+        assert "more than max_scores=2048, and the value has no certain bounds" in row.reason
+        assert bounded.value(row.metric, undefined=0.25) == 0.25
+        interval = bounded.interval(row.metric)
+        assert math.isnan(interval.value)
+        assert interval.reason == row.reason
+    curve = bounded.curve("pr_gain")
+    assert not len(curve.threshold)
+    assert "no certain bounds" in curve.reason
     assert len(bounded.curve("roc").fpr) > 100
     few = se.Evaluator(max_scores=2048)
     few.update_many([True, False, True], score=[0.9, 0.5, 0.3])
     assert few["break_even"] == 0.5
     assert few.bounds("roc_auc") == se.Bounds(0.5, 0.5)
+    # The reader that was kept for the next read is not one of exact scores only.
+    few.update_many([True, False] * 1500, score=[n / 4096 for n in range(3000)])
+    assert math.isnan(few["break_even"])
 
 
 def test_reports_have_bounds_where_scores_are_coarsened(pair: tuple[se.Evaluator, se.Evaluator]):

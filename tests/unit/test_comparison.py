@@ -147,6 +147,23 @@ def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> N
     assert c.difference(metric, replicates=400, seed=1) != found
 
 
+def test_the_bootstrap_keeps_its_level_and_has_power() -> None:
+    generator = np.random.default_rng(4)
+    rejected = {0.0: 0, 0.2: 0}
+    for better in rejected:
+        for _ in range(100):
+            true = generator.random(400) < 0.4
+            right = {
+                name: generator.random(400) < 0.65 + better * (name == "challenger")
+                for name in MODELS
+            }
+            c = Comparison(metrics=["f1"])
+            c.update_many(true, {name: true == column for name, column in right.items()})
+            rejected[better] += c.difference("f1", replicates=100).p_value <= 0.05
+    assert 1 <= rejected[0.0] <= 11
+    assert rejected[0.2] > 95
+
+
 def test_every_metric_of_both_tasks_has_a_difference_or_a_reason() -> None:
     data = drawn(60)
     binary = Comparison()
@@ -395,6 +412,10 @@ def test_bad_arguments() -> None:
         Comparison(temporal=True)
     with pytest.raises(MetricError, match="kappa_temporal depends on the order"):
         Comparison(metrics=["kappa_temporal"])
+    with pytest.raises(InputError, match="max_scores: expected no limit"):
+        Comparison(max_scores=65_536)
+    with pytest.raises(InputError, match="bootstrap: expected no replicates by unit"):
+        Comparison(bootstrap=se.Bootstrap(unit="user"))
     with pytest.raises(InputError, match="threshold: expected numbers of champion and challenger"):
         Comparison(threshold={"champion": 0.5})
     c = Comparison()
