@@ -40,6 +40,11 @@ from streameval.windows.window import Window
 
 _KIND = "comparison"
 _JOINT = StatePlan("comparison", frozenset({"joint"}))
+_REFUSED = {
+    "max_scores": "no limit: a comparison keeps the scores of all models together, and exactly; "
+    "metrics= that need no scores keep none",
+    "bootstrap": "no replicates by unit: differences are resampled by event",
+}
 _WORDS = {"y_pred": "labels", "score": "scores", "proba": "probabilities"}
 
 
@@ -418,7 +423,8 @@ class Comparison:
         task: ``"binary"`` or ``"multiclass"``.
         threshold: Binary: as of :class:`Evaluator`, or a mapping model -> threshold.
         options: The other options of :class:`Evaluator`: ``positive``, ``labels``, ``metrics``,
-            ``bins``, ``window``, ``slices``, ``max_slices``, ``time_unit``, ``undefined``.
+            ``bins``, ``window``, ``slices``, ``max_slices``, ``time_unit``, ``undefined``,
+            ``intervals``; not ``temporal``, ``max_scores`` and ``bootstrap``.
 
     The sign: ``difference("roc_auc")`` is that of the second model less that of the first, so
     that a positive number says that the challenger is higher. For a loss, lower is better.
@@ -485,6 +491,9 @@ class Comparison:
         for other in others:
             other.share_lock(first)
         self._context = first._context
+        for option, expected in _REFUSED.items():
+            if first.options.get(option) is not None:
+                raise InputError(option, expected=expected, got="one")
         self._intakes = [(name, evaluator._intake) for name, evaluator in evaluators.items()]
         plan = self._context.plan
         self._keeps_scores = plan.binary and plan.keeps_scores

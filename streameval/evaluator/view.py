@@ -678,6 +678,13 @@ class View:
                 )
         return reports
 
+    @property
+    @locked
+    def distinct_scores(self) -> int:
+        """Binary: how many distinct scores, or cells of them, are kept; 0 where none are."""
+        index = self._window.current().index
+        return 0 if index is None else int(index.distinct)
+
     @locked
     def before(self, length_us: int) -> View:
         """The window one length before this one, of those of its panes that are retained.

@@ -46,6 +46,14 @@ _SHARE = 0.2
 _RESAMPLED_SHARE = 0.02
 """The same of the intervals that are resampled."""
 
+MOST_RESAMPLED = 65_536
+"""The most distinct scores from which intervals are resampled."""
+_RESAMPLED_SECONDS = 1e-5
+"""What resampling takes for each distinct score, at least."""
+
+_FORCED_SECONDS = 0.1
+"""What resampling an interval may take where all parts of a snapshot are recomputed."""
+
 _T = TypeVar("_T")
 
 
@@ -444,12 +452,19 @@ class PartitionRows:
 
 
 class Part(Generic[_T]):
-    """A part of a snapshot; recomputed when it has changed and enough time has passed."""
+    """A part of a snapshot; recomputed when it has changed and enough time has passed.
 
-    __slots__ = ("_at", "_cost", "_make", "_value", "as_of", "stale")
+    Args:
+        make: Computes it.
+        expected: How many seconds that will take at least, for what may grow much between two
+            times; what it took the last time counts as well.
+    """
 
-    def __init__(self, make: Callable[[], _T]) -> None:
+    __slots__ = ("_at", "_cost", "_expected", "_make", "_value", "as_of", "stale")
+
+    def __init__(self, make: Callable[[], _T], expected: Callable[[], float] = lambda: 0.0) -> None:
         self._make = make
+        self._expected = expected
         self._at = -math.inf
         self._cost = 0.0
         self.stale = True
@@ -464,9 +479,10 @@ class Part(Generic[_T]):
         return self._value
 
     def refresh(self, clock: Callable[[], float], share: float, now: int, *, force: bool) -> None:
-        """Compute it, if it is stale and its last cost is less than its share of the time since."""
+        """Compute it, if it is stale and its cost is less than its share of the time since."""
         begun = clock()
-        if self.stale and (force or self._cost <= share * (begun - self._at)):
+        spare = share * (begun - self._at)
+        if self.stale and (force or max(self._cost, self._expected()) <= spare):
             self._value = self._make()
             self._at = clock()
             self._cost = self._at - begun
@@ -526,7 +542,9 @@ class SnapshotBuilder:
             name, evaluator = window.name, evaluators[window.name]
             self._totals[name] = Part(partial(self._make_totals, name))
             self._slices[name] = Part(partial(self._make_slices, evaluator))
-            self._resampled[name] = Part(partial(self._make_resampled, name))
+            self._resampled[name] = Part(
+                partial(self._make_resampled, name), partial(resampling_seconds, evaluator.total)
+            )
             if kind_of_settings(window).name == "panes":
                 self._panes[name] = Part(partial(self._make_panes, name, evaluator))
         # Half of the time is for the totals, which readers wait for; they are made first.
@@ -575,13 +593,14 @@ class SnapshotBuilder:
             quarantine: As a :class:`Quarantine`.
             checkpoint: The last one.
             force: Recompute every part that has changed, whatever it costs; but not what is
-                resampled, which names its time.
+                resampled from many scores, which names its time.
         """
         for part, share in self._shares:
             part.refresh(self._clock, share, now, force=force)
-        for resampled in self._resampled.values():
+        for window, resampled in self._resampled.items():
             share = _RESAMPLED_SHARE / len(self._resampled)
-            resampled.refresh(self._clock, share, now, force=False)
+            few = resampling_seconds(self._evaluators[window].total) <= _FORCED_SECONDS
+            resampled.refresh(self._clock, share, now, force=force and few)
         first = next(iter(self._evaluators.values()))
         totals = {window: part.value for window, part in self._totals.items()}
         joined = None if join is None else msgspec.convert(join, Join)
@@ -638,9 +657,9 @@ class SnapshotBuilder:
             for name in self._totals[window].value.report.metrics
             if is_resampled(name, self._settings.evaluator.task)
         ]
-        if self._level is None or not names:
-            return {}
         view = self._evaluators[window].total
+        if self._level is None or not names or view.distinct_scores > MOST_RESAMPLED:
+            return {}
         return {row.metric: _value(row) for row in view.report(names, intervals=self._level)}
 
     def _with_resampled(self, window: str) -> Report:
@@ -806,6 +825,12 @@ def is_resampled(name: str, task: Task) -> bool:
     (False, True)
     """
     return find(name, task).family == "bootstrap"
+
+
+def resampling_seconds(view: View) -> float:
+    """How many seconds resampling one interval takes at least; 0 where it is not done."""
+    scores = view.distinct_scores
+    return _RESAMPLED_SECONDS * scores if scores <= MOST_RESAMPLED else 0.0
 
 
 def _report(view: View, level: float | None) -> Report:

@@ -412,6 +412,10 @@ def test_bad_arguments() -> None:
         Comparison(temporal=True)
     with pytest.raises(MetricError, match="kappa_temporal depends on the order"):
         Comparison(metrics=["kappa_temporal"])
+    with pytest.raises(InputError, match="max_scores: expected no limit"):
+        Comparison(max_scores=65_536)
+    with pytest.raises(InputError, match="bootstrap: expected no replicates by unit"):
+        Comparison(bootstrap=se.Bootstrap(unit="user"))
     with pytest.raises(InputError, match="threshold: expected numbers of champion and challenger"):
         Comparison(threshold={"champion": 0.5})
     c = Comparison()

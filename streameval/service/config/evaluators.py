@@ -42,6 +42,7 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
         "window": window_spec_of(window, settings.join),
         "slices": [one if isinstance(one, str) else tuple(one) for one in chosen.slices],
         "max_slices": chosen.max_slices,
+        "max_scores": chosen.max_scores,
         "time_unit": "us",
     }
     if chosen.task == "binary":
@@ -229,6 +230,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
         "evaluator.bins": given.bins,
         "evaluator.slices": given.slices,
         "evaluator.max_slices": given.max_slices,
+        "evaluator.max_scores": given.max_scores,
     }
     if given.task == "binary":
         values["evaluator.positive"] = given.positive

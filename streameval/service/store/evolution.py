@@ -86,7 +86,14 @@ def evolution_of(
     return _Comparison(path, connection, settings, now).compare()
 
 
-_FIXED = ("evaluator.task", "evaluator.positive", "join", "fields.weight", "fields.y_pred")
+_FIXED = (
+    "evaluator.task",
+    "evaluator.positive",
+    "evaluator.max_scores",
+    "join",
+    "fields.weight",
+    "fields.y_pred",
+)
 
 
 class _Comparison:
@@ -102,8 +109,9 @@ class _Comparison:
         got = fingerprint(settings)
         was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
-        # Settings that an older release did not write are unchanged.
-        self._was = {key: decoded(value, Any, f"{key} is") for key, value in {**got, **was}.items()}
+        # Settings that an older release did not write are unchanged; it kept all scores.
+        stored = {**got, "evaluator.max_scores": "null", **was}
+        self._was = {key: decoded(value, Any, f"{key} is") for key, value in stored.items()}
         begins = read_begins(connection)
         begins.joined = settings.join is not None
         self.evolution = Evolution(settings, begins, changed=was != got)
@@ -177,6 +185,7 @@ class _Comparison:
             labels=was["evaluator.labels"],
             metrics=was["evaluator.metrics"],
             bins=was["evaluator.bins"],
+            max_scores=was["evaluator.max_scores"],
             slices=[tuple(slice_fields(part)) for part in was["evaluator.slices"]],
         )
 
@@ -224,9 +233,10 @@ class _Comparison:
         new = frozenset(self._new.plan.fed["scores"] if feeds else ())
         self._old_scores = old
         begins = self.evolution.begins
-        rebinned = self._differs("evaluator.bins") and "index" not in old
+        coarsened = self._was["evaluator.max_scores"] is not None
+        rebinned = self._differs("evaluator.bins") and ("index" not in old or coarsened)
         rebinned = rebinned and bool(new & old & {"probability", "class_probability"})
-        derived = {row.name for row in STATES.values() if row.source in old}
+        derived = {row.name for row in STATES.values() if row.source in old and not coarsened}
         if new and not old:
             self._fresh |= new
             begins.scores = self._begin
@@ -283,6 +293,8 @@ class _Comparison:
         fewer = had and (self._scores_begin or 0) > (self.evolution.begins.labels or 0)
         if self._was["fields.y_pred"] or "index" not in self._old_scores or fewer:
             return False
+        if self._was["evaluator.max_scores"] is not None:
+            return False  # scores near the threshold may have been joined
         return all(
             state_set["index"]["exact"]
             for evaluator in self._merged.values()
