@@ -234,7 +234,7 @@ def _class_aucs(size: int, runs: int) -> list[Cell]:
     found = []
     for population, shares, shift, alike in (
         ("three classes, AUC .97", [0.6, 0.3, 0.1], 2.0, 0.0),
-        ("three classes, two alike, AUC .87", [0.6, 0.3, 0.1], 1.75, 1.4),
+        ("three classes, two alike, AUC .71 to .82", [0.6, 0.3, 0.1], 1.75, 1.4),
         ("five classes, AUC .74", [0.2] * 5, 0.8, 0.0),
     ):
 
