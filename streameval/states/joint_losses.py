@@ -74,9 +74,6 @@ def columns_of_losses(batch: EventBatch) -> FloatArray:
     """:func:`losses_of` each event of a batch with scores, bit for bit, of shape (n, 2)."""
     assert batch.score is not None
     losses = np.empty((len(batch), 2))
-    if batch.named is not None:
-        losses[:] = [losses_of(event.y_true, event.score) for event in batch.events()]
-        return losses
     if batch.y_true.dtype == np.bool_:
         inside = (batch.score >= 0.0) & (batch.score <= 1.0)
         given, missed = given_and_missed(batch.y_true, np.where(inside, batch.score, 0.0))
@@ -181,8 +178,7 @@ class JointLosses:
         if terms is not None:
             self._add(terms, weight, len(y_pred))
 
-    def _add(self, terms: Sequence[Weight], weight: Weight, models: int) -> None:
-        """Add terms times the weight, which is that of their events."""
+    def _add(self, terms: Sequence[int], weight: Weight, models: int) -> None:
         self._add_sums([weight * term for term in terms], weight, models)
 
     def _add_sums(self, sums: Sequence[Weight], weight: Weight, models: int) -> None:
@@ -341,12 +337,12 @@ def _sizes(models: int) -> dict[str, int]:
     return dict(zip(_KEYS, (models, models, pairs, pairs), strict=True))
 
 
-def _terms(score: Sequence[float], models: int) -> list[Weight] | None:
+def _terms(score: Sequence[float], models: int) -> list[int] | None:
     """What one event adds, in units; None where some model has no losses."""
     losses = score[len(score) - 2 * models :]
     if len(score) < 2 * models or min(losses) < 0.0:
         return None
-    terms: list[Weight] = [to_units(loss) for loss in losses]
+    terms = [to_units(loss) for loss in losses]
     for part, factor in ((losses[:models], _EIGHTH), (losses[models:], 1.0)):
         for one, other in combinations(part, 2):
             gap = (one - other) * factor
@@ -359,20 +355,16 @@ def weighted_joint_losses(parts: Iterable[tuple[Mapping[str, Any], int]], unit: 
 
     As the functions of :mod:`~streameval.states.sums.weighted_sum`.
     """
-    # Whole sums are added as integers and rounded once.
-    whole, floats = JointLosses(), JointLosses()
+    total = JointLosses()
     for form, factor in parts:
         state = JointLosses.from_state(dict(form))
-        total = whole if state._exact else floats
+        if not state._exact:
+            total._promote()
         if state._sums:
-            total._exact = state._exact
             scaled = [factor * part for part in state._sums]
             total._add_sums(scaled, factor * state._weight, state._models)
-    result = JointLosses()
-    result._exact = False
-    for total in (whole, floats):
-        if total._sums:
-            scaled = [part / unit for part in total._sums]
-            result._add_sums(scaled, total._weight / unit, total._models)
-    result._weight = float(result._weight)
-    return result.to_state()
+    # Of whole sums the division is rounded once, whatever their size.
+    total._sums = [part / unit for part in total._sums]
+    total._weight = total._weight / unit
+    total._exact = False
+    return total.to_state()

@@ -149,6 +149,10 @@ def test_every_window_and_slice(window: Any) -> None:
                 assert repr(one.difference(metric)) == repr(other.difference(metric))
     found = less.difference("log_loss")
     if isinstance(window, se.Fading):
+        joint = less._joint.total.current().joint_losses
+        own = less["champion"]._window.current().probability
+        assert joint.weight == pytest.approx(own.weight, rel=1e-12)
+        assert joint.to_state()["log_loss"][0] == pytest.approx(own.log_loss_units, rel=1e-12)
         assert "weights are not whole" in found.reason
     for name, rows in kept.items():
         if window is WINDOWS[name]:
@@ -225,6 +229,10 @@ def test_a_score_that_is_no_probability_leaves_the_event_out() -> None:
     assert c._joint.total.current().joint_losses.weight == 39
     assert "undefined" in c.difference("log_loss").reason
     assert Comparison.from_bytes(c.to_bytes()) == c
+    batched = Comparison(window=se.Last(40))
+    batched.update_many(data["y_true"], score=data["score"])
+    batched.update_many([True], score={"champion": [7.0], "challenger": [0.5]})
+    assert batched == c
     for n in range(40):
         c.update(True, score={"champion": 0.5, "challenger": n / 40})
     assert c.difference("log_loss").n == 40
@@ -247,6 +255,19 @@ def test_an_event_that_one_model_never_had_is_refused_as_a_whole() -> None:
             c._check()
         c.revert(**given, **{field: dict.fromkeys(MODELS, right)})
         assert c._joint.total.current().joint_losses == JointLosses()
+
+
+def test_a_refusal_by_one_model_changes_none() -> None:
+    """The sums of both events less another one could be those of some event; its bin is empty."""
+    c = Comparison(metrics=LOSSES, slices=["country"])
+    place = {"country": "PT"}
+    for scores in ((0.95, 0.55), (0.65, 0.55)):
+        c.update(True, score=dict(zip(MODELS, scores, strict=True)), slices=place)
+    before = c.to_bytes()
+    for scores in ((0.75, 0.55), (0.65, 0.65)):
+        with pytest.raises(InputError, match="counted before"):
+            c.revert(True, score=dict(zip(MODELS, scores, strict=True)), slices=place)
+        assert c.to_bytes() == before
 
 
 def test_when_there_is_no_test() -> None:
