@@ -16,7 +16,7 @@ from streameval.certainty.interval import checked_level
 from streameval.certainty.multiple_testing import benjamini_hochberg, holm
 from streameval.certainty.paired import MEAN_LOSSES, PairedRequest, Pairs, paired_test
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
-from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
 from streameval.evaluator.reports import (
     html_table,
     json_number,
@@ -31,7 +31,7 @@ from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
 from streameval.state_files.codec import pack, unpack
-from streameval.state_files.disk import read_file, write_atomically
+from streameval.state_files.disk import read_file, read_one_of, write_atomically
 from streameval.states.joint import MAX_MODELS
 from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.state_set import StatePlan
@@ -1006,6 +1006,12 @@ class Comparison:
         for evaluator in self._evaluators.values():
             evaluator._check()
         self._joint._check()
+
+
+def load_any(path: str | os.PathLike[str]) -> Evaluator | Comparison:
+    """The evaluator or the comparison that a file holds; raises StateError."""
+    kind, data = read_one_of(path, (EVALUATOR_KIND, _KIND))
+    return (Comparison if kind == _KIND else Evaluator).from_state(data)
 
 
 def _checked_models(models: object) -> list[str]:
