@@ -21,7 +21,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from streameval.certainty.differences import Side, sides
 from streameval.certainty.interval import Interval
-from streameval.certainty.paired import paired_method
+from streameval.certainty.paired import is_bootstrapped, needs_pairs
 from streameval.errors import MetricError
 from streameval.evaluator.comparison import (
     Comparison,
@@ -59,6 +59,14 @@ _COMPARED_SHARE = 0.05
 """The same of the comparisons of several models."""
 _COMPARED_SLICES = 1_000
 """Most slices of a comparison in a snapshot."""
+
+MOST_RESAMPLED = 65_536
+"""The most distinct scores from which intervals are resampled."""
+_RESAMPLED_SECONDS = 1e-5
+"""What resampling takes for each distinct score, at least."""
+
+_FORCED_SECONDS = 0.1
+"""What resampling an interval may take where all parts of a snapshot are recomputed."""
 
 _T = TypeVar("_T")
 
@@ -502,12 +510,19 @@ class PartitionRows:
 
 
 class Part(Generic[_T]):
-    """A part of a snapshot; recomputed when it has changed and enough time has passed."""
+    """A part of a snapshot; recomputed when it has changed and enough time has passed.
 
-    __slots__ = ("_at", "_cost", "_make", "_value", "as_of", "stale")
+    Args:
+        make: Computes it.
+        expected: How many seconds that will take at least, for what may grow much between two
+            times; what it took the last time counts as well.
+    """
 
-    def __init__(self, make: Callable[[], _T]) -> None:
+    __slots__ = ("_at", "_cost", "_expected", "_make", "_value", "as_of", "stale")
+
+    def __init__(self, make: Callable[[], _T], expected: Callable[[], float] = lambda: 0.0) -> None:
         self._make = make
+        self._expected = expected
         self._at = -math.inf
         self._cost = 0.0
         self.stale = True
@@ -522,9 +537,10 @@ class Part(Generic[_T]):
         return self._value
 
     def refresh(self, clock: Callable[[], float], share: float, now: int, *, force: bool) -> None:
-        """Compute it, if it is stale and its last cost is less than its share of the time since."""
+        """Compute it, if it is stale and its cost is less than its share of the time since."""
         begun = clock()
-        if self.stale and (force or self._cost <= share * (begun - self._at)):
+        spare = share * (begun - self._at)
+        if self.stale and (force or max(self._cost, self._expected()) <= spare):
             self._value = self._make()
             self._at = clock()
             self._cost = self._at - begun
@@ -590,7 +606,9 @@ class SnapshotBuilder:
             name, evaluator = window.name, self._evaluators[window.name]
             self._totals[name] = Part(partial(self._make_totals, name))
             self._slices[name] = Part(partial(self._make_slices, evaluator))
-            self._resampled[name] = Part(partial(self._make_resampled, name))
+            self._resampled[name] = Part(
+                partial(self._make_resampled, name), partial(resampling_seconds, evaluator.total)
+            )
             if kind_of_settings(window).name == "panes":
                 self._panes[name] = Part(partial(self._make_panes, name, evaluator))
         # Half of the time is for the totals, which readers wait for; they are made first.
@@ -640,13 +658,14 @@ class SnapshotBuilder:
             quarantine: As a :class:`Quarantine`.
             checkpoint: The last one.
             force: Recompute every part that has changed, whatever it costs; but not what is
-                resampled, which names its time.
+                resampled from many scores, which names its time.
         """
         for part, share in self._shares:
             part.refresh(self._clock, share, now, force=force)
-        for resampled in self._resampled.values():
+        for window, resampled in self._resampled.items():
             share = _RESAMPLED_SHARE / len(self._resampled)
-            resampled.refresh(self._clock, share, now, force=False)
+            few = resampling_seconds(self._evaluators[window].total) <= _FORCED_SECONDS
+            resampled.refresh(self._clock, share, now, force=force and few)
         for compared in self._compared.values():
             share = _COMPARED_SHARE / len(self._compared)
             compared.refresh(self._clock, share, now, force=False)
@@ -710,9 +729,9 @@ class SnapshotBuilder:
             for name in self._totals[window].value.report.metrics
             if is_resampled(name, self._settings.evaluator.task)
         ]
-        if self._level is None or not names:
-            return {}
         view = self._evaluators[window].total
+        if self._level is None or not names or view.distinct_scores > MOST_RESAMPLED:
+            return {}
         return {row.metric: _value(row) for row in view.report(names, intervals=self._level)}
 
     def _with_resampled(self, window: str) -> Report:
@@ -814,11 +833,12 @@ class SnapshotBuilder:
 
     def _make_compared(self, comparison: Comparison) -> ModelComparison:
         found = self._compare(comparison.total)
+        task = self._settings.evaluator.task
         named = [
             name
             for name in found.values
-            if not _is_bootstrapped(name, self._settings.evaluator.task)
-            and (self._settings.evaluator.paired_scores or not self._needs_scores(name))
+            if not is_bootstrapped(find(name, task))
+            and (self._settings.evaluator.paired_scores or not needs_pairs(find(name, task)))
         ]
         if not named or not self._settings.evaluator.slices:
             return found
@@ -851,7 +871,7 @@ class SnapshotBuilder:
         for name in self._names(view[first]):
             found = {model: float(view[model][name]) for model in view.models}
             values[name] = {model: finite(value) for model, value in found.items()}
-            if self._needs_scores(name) and _is_bootstrapped(name, task):
+            if needs_pairs(metric := find(name, task)) and is_bootstrapped(metric):
                 differences += [
                     _no_difference(name, model, first, found[model] - found[first])
                     for model in others
@@ -868,9 +888,6 @@ class SnapshotBuilder:
             slices=[],
             slices_left_out=0,
         )
-
-    def _needs_scores(self, name: str) -> bool:
-        return find(name, self._settings.evaluator.task).needs_scores
 
     def open_slice(
         self, data: Snapshot, window: str, name: str, part: OpenedPart, metric: str = ""
@@ -946,12 +963,6 @@ def is_resampled(name: str, task: Task) -> bool:
     return find(name, task).family == "bootstrap"
 
 
-def _is_bootstrapped(name: str, task: Task) -> bool:
-    """Whether the difference of two models in a metric is tested by a bootstrap."""
-    method = paired_method(find(name, task))
-    return method is None or method.name == "bootstrap"
-
-
 _DIFFERENCE = ModelDifference.__struct_fields__
 
 
@@ -964,6 +975,12 @@ def _difference(found: Difference) -> ModelDifference:
 def _no_difference(metric: str, a: str, b: str, value: float) -> ModelDifference:
     reason = "a run does not resample scores; Comparison.load of an exported state does"
     return ModelDifference(metric, a, b, finite(value), None, None, None, None, "", reason)
+
+
+def resampling_seconds(view: View) -> float:
+    """How many seconds resampling one interval takes at least; 0 where it is not done."""
+    scores = view.distinct_scores
+    return _RESAMPLED_SECONDS * scores if scores <= MOST_RESAMPLED else 0.0
 
 
 def _report(view: View, level: float | None) -> Report:

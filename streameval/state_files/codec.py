@@ -31,6 +31,12 @@ from streameval.errors import StateError, shown
 Path: TypeAlias = list[str | int]
 """Keys and indices from the header's root to a value."""
 
+_READERS = {
+    "comparison": "streameval.Comparison.load or from_bytes",
+    "evaluator": "streameval.load or from_bytes",
+}
+"""From a kind to what reads it, for errors."""
+
 MAX_HEADER_BYTES = 2**28
 """Most bytes of header text."""
 
@@ -146,19 +152,16 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
     Traceback (most recent call last):
     streameval.errors.StateError: not a streameval state file; it begins with b'PK'
     """
-    return unpack_any(data, (kind,))[1]
+    return unpack_one_of(data, (kind,))[1]
 
 
-def unpack_any(
+def unpack_one_of(
     data: bytes | bytearray | memoryview, kinds: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
-    """The kind and the state that :func:`pack` packed, where it may be of several kinds.
+    """As :func:`unpack`, of a state of one of several kinds: which one, and the data.
 
-    Raises:
-        StateError: As :func:`unpack`.
-
-    >>> unpack_any(pack({"n": 1}, kind="one"), ("one", "other"))
-    ('one', {'n': 1})
+    >>> unpack_one_of(pack({"total": 3}, kind="example"), ("example", "other"))
+    ('example', {'total': 3})
     """
     try:
         view = memoryview(data).cast("B")
@@ -191,16 +194,17 @@ def _unpack(view: memoryview, kinds: Sequence[str]) -> tuple[str, dict[str, Any]
         raise StateError("the header: expected an object with the keys 'data' and 'kind' only")
     if not isinstance(tree["data"], dict) or not isinstance(tree["kind"], str):
         raise StateError("the header: expected an object as 'data' and a text as 'kind'")
-    found = resolved(tree["kind"], area.refuse, ["kind"])
-    if not found or found not in kinds:
+    found: str = resolved(tree["kind"], area.refuse, ["kind"])
+    if found not in kinds or not found:
         expected = " or ".join(map(shown, kinds))
-        raise StateError(f"holds the state of kind {shown(found)}; expected {expected}")
+        reader = f", which {_READERS[found]} reads" if found in _READERS else ""
+        raise StateError(f"holds the state of kind {shown(found)}{reader}; expected {expected}")
     result: dict[str, Any] = resolved(tree["data"], area.take, ["data"])
     if area.position != area.end:
         raise StateError(
             f"bytes {area.position} to {area.end} belong to no array that the header names"
         )
-    return str(found), result
+    return found, result
 
 
 def check_first_part(first: bytes | memoryview, size: int) -> int:

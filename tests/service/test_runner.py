@@ -14,7 +14,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import streameval as se
-from streameval.errors import SourceError, StoreError
+from streameval.errors import ConfigError, SourceError, StoreError
 from streameval.events.time import iso_time
 from streameval.service.config.evaluators import fingerprint
 from streameval.service.config.settings import (
@@ -32,6 +32,7 @@ from streameval.service.loop import Runner
 from streameval.service.snapshot import Checkpoint, Publisher, Snapshot
 from streameval.service.sources.files import FilesSettings, FilesSource
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
+from streameval.service.store.evolution import evolution_of
 from streameval.service.store.quarantine import listed, mark_for_replay
 from streameval.service.store.store import Store, open_store
 from tests.support.write_schema import OPENAPI
@@ -537,3 +538,38 @@ def test_report_curves_and_confusion_of_a_window_always_agree(bench: Make) -> No
         assert data.windows[0].as_of == iso_time(support - 11) or number == 0
         supports.add(support)
     assert 2 < len(supports) < 100
+
+
+def test_a_run_of_bounded_memory_goes_on_after_a_restart(bench: Make) -> None:
+    given: Any = {"evaluator": EvaluatorSettings(slices=["country"], max_scores=1024)}
+    rng = random.Random(5)
+    rows = [{**row, "score": rng.random()} for row in events(3000)]
+    run = bench(**given)
+    for start in range(0, 3000, 1000):
+        run.append(*rows[start : start + 1000])
+        run.run()
+        run.start()
+    run.run()
+    whole = se.Evaluator(slices=("country",), max_scores=1024)
+    whole.update_many(
+        [row["y_true"] for row in rows],
+        score=[row["score"] for row in rows],
+        slices={"country": [row["country"] for row in rows]},
+    )
+    evaluator = run.runner._counting.evaluators["all"]
+    assert evaluator.total.distinct_scores <= 1024
+    assert evaluator["roc_auc"] == whole["roc_auc"]
+    assert evaluator.bounds("roc_auc") == whole.bounds("roc_auc")
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 1024), (2048, None), (2048, 1024)])
+def test_the_limit_of_scores_stays(before: int | None, after: int | None, bench: Make) -> None:
+    run = bench(evaluator=EvaluatorSettings(slices=["country"], max_scores=before))
+    run.append(*events(10))
+    run.run()
+    with run.store.reading() as connection:
+        wanted = msgspec.structs.replace(
+            run.settings, evaluator=EvaluatorSettings(slices=["country"], max_scores=after)
+        )
+        with pytest.raises(ConfigError, match=r"evaluator\.max_scores"):
+            evolution_of("run.db", connection, wanted, 0)

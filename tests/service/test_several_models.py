@@ -34,6 +34,9 @@ from tests.support.serve_runs import serving
 pytestmark = pytest.mark.backend_independent
 
 MODELS = ("champion", "challenger")
+NO_PAIRS = (
+    "the joint cells hold no scores: these are kept with paired_scores, for metrics= of the ranking"
+)
 
 CONFIG = """
 [evaluator]
@@ -180,7 +183,7 @@ def test_joined_labels_and_their_corrections(here: Path, command: Command) -> No
     assert found["all.comparison"] == expected(rows, paired_scores=False).to_bytes()
     assert b'"scored":' in found["all.comparison"]
     difference = Comparison.from_bytes(found["all.comparison"]).difference("roc_auc")
-    assert difference.reason == "the models' scores are not kept in pairs: requires paired_scores"
+    assert difference.reason == NO_PAIRS
     assert difference.value == expected(rows).difference("roc_auc").value
 
 
@@ -244,6 +247,7 @@ def test_other_models_need_a_new_store_and_windows_may_change(here: Path, comman
         (('["champion", "challenger"]', '["champion", "new"]'), "a field for each of the models"),
         (('{ champion = "s1", challenger = "s2" }', '"s1"'), "got 's1'; write score = {"),
         (('challenger = "s2"', 'challenger = "s1"'), "got that of fields.score.champion"),
+        (("paired_scores", "max_scores = 2048\npaired_scores"), "max_scores conflicts with"),
         (("time =", 'proba = "p"\ntime ='), "fields.proba conflicts with evaluator.models"),
         (('challenger = "s2"', "challenger = 5"), "fields.score.challenger: expected text"),
         (('{ champion = "s1", challenger = "s2" }', "5"), "text or a table"),
@@ -331,7 +335,7 @@ def test_without_pairs_of_scores_their_differences_say_why() -> None:
     found = {one.metric: one for one in snapshot.comparison["all"].differences}
     assert found["roc_auc"].value == whole.difference("roc_auc").value
     assert found["roc_auc"].low is None
-    assert "requires paired_scores" in found["roc_auc"].reason
+    assert found["roc_auc"].reason == NO_PAIRS
     assert found["accuracy"].p_value == whole.difference("accuracy").p_value
 
 
@@ -446,7 +450,7 @@ def test_an_alert_between_models_fires_in_words() -> None:
             "for whose difference no interval holds at every look",
         ),
         (
-            "model = 'challenger'\nwhen = 'certain'\nmetric = 'log_loss'",
+            "model = 'challenger'\nwhen = 'certain'\nmetric = 'average_precision'",
             "which a run does not do",
         ),
         ("model = 'challenger'\nmetric = 'lag'", "model conflicts with alert[0].metric = 'lag'"),

@@ -21,6 +21,7 @@ from streameval.service.config.settings import (
 from streameval.service.lateness import LateShare
 from streameval.service.snapshot import (
     Checkpoint,
+    Part,
     Snapshot,
     SnapshotBuilder,
     Value,
@@ -254,10 +255,39 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
     assert ends[1:] == [(0.1, "1970-01-01T00:00:00Z")] * 59
     builder.changed()
     found = build(builder, 60_000_000, force=True).reports["all"].metrics["average_precision"]
-    assert (found.low, found.interval_as_of) == (0.1, "1970-01-01T00:00:00Z")
+    assert (found.low, found.interval_as_of) == (0.2, msgspec.UNSET)
     # 100 s are made again after 10,000 s: each of the two windows has a hundredth of the time.
     for second in range(1_000):
         clock.now += 15.0
         builder.changed()
         build(builder, second * 1_000_000)
-    assert len(made) == 2
+    assert len(made) == 3
+
+
+def test_of_too_many_scores_nothing_is_resampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = run_settings()
+    evaluators = counted(settings)
+    found = build(SnapshotBuilder(settings, evaluators, Begins(), Clock()))
+    assert found.reports["all"].metrics["average_precision"].method == "bootstrap"
+    assert evaluators["all"].total.distinct_scores > 300
+    monkeypatch.setattr("streameval.service.snapshot.MOST_RESAMPLED", 300)
+    found = build(SnapshotBuilder(settings, evaluators, Begins(), Clock()))
+    assert found.reports["all"].metrics["average_precision"].method == ""
+    assert found.reports["all"].metrics["accuracy"].method == "wilson"
+
+
+def test_a_part_waits_until_it_can_afford_what_it_is_expected_to_take() -> None:
+    clock, made, expected = Clock(), [], [0.0]
+
+    def make() -> int:
+        made.append(clock.now)
+        return len(made)
+
+    part = Part(make, lambda: expected[0])
+    part.refresh(clock, 0.1, 0, force=False)
+    expected[0] = 2.0
+    for _ in range(25):
+        clock.now += 1.0
+        part.stale = True
+        part.refresh(clock, 0.1, 0, force=False)
+    assert [at - made[0] for at in made] == [0.0, 20.0]

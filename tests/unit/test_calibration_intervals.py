@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import streameval as se
@@ -55,6 +56,46 @@ def test_each_end_is_where_the_sum_is_at_the_edge_of_what_is_expected(
             assert not shape.any() or distance(np.zeros(len(size))) <= target + 1e-3
         else:
             assert distance(shape * (end / shape.sum())) == pytest.approx(target, abs=2e-3)
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.floats(1e-6, 0.5)), min_size=1, max_size=20),
+    st.sampled_from([0.5, 0.95, 0.9999]),
+)
+@example([(0.5, 1e-12)], 0.95)
+@example([(1e-9, 0.5), (0.5, 1e-6)], 0.95)
+def test_the_ends_are_those_of_sixty_halvings(
+    pairs: list[tuple[float, float]], level: float
+) -> None:
+    gaps = [Gap(*pair) for pair in pairs]
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+
+    def end(shape: list[float], target: float) -> float:
+        def above(t: float) -> bool:
+            folded = [
+                expected_absolute(t * d, gap.error) for d, gap in zip(shape, gaps, strict=True)
+            ]
+            spread = sum(
+                max(0.0, (t * d) ** 2 + gap.error**2 - f * f)
+                for d, gap, f in zip(shape, gaps, folded, strict=True)
+            )
+            return sum(gap.size for gap in gaps) - sum(folded) > target * math.sqrt(spread)
+
+        if not any(shape) or not above(0.0):
+            return 0.0
+        low, high = 0.0, 1.0
+        while above(high):
+            low, high = high, 2.0 * high
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if above(middle) else (low, middle)
+        return high * sum(shape)
+
+    few = [gap.size if gap.size > z * gap.error else 0.0 for gap in gaps]
+    many = [math.sqrt(max(g.size**2 - g.error**2, g.error**2)) for g in gaps]
+    expected = (end(few, z), end(many, -z))
+    assert gap_sum_ends(gaps, level) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def test_one_large_gap_has_the_usual_interval() -> None:

@@ -41,7 +41,16 @@ from streameval.service.config.settings import (
     level_of_alert,
 )
 from streameval.service.lateness import MOST_LATE
-from streameval.service.snapshot import Part, Slice, Snapshot, Value, finite
+from streameval.service.snapshot import (
+    MOST_RESAMPLED,
+    Part,
+    Slice,
+    Snapshot,
+    Value,
+    finite,
+    is_resampled,
+    resampling_seconds,
+)
 from streameval.windows.panes import Panes
 
 log = logging.getLogger(__name__)
@@ -99,7 +108,9 @@ class Observer:
             if alert.reference is not None and alert.reference not in self._references:
                 self._references[alert.reference] = self._reference(alert.reference)
             if _reads_evaluators(alert):
-                self._read[alert.name] = Part(partial(self._value_of, alert))
+                self._read[alert.name] = Part(
+                    partial(self._value_of, alert), partial(self._seconds, alert)
+                )
         spans = {
             alert.name: duration(alert.per or LATELY, "per")
             for alert in settings.alert
@@ -224,6 +235,15 @@ class Observer:
         )
         return Observation(value, beyond[:MOST_SLICES])
 
+    def _seconds(self, alert: AlertSettings) -> float:
+        """How many seconds the value takes at least."""
+        task = self._settings.evaluator.task
+        if alert.model is not None or not is_resampled(alert.metric, task):
+            return 0.0
+        window = window_of_alert(self._settings, alert)
+        view = _view_of(reference_of(self._evaluators[window.name]), alert)
+        return 0.0 if view is None else resampling_seconds(view)
+
     def _value_of(self, alert: AlertSettings) -> Value:
         """The value of an alert that is read from the evaluators."""
         window = window_of_alert(self._settings, alert)
@@ -293,6 +313,11 @@ class Observer:
         method = "anytime" if alert.when == "anytime" else "auto"
         try:
             (row,) = view.report([alert.metric])
+            resampled = is_resampled(alert.metric, self._settings.evaluator.task)
+            if resampled and view.distinct_scores > MOST_RESAMPLED:
+                reason = f"more than {MOST_RESAMPLED:,} distinct scores: too many to resample"
+                none = Interval(row.value, math.nan, math.nan, level, "", row.support, reason)
+                return none, Value(finite(row.value), row.support, row.reason or reason)
             found = view.interval(alert.metric, level=level, method=method)
         except MetricError as error:
             return Value(None, 0, str(error))

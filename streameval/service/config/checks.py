@@ -10,7 +10,7 @@ import msgspec
 
 from streameval.certainty.interval import checked_level
 from streameval.certainty.methods import METHODS
-from streameval.certainty.paired import PAIRED_METHODS, paired_method
+from streameval.certainty.paired import PAIRED_METHODS, is_bootstrapped, needs_pairs
 from streameval.errors import (
     InputError,
     MetricError,
@@ -152,6 +152,12 @@ def _check_models(settings: RunSettings) -> None:
     seen: set[str] = set()
     for n, model in enumerate(models):
         _check_name(f"evaluator.models[{n}]", model, seen, "model")
+    if settings.evaluator.max_scores is not None:
+        raise OptionError.conflicts(
+            "evaluator.max_scores",
+            "evaluator.models",
+            remedy="metrics of labels, log_loss and brier_score need no memory for scores",
+        )
     if fields.proba is not None:
         raise OptionError.conflicts(
             "fields.proba", "evaluator.models", remedy="name score or y_pred of each model"
@@ -436,9 +442,8 @@ def _check_alert_model(settings: RunSettings, key: str, alert: AlertSettings) ->
             "look",
             remedy='set when = "certain"; accuracy and error_rate have one',
         )
-    if metric.needs_scores:
-        method = paired_method(metric)
-        if method is None or method.name == "bootstrap":
+    if needs_pairs(metric):
+        if is_bootstrapped(metric):
             raise OptionError.conflicts(
                 f"{key}.when",
                 f"{about} = {shown(alert.metric)}, whose difference is resampled from all scores, "

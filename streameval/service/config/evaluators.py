@@ -43,6 +43,7 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
         "window": window_spec_of(window, settings.join),
         "slices": [one if isinstance(one, str) else tuple(one) for one in chosen.slices],
         "max_slices": chosen.max_slices,
+        "max_scores": chosen.max_scores,
         "time_unit": "us",
     }
     if chosen.task == "binary":
@@ -61,9 +62,14 @@ def evaluation_of(settings: RunSettings, window: WindowSettings) -> Evaluation:
     >>> evaluation_of(RunSettings(evaluator=models), WindowSettings(name="all"))
     <Comparison of champion, challenger>
     """
-    evaluator, models = evaluator_of(settings, window), settings.evaluator.models
-    if models is None:
-        return evaluator
+    evaluator = evaluator_of(settings, window)
+    return evaluator if settings.evaluator.models is None else comparison_of(evaluator, settings)
+
+
+def comparison_of(evaluator: Evaluator, settings: RunSettings) -> Comparison:
+    """A new comparison of a run's models, each set up as this evaluator."""
+    models = settings.evaluator.models
+    assert models is not None
     options = evaluator.options
     del options["temporal"]
     options["window"] = window_spec(options["window"])
@@ -250,6 +256,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
         "evaluator.bins": given.bins,
         "evaluator.slices": given.slices,
         "evaluator.max_slices": given.max_slices,
+        "evaluator.max_scores": given.max_scores,
     }
     if given.models is not None:
         values["evaluator.models"] = given.models

@@ -41,6 +41,7 @@ Duration: TypeAlias = Annotated[str, "duration"]
 DurationOrZero: TypeAlias = Annotated[str, "duration or zero"]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+ScoreLimit: TypeAlias = Annotated[int, msgspec.Meta(ge=1024)]
 
 
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -54,6 +55,7 @@ class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     bins: int = 10
     slices: list[str | list[str]] = []
     max_slices: int = 10_000
+    max_scores: ScoreLimit | None = None
     models: list[str] | None = None
     """Names of the models that are compared, the reference first; None: there is one."""
     paired_scores: bool = False
@@ -78,6 +80,10 @@ threshold = 0.5
 #slices = ["country", ["country", "model"]]
 # Largest number of slices; further ones are counted as "(other)".
 #max_slices = 10000
+# Most distinct scores that each window, pane and slice keeps; further ones are joined, and
+# metrics of the ranking are shown with certain bounds. Off, all are kept, so that the
+# memory grows with them.
+#max_scores = 65536
 # Several models of the same events: models = ["champion", "challenger"], the first is
 # the reference; in [fields] score = { champion = "s1", challenger = "s2" }. With
 # paired_scores = true differences in roc_auc and other metrics of scores have an

@@ -16,7 +16,12 @@ from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import OTHER, slice_order
 from streameval.events.time import duration, duration_text, iso_time
 from streameval.metrics.registry import find
-from streameval.service.config.evaluators import evaluator_of, fingerprint, slice_fields
+from streameval.service.config.evaluators import (
+    comparison_of,
+    evaluator_of,
+    fingerprint,
+    slice_fields,
+)
 from streameval.service.config.settings import RUN_METRICS, RunSettings, WindowSettings
 from streameval.service.join.counts import JOIN_SPANS, read_join, read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
@@ -93,6 +98,7 @@ _FIXED = (
     *_OF_MODELS,
     "evaluator.task",
     "evaluator.positive",
+    "evaluator.max_scores",
     "join",
     "fields.weight",
     "fields.y_pred",
@@ -112,9 +118,10 @@ class _Comparison:
         got = fingerprint(settings)
         was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
-        # Settings that an older release did not write are unchanged; without those of several
-        # models there was one.
-        unwritten = {key: text for key, text in got.items() if key not in _OF_MODELS}
+        # Settings that an older release did not write are unchanged; it kept all scores, and had
+        # one model.
+        added = dict.fromkeys(("evaluator.max_scores", *_OF_MODELS), "null")
+        unwritten = {key: added.get(key, text) for key, text in got.items()}
         self._was = {
             key: decoded(text, Any, f"{key} is") for key, text in {**unwritten, **was}.items()
         }
@@ -195,6 +202,7 @@ class _Comparison:
             labels=was["evaluator.labels"],
             metrics=was["evaluator.metrics"],
             bins=was["evaluator.bins"],
+            max_scores=was["evaluator.max_scores"],
             slices=[tuple(slice_fields(part)) for part in was["evaluator.slices"]],
         )
 
@@ -242,9 +250,10 @@ class _Comparison:
         new = frozenset(self._new.plan.fed["scores"] if feeds else ())
         self._old_scores = old
         begins = self.evolution.begins
-        rebinned = self._differs("evaluator.bins") and "index" not in old
+        coarsened = self._was["evaluator.max_scores"] is not None
+        rebinned = self._differs("evaluator.bins") and ("index" not in old or coarsened)
         rebinned = rebinned and bool(new & old & {"probability", "class_probability"})
-        derived = {row.name for row in STATES.values() if row.source in old}
+        derived = {row.name for row in STATES.values() if row.source in old and not coarsened}
         if new and not old:
             self._fresh |= new
             begins.scores = self._begin
@@ -301,6 +310,8 @@ class _Comparison:
         fewer = had and (self._scores_begin or 0) > (self.evolution.begins.labels or 0)
         if self._was["fields.y_pred"] or "index" not in self._old_scores or fewer:
             return False
+        if self._was["evaluator.max_scores"] is not None:
+            return False  # scores near the threshold may have been joined
         return all(
             state_set["index"]["exact"]
             for evaluator in self._merged.values()
@@ -372,7 +383,8 @@ class _Comparison:
         be added or removed; nothing else changes."""
         new = evaluator_of(self._settings, WindowSettings(name="all"))
         free = {"window"}
-        if new.plan.keeps == self._old_evaluator().plan.keeps:
+        old = comparison_of(self._old_evaluator(), self._settings)
+        if comparison_of(new, self._settings).keeps == old.keeps:
             free.add("evaluator.metrics")
         for key in self._got:
             if key not in free and self._differs(key):

@@ -58,6 +58,7 @@ inline void coarsen_column(double* scores, std::ptrdiff_t count, int level) {
 // left; returns it. The tree is built anew from the cells, its W2 with their ties.
 inline int fit(ScoreTree& tree, int level, int least, std::size_t limit) {
     if (level >= least && tree.distinct() <= limit) return level;
+    if (tree.distinct() == 0) return least;
     std::vector<double> scores(tree.distinct());
     std::vector<std::int64_t> positives(tree.distinct()), negatives(tree.distinct());
     tree.read_groups(scores.data(), positives.data(), negatives.data());
