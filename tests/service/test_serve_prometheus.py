@@ -32,7 +32,7 @@ Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Running]:
-    with serving(published_data(slices=300), max_slices_exposed=50) as it:
+    with serving(published_data(slices=300, models=2), max_slices_exposed=50) as it:
         yield it
 
 
@@ -77,7 +77,7 @@ def promtool(*arguments: str, text: str | None = None) -> None:
 
 @pytest.mark.parametrize("classes", [2, 30])
 def test_promtool_has_nothing_to_say(classes: int) -> None:
-    for data in (published_data(classes=classes), None):
+    for data in (published_data(classes=classes, models=2), None):
         with serving(data, published=data is not None) as running:
             promtool("check", "metrics", text=scrape(running))
 
