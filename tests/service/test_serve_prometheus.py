@@ -203,9 +203,9 @@ def test_scrapes_within_a_second_share_a_text(running: Running) -> None:
     finally:
         running.clock.now = NOW
     sequence = int(one(parsed(scrape(running)), "streameval_published_sequence"))
-    running.publisher.publish(published_data(slices=300, sequence=sequence + 1))
+    running.publisher.publish(published_data(slices=300, models=2, sequence=sequence + 1))
     assert one(parsed(scrape(running)), "streameval_published_sequence") == sequence + 1
-    running.publisher.publish(published_data(slices=300, sequence=sequence))
+    running.publisher.publish(published_data(slices=300, models=2, sequence=sequence))
 
 
 def test_the_rules_hold() -> None:

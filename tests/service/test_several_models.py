@@ -6,10 +6,12 @@ import json
 import math
 import random
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -25,6 +27,8 @@ from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import resolved, settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateShare
+from streameval.service.loop import Runner
+from streameval.service.service import run_service
 from streameval.service.snapshot import Checkpoint, Snapshot, SnapshotBuilder, Value
 from streameval.service.store.begins import Begins
 from tests.support.command_runs import COMMAND, Command, in_process, own_process
@@ -572,3 +576,60 @@ def test_labels_of_several_classes(here: Path, command: Command) -> None:
     )
     assert found.to_bytes() == whole.to_bytes()
     assert found.labels == ["cat", "dog", "fox", "owl"]
+
+
+def test_posts_are_compared_and_alerts_judged_while_the_run_goes_on(here: Path) -> None:
+    rows = events(400)
+    text = JOINED.replace('predictions = ["p.jsonl"]\nlabels = ["l.jsonl"]', "")
+    text = text.replace("[files]", "[http]").replace("enabled = false", 'listen = "127.0.0.1:0"')
+    text += (
+        "\n[[alert]]\nname = 'worse'\nmetric = 'error_rate'\nbelow = 0\nmodel = 'challenger'\n"
+        "when = 'anytime'\n"
+    )
+    # Differences in these have formulas: nothing is resampled, so they are computed often.
+    text = text.replace("[[window]]", 'metrics = ["accuracy", "roc_auc"]\n\n[[window]]', 1)
+    settings = settings_from_text(text)
+    found: list[Any] = []
+
+    def ready(runner: Runner, url: str | None) -> None:
+        def talk() -> None:
+            with httpx.Client(base_url=str(url), timeout=20) as client:
+                for kind, keys in (
+                    ("predictions", ("id", "s1", "s2", "time", "country")),
+                    ("labels", ("id", "y_true", "time")),
+                ):
+                    body = lines([{key: row[key] for key in keys} for row in rows])
+                    client.post(f"/v1/{kind}", content=body).raise_for_status()
+                deadline = time.monotonic() + 60
+                while time.monotonic() < deadline:
+                    answer = client.get("/api/comparison").json()
+                    alerts = client.get("/api/alerts").json()["alerts"]
+                    slices = client.get("/api/comparison?slice=country%3DPT")
+                    status = client.get("/api/status").json()["run"]
+                    done = status["checkpoint"]["events"] == len(rows)
+                    if done and answer["comparison"]["as_of"] >= status["checkpoint"]["at"]:
+                        found.extend([answer, alerts, slices.json()])
+                        break
+                    time.sleep(0.05)
+                runner.stop()
+
+        threading.Thread(target=talk).start()
+
+    run_service(settings, started=ready)
+    answer, (alert,), part = found
+    whole = expected(rows, paired_scores=False)
+    compared = {row["metric"]: row for row in answer["comparison"]["differences"]}
+    wanted = whole.difference("accuracy")
+    assert (compared["accuracy"]["value"], compared["accuracy"]["low"]) == (
+        wanted.value,
+        wanted.low,
+    )
+    assert answer["comparison"]["slice_metric"] == "accuracy"
+    assert {row["slice"] for row in answer["comparison"]["slices"]} == {"country=DE", "country=PT"}
+    assert part["comparison"]["values"]["accuracy"] == {
+        name: whole.slices()[("country", "PT"),][name]["accuracy"] for name in MODELS
+    }
+    anytime = whole.difference("error_rate", method="anytime")
+    assert (alert["value"], alert["high"]) == (anytime.value, anytime.high)
+    assert alert["state"] == ("firing" if anytime.high < 0 else "ok")
+    assert (alert["model"], alert["against"]) == ("challenger", "champion")
