@@ -633,3 +633,35 @@ def test_posts_are_compared_and_alerts_judged_while_the_run_goes_on(here: Path) 
     assert (alert["value"], alert["high"]) == (anytime.value, anytime.high)
     assert alert["state"] == ("firing" if anytime.high < 0 else "ok")
     assert (alert["model"], alert["against"]) == ("challenger", "champion")
+
+
+@pytest.mark.parametrize(("pairs", "metric"), [("true", "roc_auc"), ("false", "accuracy")])
+def test_slices_are_compared_in_the_first_metric_whose_test_has_a_formula(
+    pairs: str, metric: str
+) -> None:
+    text = CONFIG.replace("paired_scores = true", f"paired_scores = {pairs}")
+    text = text.replace("[[window]]", 'metrics = ["f1", "roc_auc", "accuracy"]\n\n[[window]]', 1)
+    _, snapshot, _ = published(text)
+    found = snapshot.comparison["all"]
+    assert found.slice_metric == metric
+    assert {row.difference.metric for row in found.slices} == {metric}
+
+
+def test_an_alert_watches_the_challenger_that_it_names() -> None:
+    text = CONFIG.replace('"champion", "challenger"', '"champion", "challenger", "third"')
+    text = text.replace('challenger = "s2"', 'challenger = "s2", third = "s3"')
+    keys = "metric = 'accuracy'\nbelow = 0\nmodel = 'third'\nwhen = 'certain'"
+    settings = settings_from_text(f"{text}\n[[alert]]\nname = 'worse'\n{keys}")
+    whole = open_evaluators(settings)["all"]
+    assert isinstance(whole, Comparison)
+    for row in events(200):
+        whole.update(
+            row["y_true"],
+            score={"champion": row["s1"], "challenger": row["s2"], "third": 1 - row["s1"]},
+            slices={"country": row["country"]},
+        )
+    observer = Observer(settings, {"all": whole}, lambda: 1e9)
+    found = observer._value_of(settings.alert[0])
+    wanted = whole.difference("accuracy", a="third")
+    assert (found.value, found.low) == (wanted.value, wanted.low)
+    assert found.value != whole.difference("accuracy").value
