@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: soak test-kafka kill kill-broker help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: coverage soak test-kafka kill kill-broker help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -109,6 +109,11 @@ bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedco
 
 bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in two minutes
 	$(BIN)/python -m benchmarks.run --quick
+
+RUNS ?= 2000
+
+coverage: $(VENV)/.stamp-test  ## how often intervals contain the truth, by simulation; RUNS= streams a cell
+	$(BIN)/python -m benchmarks.coverage --runs $(RUNS)
 
 soak: $(VENV)/.stamp-test  ## an hour of posts at 20,000 events a second; MINUTES= for another time
 	$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60)

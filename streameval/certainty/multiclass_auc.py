@@ -19,6 +19,12 @@ from streameval.events.values import FloatArray
 from streameval.states.class_scores import ClassScores
 from streameval.states.ranking.sorted_runs import WeightArray, count_at_or_below
 
+RARE = 10
+"""A class is rare where another has more than so many times its events."""
+
+FEWEST_LOST = 5
+"""Lost events of the rarest class, if it is rare, from which its error is to be relied on."""
+
 
 class Auc(NamedTuple):
     """One AUC of a mean."""
@@ -217,8 +223,9 @@ def error_bound(found: ClassAuc, sizes: Iterable[float]) -> float:
 def summed(request: IntervalRequest) -> Ends:
     """The interval of an AUC of several classes on the logit scale, with :func:`error_bound`.
 
-    Where a class has fewer than 30 events, where the value is 0 or 1 and where no placement
-    differs: the means of the ends of Newcombe's intervals of each AUC, whatever their dependence.
+    Where a class has fewer than 30 events, where the value is 0 or 1, where no placement differs
+    and where a class is rare and its low placements may be missing from the sample: the means of
+    the ends of Newcombe's intervals of each AUC, whatever their dependence.
 
     Cost:
         O(classes · scores): 0.1 µs a score in each column, and 30 µs for each pair of classes.
@@ -237,7 +244,9 @@ def summed(request: IntervalRequest) -> Ends:
     scale = request.n / state.total
     sizes = [state.true_count(label) * scale for label in state.labels if state.true_count(label)]
     value, level = request.value, request.level
-    if min(sizes) >= FEWEST and 0 < value < 1:
+    rarest, lost = min(sizes), min(value, 1 - value)
+    rare = max(sizes) > RARE * rarest and rarest * lost < FEWEST_LOST
+    if rarest >= FEWEST and lost > 0 and not rare:
         error = error_bound(found, sizes)
         if error:
             margin = normal_quantile(level) * error

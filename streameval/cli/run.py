@@ -15,7 +15,12 @@ import typer
 
 from streameval.cli.output import escaped, write
 from streameval.events.time import iso_time, wall_time
-from streameval.service.config.evaluators import kind_of_settings, main_metrics, window_spec_of
+from streameval.service.config.evaluators import (
+    kind_of_settings,
+    main_metrics,
+    settled,
+    window_spec_of,
+)
 from streameval.service.config.load import load_settings, resolved
 from streameval.service.config.secrets import check_store, resolved_secrets
 from streameval.service.config.settings import RunSettings
@@ -195,21 +200,25 @@ def check_text(
     """
     check_store(settings.store)
     resolved_secrets(settings, environment)
+    changes: list[str] = []
+    if os.path.exists(settings.store):
+        settings, changes = _changes(settings, dropped)
+    else:
+        settings = settled(settings, {})
     lines = ["# This can be run. Defaults are filled in, secrets are hidden."]
     for window in settings.window:
         words = kind_of_settings(window).words(window_spec_of(window, settings.join))
         lines.append(f"# window {window.name}: {words}")
     lines.append(f"# slices are shown with: {', '.join(main_metrics(settings))}")
-    if os.path.exists(settings.store):
-        lines += [f"# store {settings.store}: {line}" for line in _changes(settings, dropped)]
+    lines += [f"# store {settings.store}: {line}" for line in changes]
     return "\n".join([*lines, "", resolved(settings)])
 
 
-def _changes(settings: RunSettings, dropped: Collection[str]) -> list[str]:
-    """The changes that a run would make to its store."""
+def _changes(settings: RunSettings, dropped: Collection[str]) -> tuple[RunSettings, list[str]]:
+    """The settings beside their store, and the changes that a run would make to it."""
     with closing(read_store(settings.store)) as store, store.reading() as connection:
         found = evolution_of(store.path, connection, settings, wall_time())
-    return found.lines + [
+    return found.settings, found.lines + [
         f"{text} would be dropped" + ("" if name in dropped else f"; needs --drop {name}")
         for name, text in found.drops.items()
     ]

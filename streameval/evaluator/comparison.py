@@ -14,7 +14,13 @@ import numpy as np
 from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import checked_level
 from streameval.certainty.multiple_testing import benjamini_hochberg, holm
-from streameval.certainty.paired import MEAN_LOSSES, PairedRequest, Pairs, paired_test
+from streameval.certainty.paired import (
+    MEAN_LOSSES,
+    PairedRequest,
+    Pairs,
+    no_test,
+    paired_test,
+)
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
 from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
 from streameval.evaluator.reports import (
@@ -42,7 +48,7 @@ from streameval.windows.window import Window
 _KIND = "comparison"
 _REFUSED = {
     "max_scores": "no limit: a comparison keeps the scores of all models together, and exactly; "
-    "metrics= that need no scores keep none",
+    "metrics= that need no scores, and paired_scores=False, keep none",
     "bootstrap": "no replicates by unit: differences are resampled by event",
 }
 _WORDS = {"y_pred": "labels", "score": "scores", "proba": "probabilities"}
@@ -362,6 +368,12 @@ class ComparisonView:
             seed=seed,
         )
         test = paired_test(request, method, required=required)
+        if self._context.plan.max_scores is not None and not math.isnan(request.value):
+            mine, theirs = (self._views[name].bounds(row.name, **params) for name in (a, b))
+            if mine.width or theirs.width:
+                low, high = mine.low - theirs.high, mine.high - theirs.low
+                reason = f"of joined scores: the exact difference is from {low:.6g} to {high:.6g}"
+                test = no_test(reason, test.n)
         return Difference(
             metric=row.name, a=a, b=b, value=request.value, level=level, **test._asdict()
         )
@@ -432,7 +444,8 @@ class Comparison:
             a value, no interval and no p-value.
         options: The other options of :class:`Evaluator`: ``positive``, ``labels``, ``metrics``,
             ``bins``, ``window``, ``slices``, ``max_slices``, ``time_unit``, ``undefined``,
-            ``intervals``; not ``temporal``, ``max_scores`` and ``bootstrap``.
+            ``intervals``; ``max_scores`` requires ``paired_scores=False``; not ``temporal`` and
+            ``bootstrap``.
 
     The sign: ``difference("roc_auc")`` is that of the second model less that of the first, so
     that a positive number says that the challenger is higher. For a loss, lower is better.
@@ -511,7 +524,8 @@ class Comparison:
             other.share_lock(first)
         self._context = first._context
         for option, expected in _REFUSED.items():
-            if first.options.get(option) is not None:
+            exempt = option == "max_scores" and not paired_scores
+            if first.options.get(option) is not None and not exempt:
                 raise InputError(option, expected=expected, got="one")
         self._intakes = [(name, evaluator._intake) for name, evaluator in evaluators.items()]
         plan = self._context.plan

@@ -18,7 +18,7 @@ import msgspec
 from streameval.errors import ConfigError, StreamevalError
 from streameval.events.time import wall_time
 from streameval.service.alerts.webhook import Webhook
-from streameval.service.config.evaluators import fingerprint, window_spec_of
+from streameval.service.config.evaluators import fingerprint, settled, window_spec_of
 from streameval.service.config.secrets import resolved_secrets, secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
@@ -27,7 +27,12 @@ from streameval.service.loop import Runner
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.raw import Opening, Position, Source
-from streameval.service.store.evolution import differences, evolution_of, while_running
+from streameval.service.store.evolution import (
+    differences,
+    evolution_of,
+    stored_beside,
+    while_running,
+)
 from streameval.service.store.store import Store, inbox_of, keep_window_order, open_store
 
 if TYPE_CHECKING:
@@ -79,6 +84,7 @@ def run_service(
             settings.store, fingerprint(settings), evolve=partial(_evolve, settings, drop)
         )
         stack.callback(store.close)
+        settings = settled(settings, stored_beside(store.meta()))
         keep_window_order(store, settings)
         longest = _LONGEST_RECORD
         if settings.http is not None:
@@ -162,8 +168,12 @@ def open_sources(
 
 def _evolve(
     settings: RunSettings, drop: Callable[[Mapping[str, str]], Collection[str]], store: Store
-) -> None:
-    """Bring a store to the settings; raises ConfigError where it is refused or not confirmed."""
+) -> Mapping[str, str]:
+    """Bring a store to the settings, and return their fingerprint there.
+
+    Raises:
+        ConfigError: It is refused, or not confirmed.
+    """
     with store.reading() as connection:
         found = evolution_of(store.path, connection, settings, time.time_ns() // 1_000)
     kept = found.drops.keys() - set(drop(found.drops)) if found.drops else ()
@@ -175,6 +185,7 @@ def _evolve(
         log.info("%s: %s", store.path, line)
     for text in found.drops.values():
         log.info("%s: dropped: %s", store.path, text)
+    return fingerprint(found.settings)
 
 
 def drops_text(path: str, drops: Mapping[str, str]) -> str:

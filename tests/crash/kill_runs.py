@@ -1,6 +1,7 @@
 """Kill ``streameval run`` again and again, and compare with an undisturbed run.
 
     python -m tests.crash.kill_runs --source SOURCE --kills 200 --seed 0 [--events N]
+        [--max-scores N]
 
 SOURCE is files, patterns, http or kafka.
 
@@ -43,6 +44,7 @@ store = {store}
 
 [evaluator]
 slices = ["country"]
+{limit}
 
 [[window]]
 name = "all"
@@ -253,10 +255,13 @@ def read_so_far(directory: Path) -> int:
         opened.close()
 
 
-def begin(directory: Path, table: str, source: str) -> None:
+def begin(directory: Path, table: str, source: str, max_scores: int | None = None) -> None:
     """Write the configuration."""
     text = CONFIG.format(
-        store=json.dumps("run.db"), serve="true" if source == "http" else "false", table=table
+        store=json.dumps("run.db"),
+        serve="true" if source == "http" else "false",
+        table=table,
+        limit="" if max_scores is None else f"max_scores = {max_scores}",
     )
     (directory / "run.toml").write_text(text)
 
@@ -271,6 +276,7 @@ def kill_runs(
     pieces: int = _PIECES,
     broker: Any = None,
     topic: str = "killed",
+    max_scores: int | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[str]:
     """The whole comparison; a line for every difference.
@@ -284,6 +290,7 @@ def kill_runs(
         pieces: How many parts of the stream come in one life, on average.
         broker: For ``kafka``.
         topic: How the names of its topics begin.
+        max_scores: The limit of distinct scores; None: the default.
         tell: Gets lines about the progress.
     """
     lines = stream(seed, predictions)
@@ -303,7 +310,7 @@ def kill_runs(
             feeds.append(TopicsFeed(broker, topic, lines, count, seed))
         else:
             feeds.append(feeds[0])  # the same messages in the same topics, all there
-        begin(place, feeds[-1].table, source)
+        begin(place, feeds[-1].table, source, max_scores)
     for number in range(1, kills + 1):
         endings[kill_once(killed, feeds[0], source, rng, most=2 * pieces)] += 1
         if number % 20 == 0:
@@ -353,6 +360,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--events", type=int, default=None, help="predictions; 60 for each kill")
+    parser.add_argument("--max-scores", type=int, default=None, help="as in the configuration")
     parser.add_argument("--pieces", type=int, default=_PIECES, help="of the stream for each kill")
     given = parser.parse_args()
     with ExitStack() as stack:
@@ -369,6 +377,7 @@ def main() -> int:
             predictions=given.events or 60 * given.kills,
             seed=given.seed,
             pieces=given.pieces,
+            max_scores=given.max_scores,
             broker=broker,
             topic=f"killed-{time.time_ns()}",
             tell=lambda text: print(text, flush=True),

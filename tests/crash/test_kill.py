@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streameval.evaluator.evaluator import load
 from tests.crash.kill_outcome import differences
 from tests.crash.kill_runs import SOURCES, kill_runs
 from tests.support.brokers import running_broker
@@ -30,6 +31,14 @@ def test_a_run_that_is_killed_loses_nothing_and_counts_nothing_twice(
             source, tmp_path, kills=4, predictions=300, seed=7, broker=broker, topic=topic
         )
     assert found == []
+
+
+def test_a_run_that_is_killed_joins_the_same_scores(tmp_path: Path) -> None:
+    found = kill_runs("files", tmp_path, kills=4, predictions=3000, seed=7, max_scores=1024)
+    assert found == []
+    evaluator = load(tmp_path / "killed" / "states" / "all.state")
+    bounds = evaluator.bounds("roc_auc")
+    assert bounds.low < evaluator["roc_auc"] < bounds.high
 
 
 def test_differences_are_reported() -> None:

@@ -351,7 +351,11 @@ def settings_of(
     return RunSettings(
         store=str(directory / "run.db"),
         evaluator=EvaluatorSettings(
-            slices=list(slices), threshold=threshold, metrics=metrics, bins=bins
+            slices=list(slices),
+            threshold=threshold,
+            metrics=metrics,
+            bins=bins,
+            max_scores="exact",
         ),
         window=kept_windows,
         fields=FieldSettings(id="id", score="score", time="time", time_unit="us"),
@@ -514,7 +518,14 @@ def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None
     more = [("c", {"c": 1.0}), ("c", {"b": 1.0})]
     feed(lists, "r", *({"y_true": label, "q": shares} for label, shares in more))
     evaluator = go_on(wider, lists, rng)["all"]
-    whole = se.Evaluator("multiclass", labels=["a", "b", "c"], metrics=["accuracy"], time_unit="us")
+    whole = se.Evaluator(
+        "multiclass",
+        labels=["a", "b", "c"],
+        metrics=["accuracy"],
+        time_unit="us",
+        max_scores=65_536,
+        intervals=True,
+    )
     for label, shares in rows + more:
         whole.update(label, proba=shares)
     assert evaluator == whole

@@ -65,7 +65,7 @@ REFUSED = [
     ("[join]\nwiat = '1h'", "'wiat'; did you mean 'wait'?"),
     ("[sorce]", "sorce: expected a table or key of a run (store, intervals, evaluator, "),
     ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
-    ("[[window]]\nlast = 5", "window[0].last: expected a key of window[0] (name, length, "),
+    ("[[window]]\nlast = 5", "window[0].last: expected a key of window[0] (name, max_scores, "),
     ("[[window]]\nlength = '1h'", "window[0].name: expected text, got nothing"),
     ("window = 'all'", "window: expected a list, got 'all'"),
     ("[evaluator]\ntask = 'multi'", "evaluator.task: expected one of binary, multiclass, got 'mul"),

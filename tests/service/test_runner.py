@@ -32,7 +32,7 @@ from streameval.service.loop import Runner
 from streameval.service.snapshot import Checkpoint, Publisher, Snapshot
 from streameval.service.sources.files import FilesSettings, FilesSource
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
-from streameval.service.store.evolution import evolution_of
+from streameval.service.store.evolution import Evolution, evolution_of
 from streameval.service.store.quarantine import listed, mark_for_replay
 from streameval.service.store.store import Store, open_store
 from tests.support.write_schema import OPENAPI
@@ -562,14 +562,148 @@ def test_a_run_of_bounded_memory_goes_on_after_a_restart(bench: Make) -> None:
     assert evaluator.bounds("roc_auc") == whole.bounds("roc_auc")
 
 
-@pytest.mark.parametrize(("before", "after"), [(None, 1024), (2048, None), (2048, 1024)])
-def test_the_limit_of_scores_stays(before: int | None, after: int | None, bench: Make) -> None:
-    run = bench(evaluator=EvaluatorSettings(slices=["country"], max_scores=before))
+def settings_with(run: Bench, evaluator: Any = None, window: Any = None) -> RunSettings:
+    """The settings of a run with other limits of its evaluators or of its first window."""
+    first, *others = run.settings.window
+    return msgspec.structs.replace(
+        run.settings,
+        evaluator=msgspec.structs.replace(run.settings.evaluator, max_scores=evaluator),
+        window=[msgspec.structs.replace(first, max_scores=window), *others],
+    )
+
+
+def evolved(run: Bench, wanted: RunSettings) -> Evolution:
+    assert run.store is not None
+    with run.store.reading() as connection:
+        return evolution_of("run.db", connection, wanted, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "was", "got"),
+    [(None, 1024, "65536", "1024"), (2048, "exact", "2048", '"exact"'), ("exact", 2048, '"', "2")],
+)
+def test_another_limit_of_scores_is_refused(
+    before: Any, after: Any, was: str, got: str, bench: Make
+) -> None:
+    run = bench(evaluator=EvaluatorSettings(max_scores=before))
     run.append(*events(10))
     run.run()
-    with run.store.reading() as connection:
-        wanted = msgspec.structs.replace(
-            run.settings, evaluator=EvaluatorSettings(slices=["country"], max_scores=after)
-        )
-        with pytest.raises(ConfigError, match=r"evaluator\.max_scores"):
-            evolution_of("run.db", connection, wanted, 0)
+    message = rf"^evaluator\.max_scores: run.db was begun with '{was}.*got '{got}.*another name"
+    with pytest.raises(ConfigError, match=message):
+        evolved(run, settings_with(run, evaluator=after))
+    with pytest.raises(ConfigError, match=r"^window\.all\.max_scores: run.db was begun with"):
+        evolved(run, settings_with(run, evaluator=before, window=after))
+    named = settings_with(run, evaluator=before, window=after)
+    window = msgspec.structs.replace(named.window[0], name="new")
+    found = evolved(run, msgspec.structs.replace(named, window=[window, *named.window[1:]]))
+    assert [one.max_scores for one in found.settings.window] == [after, before or 65_536]
+
+
+@pytest.mark.parametrize("before", [2048, "exact"])
+def test_a_stored_window_without_a_limit_in_the_settings_keeps_its_own(
+    before: Any, bench: Make
+) -> None:
+    run = bench(evaluator=EvaluatorSettings(max_scores=before))
+    run.append(*events(10))
+    run.run()
+    found = evolved(run, settings_with(run))
+    assert [window.max_scores for window in found.settings.window] == [before, before]
+    assert not found.changed
+    grows = [f"window '{name}' keeps all scores, as it was begun" for name in ("all", "recent")]
+    assert [line.partition(", and its")[0] for line in found.lines] == grows * (before == "exact")
+    assert evolved(run, settings_with(run, evaluator=before)).lines == []
+
+
+def test_a_store_of_an_older_release_stays_exact(bench: Make) -> None:
+    run = bench(
+        window=[WindowSettings(name="all", interval_sums=False)],
+        evaluator=EvaluatorSettings(max_scores="exact"),
+    )
+    run.append(*events(200))
+    run.run()
+    assert run.store is not None
+    with run.store.transaction() as connection:
+        assert connection.execute("DELETE FROM meta WHERE key = 'config.kept'").rowcount == 1
+    run.settings = msgspec.structs.replace(
+        run.settings, evaluator=EvaluatorSettings(), window=[WindowSettings(name="all")]
+    )
+    found = evolved(run, run.settings)
+    assert found.changed
+    assert (len(found.lines), found.drops) == (1, {})
+    assert 'max_scores = "exact" leaves it so' in found.lines[0]
+    found.apply(run.store)
+    run.settings = found.settings
+    run.append(*events(200, seed=1))
+    run.start()
+    run.run()
+    whole = se.Evaluator()
+    rows = events(200) + events(200, seed=1)
+    whole.update_many([row["y_true"] for row in rows], score=[row["score"] for row in rows])
+    evaluator = run.runner._counting.evaluators["all"]
+    assert evaluator.plan == whole.plan
+    assert evaluator.report() == whole.report()
+
+
+def test_a_run_is_bounded_unless_it_says_otherwise(bench: Make) -> None:
+    names = ["roc_auc", "average_precision", "log_loss", "break_even", "pr_gain_auc"]
+    names += ["eleven_point_average_precision", "accuracy"]
+    run = bench(
+        evaluator=EvaluatorSettings(metrics=names),
+        window=[
+            WindowSettings(name="all"),
+            WindowSettings(name="exact", max_scores="exact"),
+        ],
+    )
+    rng = random.Random(3)
+    rows = [{**event(0, rng), "score": rng.random()} for _ in range(70_000)]
+    run.append(*rows)
+    run.run()
+    whole = se.Evaluator()
+    whole.update_many([row["y_true"] for row in rows], score=[row["score"] for row in rows])
+    snapshot = run.publisher.current()
+    assert snapshot is not None
+    report = ENDPOINTS["/api/report"]
+    answers = {
+        name: msgspec.to_builtins(report.answer(snapshot, [("window", name)]))["report"]["metrics"]
+        for name in ("all", "exact")
+    }
+    assert run.runner._counting.evaluators["all"].total.distinct_scores <= 65_536
+    for name in ("roc_auc", "average_precision"):
+        low, high = answers["all"][name]["bounds"]
+        assert low < whole[name] < high
+        assert low < answers["all"][name]["value"] < high
+        assert high - low < 1e-4
+    assert answers["all"]["roc_auc"]["low"] < whole["roc_auc"] < answers["all"]["roc_auc"]["high"]
+    for name in ("log_loss", "accuracy"):
+        assert answers["all"][name] == answers["exact"][name]
+        assert answers["all"][name]["low"] < whole[name]
+    for name in ("break_even", "pr_gain_auc", "eleven_point_average_precision"):
+        assert answers["exact"][name]["value"] == whole[name]
+        assert answers["all"][name]["value"] is None
+        assert "more than max_scores=65536" in answers["all"][name]["reason"]
+    assert not any("bounds" in value for value in answers["exact"].values())
+
+
+@pytest.mark.parametrize(
+    ("fields", "window"),
+    [
+        (FieldSettings(score="score", time="time", weight="weight"), WindowSettings(name="all")),
+        (FieldSettings(score="score", time="time"), WindowSettings(name="fade", half_life="1h")),
+    ],
+)
+@pytest.mark.parametrize("limit", [None, "exact"])
+def test_weights_and_half_lives_have_intervals_in_a_new_run(
+    fields: FieldSettings, window: Any, limit: Any, bench: Make
+) -> None:
+    run = bench(fields=fields, window=[window], evaluator=EvaluatorSettings(max_scores=limit))
+    rng = random.Random(3)
+    run.append(*({**row, "weight": rng.random() + 0.1} for row in events(300)))
+    run.run()
+    for name in ("accuracy", "roc_auc", "log_loss"):
+        value = run.data["reports"][window.name]["metrics"][name]
+        assert value["low"] < value["value"] < value["high"]
+    without = bench(fields=fields, window=[window], intervals=False, store=run.settings.store + "2")
+    without.run()
+    assert not any(
+        "weights" in n for n in without.runner._counting.evaluators[window.name].plan.keeps
+    )

@@ -38,6 +38,8 @@ from tests.support.serve_runs import serving
 pytestmark = pytest.mark.backend_independent
 
 MODELS = ("champion", "challenger")
+KEPT: dict[str, Any] = {"max_scores": 65_536, "intervals": True}
+"""What a run keeps by default."""
 NO_PAIRS = (
     "the joint cells hold no scores: these are kept with paired_scores, for metrics= of the ranking"
 )
@@ -118,6 +120,8 @@ def lines(rows: list[dict[str, Any]]) -> str:
 
 
 def expected(rows: list[dict[str, Any]], **options: Any) -> Comparison:
+    kept = KEPT if not options.get("paired_scores", True) else {"intervals": True}
+    options = {**kept, **options}
     whole = Comparison(MODELS, slices=("country",), time_unit="us", **options)
     whole.update_many(
         [row["y_true"] for row in rows],
@@ -569,7 +573,7 @@ def test_labels_of_several_classes(here: Path, command: Command) -> None:
     (here / "run.toml").write_text(text)
     assert command("run", "run.toml", "--until-end").code == 0, text
     found = Comparison.from_bytes(exported(command, here / "out")["all.comparison"])
-    whole = Comparison(MODELS, "multiclass", time_unit="us", paired_scores=False)
+    whole = Comparison(MODELS, "multiclass", time_unit="us", paired_scores=False, **KEPT)
     whole.update_many(
         [row["y_true"] for row in rows],
         {"champion": [r[first] for r in rows], "challenger": [r[second] for r in rows]},

@@ -574,3 +574,25 @@ def test_without_paired_scores_memory_is_bounded_and_differences_of_scores_have_
         Comparison.from_state({**state, "paired_scores": True})
     with pytest.raises(InputError, match="paired_scores"):
         Comparison(MODELS, paired_scores=1)  # type: ignore[arg-type]
+
+
+def test_joined_scores_say_where_the_exact_difference_is() -> None:
+    data = drawn(6000)
+    generator = np.random.default_rng(1)
+    data["score"] = {
+        name: column + generator.random(6000) for name, column in data["score"].items()
+    }
+    del data["slices"]
+    limited = Comparison(MODELS, time_unit="s", paired_scores=False, max_scores=1024)
+    exact = Comparison(MODELS, time_unit="s")
+    for comparison in (limited, exact):
+        comparison.update_many(**data)
+    found, wanted = limited.difference("roc_auc"), exact.difference("roc_auc")
+    low, high = map(float, found.reason.rpartition("from ")[2].split(" to "))
+    assert low <= wanted.value <= high
+    assert low < found.value < high
+    assert math.isnan(found.low)
+    assert limited.difference("accuracy") == exact.difference("accuracy")
+    assert Comparison.from_bytes(limited.to_bytes()) == limited
+    with pytest.raises(InputError, match="max_scores"):
+        Comparison(MODELS, max_scores=1024)

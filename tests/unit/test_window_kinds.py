@@ -135,7 +135,7 @@ def test_a_service_is_configured_with_it(tmp_path: Path) -> None:
         "{'kind': 'every', 'k': 3}",
         "# window w: every event whose number is a multiple of 3",
         "True True",
-        "configuration: window[0].k: expected a whole number, got 0",
+        "configuration: window[0].k: expected a whole number of at least 1, got 0",
         "configuration: window[0].k: expected a number from 1 to 1000, got 2000",
         "configuration: window[0].k: expected a whole number, got '3'",
         "configuration: window[0].k conflicts with window[0].length; give one of them",

@@ -38,6 +38,7 @@ from streameval.service.config.evaluators import (
 )
 from streameval.service.config.secrets import is_reference, is_web_address
 from streameval.service.config.settings import (
+    EXACT,
     LABEL_COVERAGE,
     LAG,
     QUARANTINE,
@@ -152,12 +153,15 @@ def _check_models(settings: RunSettings) -> None:
     seen: set[str] = set()
     for n, model in enumerate(models):
         _check_name(f"evaluator.models[{n}]", model, seen, "model")
-    if settings.evaluator.max_scores is not None:
-        raise OptionError.conflicts(
-            "evaluator.max_scores",
-            "evaluator.models",
-            remedy="metrics of labels, log_loss and brier_score need no memory for scores",
-        )
+    limits = {"evaluator": settings.evaluator.max_scores}
+    limits |= {f"window[{n}]": window.max_scores for n, window in enumerate(settings.window)}
+    for table, most in limits.items():
+        if settings.evaluator.paired_scores and most not in (None, EXACT):
+            raise OptionError.conflicts(
+                f"{table}.max_scores",
+                "evaluator.paired_scores, with which all pairs are kept",
+                remedy="leave one of them out",
+            )
     if fields.proba is not None:
         raise OptionError.conflicts(
             "fields.proba", "evaluator.models", remedy="name score or y_pred of each model"

@@ -62,6 +62,8 @@ def type_words(kind: Any) -> str:
         parts = [type_words(one) for one in kind.types if not isinstance(one, inspect.NoneType)]
         return " or ".join(dict.fromkeys(parts))
     if isinstance(kind, inspect.LiteralType):
+        if len(kind.values) == 1:
+            return f'"{kind.values[0]}"'
         return f"one of {', '.join(map(str, kind.values))}"
     if isinstance(kind, inspect.ListType):
         inner = kind.item_type
@@ -108,8 +110,10 @@ def type_error(error: msgspec.ValidationError, data: Mapping[str, Any], kind: An
     literals = [one for one in getattr(kind, "types", (kind,)) if hasattr(one, "values")]
     remedy = did_you_mean(value, literals[0].values) if literals and type(value) is str else ""
     expected = type_words(kind)
-    if isinstance(kind, inspect.IntType) and type(value) is int:
-        expected += f" of at least {kind.ge}"
+    numbers = [one for one in getattr(kind, "types", (kind,)) if isinstance(one, inspect.IntType)]
+    if numbers and type(value) is int:
+        number = _WORDS[inspect.IntType]
+        expected = expected.replace(number, f"{number} of at least {numbers[0].ge}")
     return InputError(key, expected=expected, got=_got(value, key), remedy=remedy)
 
 

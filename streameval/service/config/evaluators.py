@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -12,17 +13,24 @@ from streameval.evaluator.evaluator import Evaluator, load
 from streameval.events.time import duration
 from streameval.metrics.registry import USUAL_METRICS, find
 from streameval.service.config.settings import (
+    DEFAULT_MAX_SCORES,
+    EXACT,
+    KEYS_OF_ANY_WINDOW,
     RUN_METRICS,
     AlertSettings,
     FieldSettings,
     JoinSettings,
     RunSettings,
     WindowSettings,
+    interval_level,
 )
 from streameval.windows.kinds import KINDS, window_spec
 from streameval.windows.window import WindowKind, WindowSpec
 
 _MOST_MAIN = 6
+
+KEPT = "kept"
+"""The key of what windows keep in a :func:`fingerprint`."""
 
 
 def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
@@ -35,7 +43,7 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
     >>> evaluator_of(RunSettings(), WindowSettings(name="hour", length="1h", pane="5m")).task
     'binary'
     """
-    chosen = settings.evaluator
+    chosen, kept = settings.evaluator, kept_beside(settings, window)
     options: dict[str, Any] = {
         "labels": chosen.labels,
         "metrics": kept_metrics(settings),
@@ -43,12 +51,63 @@ def evaluator_of(settings: RunSettings, window: WindowSettings) -> Evaluator:
         "window": window_spec_of(window, settings.join),
         "slices": [one if isinstance(one, str) else tuple(one) for one in chosen.slices],
         "max_slices": chosen.max_slices,
-        "max_scores": chosen.max_scores,
+        "max_scores": None if kept.max_scores == EXACT else kept.max_scores,
+        "intervals": kept.interval_sums,
         "time_unit": "us",
     }
     if chosen.task == "binary":
         options |= {"positive": chosen.positive, "threshold": chosen.threshold}
     return Evaluator(chosen.task, **options)
+
+
+class KeptBeside(msgspec.Struct, frozen=True):
+    """What a window keeps beside the counts that its metrics need."""
+
+    max_scores: int | Literal["exact"] = EXACT
+    interval_sums: bool = False
+
+
+def kept_beside(settings: RunSettings, window: WindowSettings) -> KeptBeside:
+    """What a new window keeps: by its own keys, those of ``[evaluator]``, and the defaults.
+
+    >>> kept_beside(RunSettings(), WindowSettings(name="all"))
+    KeptBeside(max_scores=65536, interval_sums=True)
+    """
+    # Pairs of scores are kept exactly.
+    usual = EXACT if settings.evaluator.paired_scores else DEFAULT_MAX_SCORES
+    most = window.max_scores or settings.evaluator.max_scores or usual
+    sums = window.interval_sums
+    if sums is None:
+        sums = interval_level(settings) is not None
+        sums = sums or any(alert.when != "value" for alert in settings.alert)
+    return KeptBeside(most, sums)
+
+
+def settled(settings: RunSettings, stored: Mapping[str, KeptBeside]) -> RunSettings:
+    """The settings with what each window keeps filled in: as stored, unless they say it.
+
+    Args:
+        settings: As they were written.
+        stored: What the windows of the store keep, by name; empty for a new store.
+
+    >>> one = settled(RunSettings(), {"all": KeptBeside()}).window[0]
+    >>> one.max_scores, one.interval_sums
+    ('exact', False)
+    """
+    windows = []
+    for window in settings.window:
+        was = stored.get(window.name)
+        if was is not None:
+            given = window.max_scores or settings.evaluator.max_scores
+            sums = window.interval_sums
+            window = msgspec.structs.replace(
+                window,
+                max_scores=given or was.max_scores,
+                interval_sums=was.interval_sums if sums is None else sums,
+            )
+        kept = kept_beside(settings, window)
+        windows.append(msgspec.structs.replace(window, **msgspec.structs.asdict(kept)))
+    return msgspec.structs.replace(settings, window=windows)
 
 
 def evaluation_of(settings: RunSettings, window: WindowSettings) -> Evaluation:
@@ -125,9 +184,13 @@ def given_kinds(window: WindowSettings) -> list[WindowKind]:
 
 
 def window_keys(window: WindowSettings) -> dict[str, Any]:
-    """The keys of a ``[[window]]`` that are given, but its name."""
+    """The keys of a ``[[window]]`` that are given and say which events count."""
     given = msgspec.structs.asdict(window)
-    return {key: value for key, value in given.items() if value is not None and key != "name"}
+    return {
+        key: value
+        for key, value in given.items()
+        if value is not None and key not in KEYS_OF_ANY_WINDOW
+    }
 
 
 def window_spec_of(window: WindowSettings, join: JoinSettings | None) -> WindowSpec:
@@ -256,7 +319,6 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
         "evaluator.bins": given.bins,
         "evaluator.slices": given.slices,
         "evaluator.max_slices": given.max_slices,
-        "evaluator.max_scores": given.max_scores,
     }
     if given.models is not None:
         values["evaluator.models"] = given.models
@@ -270,6 +332,7 @@ def fingerprint(settings: RunSettings) -> dict[str, str]:
             window.name: window_spec_of(window, settings.join).to_options()
             for window in settings.window
         },
+        KEPT: {window.name: kept_beside(settings, window) for window in settings.window},
         "join": settings.join is not None,
         # Where a field is may change; whether there is one decides what is counted.
         "fields.y_pred": fields.y_pred is not None,

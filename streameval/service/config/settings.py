@@ -41,7 +41,13 @@ Duration: TypeAlias = Annotated[str, "duration"]
 DurationOrZero: TypeAlias = Annotated[str, "duration or zero"]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 PositiveCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-ScoreLimit: TypeAlias = Annotated[int, msgspec.Meta(ge=1024)]
+ScoreLimit: TypeAlias = Annotated[int, msgspec.Meta(ge=1024)] | Literal["exact"]
+
+EXACT: Literal["exact"] = "exact"
+"""The value of ``max_scores`` with which all scores are kept."""
+
+DEFAULT_MAX_SCORES = 65_536
+"""The limit of distinct scores of a new window whose settings have none."""
 
 
 class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -56,6 +62,7 @@ class EvaluatorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     slices: list[str | list[str]] = []
     max_slices: int = 10_000
     max_scores: ScoreLimit | None = None
+    """None: :data:`DEFAULT_MAX_SCORES` in a new window, and what a stored one was begun with."""
     models: list[str] | None = None
     """Names of the models that are compared, the reference first; None: there is one."""
     paired_scores: bool = False
@@ -81,7 +88,7 @@ threshold = 0.5
 # Largest number of slices; further ones are counted as "(other)".
 #max_slices = 10000
 # Most distinct scores that each window, pane and slice keeps; further ones are joined, and
-# metrics of the ranking are shown with certain bounds. Off, all are kept, so that the
+# metrics of the ranking are shown with certain bounds. "exact": all are kept, and the
 # memory grows with them.
 #max_scores = 65536
 # Several models of the same events: models = ["champion", "challenger"], the first is
@@ -99,9 +106,28 @@ class _NamedWindow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """
 
     name: str
+    max_scores: ScoreLimit | None = None
+    """None: that of ``[evaluator]``."""
+    interval_sums: bool | None = None
+    """Whether the sums are kept that intervals need where these do not follow from the counts.
+    None: in a new window of a run with intervals, and in a stored one as it was begun."""
 
-    template: ClassVar[str] = "\n".join(kind.template for kind in KINDS.values() if kind.template)
+    template: ClassVar[str] = "\n".join(
+        [
+            *(kind.template for kind in KINDS.values() if kind.template),
+            """\
+# Keys of any window: its own max_scores, and whether the sums are kept that intervals need
+# where scores are joined, weights are not whole, or events fade (off: in a run with
+# intervals).
+#max_scores = "exact"
+#interval_sums = true
+""",
+        ]
+    )
 
+
+KEYS_OF_ANY_WINDOW = frozenset(_NamedWindow.__struct_fields__)
+"""The keys of a ``[[window]]`` that do not say which events count."""
 
 if TYPE_CHECKING:
     WindowSettings = _NamedWindow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,12 +17,23 @@ from streameval.evaluator.slices import OTHER, slice_order
 from streameval.events.time import duration, duration_text, iso_time
 from streameval.metrics.registry import find
 from streameval.service.config.evaluators import (
+    KEPT,
+    KeptBeside,
     comparison_of,
     evaluator_of,
     fingerprint,
+    has_scores,
+    kept_beside,
+    settled,
     slice_fields,
 )
-from streameval.service.config.settings import RUN_METRICS, RunSettings, WindowSettings
+from streameval.service.config.settings import (
+    DEFAULT_MAX_SCORES,
+    EXACT,
+    RUN_METRICS,
+    RunSettings,
+    WindowSettings,
+)
 from streameval.service.join.counts import JOIN_SPANS, read_join, read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
 from streameval.service.store.begins import BEGINS, Begins, Dimensions, read_begins
@@ -75,6 +86,22 @@ class Evolution:
                 store.set_meta(JOIN_LAYOUT, msgspec.json.encode(self.layout).decode())
 
 
+def stored_beside(meta: Mapping[str, str]) -> dict[str, KeptBeside]:
+    """What the windows of a store keep, by name, from its properties.
+
+    A store of an older release says nothing of it: its windows keep all scores and no sums.
+
+    Raises:
+        StoreError: The property is damaged.
+    """
+    text = meta.get(f"config.{KEPT}")
+    if text is not None:
+        found: dict[str, KeptBeside] = decoded(text, dict[str, KeptBeside], f"{KEPT} is")
+        return found
+    windows = decoded(meta.get("config.window", "{}"), dict[str, Any], "window is")
+    return dict.fromkeys(windows, KeptBeside())
+
+
 def evolution_of(
     path: str, connection: sqlite3.Connection, settings: RunSettings, now: int
 ) -> Evolution:
@@ -93,12 +120,11 @@ def evolution_of(
     return _Comparison(path, connection, settings, now).compare()
 
 
-_OF_MODELS = ("evaluator.models", "evaluator.paired_scores")
+_OF_MODELS = {"evaluator.models": None, "evaluator.paired_scores": None}.keys()
 _FIXED = (
     *_OF_MODELS,
     "evaluator.task",
     "evaluator.positive",
-    "evaluator.max_scores",
     "join",
     "fields.weight",
     "fields.y_pred",
@@ -113,18 +139,23 @@ class _Comparison:
     ) -> None:
         self._path = path
         self._connection = connection
-        self._settings = settings
         self._meta = dict(connection.execute("SELECT key, value FROM meta"))
+        self._stored = stored_beside(self._meta)
+        self._given, settings = settings, settled(settings, self._stored)
+        self._settings = settings
         got = fingerprint(settings)
         was = {k[7:]: v for k, v in self._meta.items() if k.startswith("config.")}
         self._got = {key: msgspec.json.decode(value) for key, value in got.items()}
-        # Settings that an older release did not write are unchanged; it kept all scores, and had
-        # one model.
-        added = dict.fromkeys(("evaluator.max_scores", *_OF_MODELS), "null")
-        unwritten = {key: added.get(key, text) for key, text in got.items()}
+        # Settings that an older release did not write are unchanged; it had one model.
+        unwritten = {**got, **dict.fromkeys(_OF_MODELS & got.keys(), "null")}
         self._was = {
             key: decoded(text, Any, f"{key} is") for key, text in {**unwritten, **was}.items()
         }
+        self._was[KEPT] = msgspec.to_builtins(self._stored)
+        go_on = [self._stored[one.name] for one in settings.window if one.name in self._stored]
+        self._coarsened = any(kept.max_scores != EXACT for kept in go_on)
+        """Whether scores may have been joined in a window that is kept."""
+        self._summed = any(kept.interval_sums for kept in go_on)
         begins = read_begins(connection)
         begins.joined = settings.join is not None
         self.evolution = Evolution(settings, begins, changed=was != got)
@@ -142,6 +173,7 @@ class _Comparison:
         """Find every change; raises ConfigError for the first that is refused."""
         self._compare_alerts()
         self._compare_wait()
+        self._say_what_grows()
         if self._was == self._got:
             return self.evolution
         query = "SELECT (SELECT count(*) FROM positions) + (SELECT count(*) FROM states)"
@@ -154,11 +186,12 @@ class _Comparison:
                 raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
         merged = merged_windows(self._connection)
         self._merged = {name: reference_of(one) for name, one in merged.items()}
+        self._compare_kept()
         if "evaluator.models" in self._got:
             self._compare_only_windows()
             return self.evolution
         self._old = self._old_evaluator()
-        self._new = evaluator_of(self._settings, WindowSettings(name="all"))
+        self._new = self._new_evaluator()
         self._compare_metrics()
         self._compare_scores()
         self._compare_threshold()
@@ -202,9 +235,47 @@ class _Comparison:
             labels=was["evaluator.labels"],
             metrics=was["evaluator.metrics"],
             bins=was["evaluator.bins"],
-            max_scores=was["evaluator.max_scores"],
+            max_scores=DEFAULT_MAX_SCORES if self._coarsened else None,
+            intervals=self._summed,
             slices=[tuple(slice_fields(part)) for part in was["evaluator.slices"]],
         )
+
+    def _new_evaluator(self) -> Evaluator:
+        window = WindowSettings(
+            name="all",
+            max_scores=DEFAULT_MAX_SCORES if self._coarsened else EXACT,
+            interval_sums=self._summed,
+        )
+        return evaluator_of(self._settings, window)
+
+    def _say_what_grows(self) -> None:
+        """A line for each window of an older release, whose scores are not bounded."""
+        chosen = self._given.evaluator
+        wanted = chosen.max_scores or chosen.paired_scores
+        if wanted or not has_scores(self._settings.fields):
+            return
+        for window in self._given.window:
+            stored = self._stored.get(window.name)
+            if stored is not None and stored.max_scores == EXACT and not window.max_scores:
+                self._report(
+                    f"window {window.name!r} keeps all scores, as it was begun, and its memory "
+                    "grows with them; a window of another name is bounded, and "
+                    f'max_scores = "{EXACT}" leaves it so without this line'
+                )
+
+    def _compare_kept(self) -> None:
+        remedy = "give the window another name, "
+        for given, window in zip(self._given.window, self._settings.window, strict=True):
+            name = window.name
+            was = msgspec.structs.asdict(
+                self._stored.get(name, kept_beside(self._settings, window))
+            )
+            for key, value in was.items():
+                if value != getattr(window, key):
+                    where = "evaluator" if getattr(given, key) is None else f"window.{name}"
+                    raise refused_change(
+                        self._path, f"{where}.{key}", value, getattr(window, key), remedy
+                    )
 
     def _compare_alerts(self) -> None:
         row = self._connection.execute("SELECT state FROM alerts WHERE name = 'book'").fetchone()
@@ -250,7 +321,7 @@ class _Comparison:
         new = frozenset(self._new.plan.fed["scores"] if feeds else ())
         self._old_scores = old
         begins = self.evolution.begins
-        coarsened = self._was["evaluator.max_scores"] is not None
+        coarsened = self._coarsened
         rebinned = self._differs("evaluator.bins") and ("index" not in old or coarsened)
         rebinned = rebinned and bool(new & old & {"probability", "class_probability"})
         derived = {row.name for row in STATES.values() if row.source in old and not coarsened}
@@ -299,7 +370,7 @@ class _Comparison:
             begins.labels = self._scores_begin
             self._report(f"{what} counts of labels are derived exactly from all scores kept so far")
             return
-        self._fresh.add("confusion")
+        self._fresh |= {row.name for row in STATES.values() if row.fed_by == "labels"}
         begins.labels = self._begin
         if had:
             self._drop("labels", "the counts of labels at the old threshold")
@@ -310,7 +381,7 @@ class _Comparison:
         fewer = had and (self._scores_begin or 0) > (self.evolution.begins.labels or 0)
         if self._was["fields.y_pred"] or "index" not in self._old_scores or fewer:
             return False
-        if self._was["evaluator.max_scores"] is not None:
+        if self._coarsened:
             return False  # scores near the threshold may have been joined
         return all(
             state_set["index"]["exact"]
@@ -381,8 +452,8 @@ class _Comparison:
     def _compare_only_windows(self) -> None:
         """Of a run of several models windows may begin or be dropped, and metrics of what is kept
         be added or removed; nothing else changes."""
-        new = evaluator_of(self._settings, WindowSettings(name="all"))
-        free = {"window"}
+        new = self._new_evaluator()
+        free = {"window", KEPT}
         old = comparison_of(self._old_evaluator(), self._settings)
         if comparison_of(new, self._settings).keeps == old.keeps:
             free.add("evaluator.metrics")
@@ -532,9 +603,14 @@ def _state_set(
     after = StateSet(plan).to_state()
     for name in plan.keeps - fresh:
         row = STATES[name]
-        source = None if row.source is None else getattr(before, row.source)
+        source = None
+        if before.plan.derives(row):
+            source = getattr(before, str(row.source))
         if name == "confusion" and threshold is not None:
             after[name] = _confusion_at(before.index, threshold).to_state(occurring=True)
+        elif name == "label_weights" and threshold is not None:
+            # Of the same events as the derived counts.
+            after[name] = before.form("score_weights")
         elif source is not None:
             # Anew, because the number of bins may be another.
             after[name] = row.write(row.derive(source, plan))
@@ -596,6 +672,9 @@ def while_running(now: RunSettings, wanted: RunSettings) -> tuple[RunSettings, l
             and is_kept(alert.metric)
         )
     ]
+    # What a window keeps does not change: where the new settings leave it open, it is as now.
+    now = settled(now, {})
+    wanted = settled(wanted, {window.name: kept_beside(now, window) for window in now.window})
     settings = msgspec.structs.replace(now, **given)
     metrics = wanted.evaluator.metrics
     if now.evaluator.task == wanted.evaluator.task and all(map(is_kept, metrics or ())):

@@ -247,7 +247,7 @@ def open_store(
     path: str,
     fingerprint: Mapping[str, str] | None = None,
     *,
-    evolve: Callable[[Store], None] | None = None,
+    evolve: Callable[[Store], Mapping[str, str]] | None = None,
     busy_seconds: float = 10.0,
 ) -> Store:
     """Open a store for writing, or begin a new one.
@@ -257,7 +257,8 @@ def open_store(
         fingerprint: Key of the configuration -> its value as text: the settings that the
             counts in the store depend on. Written to a new store, compared with those
             of an old one. None: any.
-        evolve: Called with an old store, under its lock, before that comparison.
+        evolve: Called with an old store, under its lock, before that comparison; it returns
+            the fingerprint that the store then has to have.
         busy_seconds: How long to wait for another program that writes to it.
 
     Raises:
@@ -277,7 +278,7 @@ def open_store(
                 _begin(connection, path, fingerprint)
             else:
                 if evolve is not None:
-                    evolve(Store(path, connection, lock))
+                    fingerprint = evolve(Store(path, connection, lock))
                 _compare(connection, path, fingerprint or {})
         except BaseException:
             connection.close()
@@ -588,10 +589,14 @@ _DEFAULTS = {
 }
 
 
+_NO_DURATIONS = ("max_scores", "interval_sums")
+
+
 def _worded(key: str, value: Any) -> str:
     if value is None:
         return "nothing"
-    if key.startswith("window.") and isinstance(value, int):
+    timed = key.startswith("window.") and key.rpartition(".")[2] not in _NO_DURATIONS
+    if timed and isinstance(value, int):
         return f"{value / 1_000_000:.15g} s"
     return shown(json.dumps(value))
 
