@@ -16,7 +16,8 @@ NOT_KEPT = "the spread of the losses is not kept: pass intervals=True to the Eva
 RESOLUTION = 2.0**-52
 """A variance below this is of the rounding of squares, which is below 2**-54 each."""
 
-_LEAST_FREEDOM = 3.0
+LEAST_FREEDOM = 3.0
+"""Fewest degrees of freedom of an interval."""
 
 
 def student_quantile(level: float, freedom: float) -> float:
@@ -124,7 +125,7 @@ def mean_ends(mean: float, spread: float, n: float, level: float) -> Ends:
         return no_ends("the losses are all the same, to the resolution of their sums")
     square = spread * n / (n - 1.0) / (mean * mean)
     freedom = n / (1.0 + square) - 1.0
-    if freedom < _LEAST_FREEDOM:
+    if freedom < LEAST_FREEDOM:
         return no_ends("too few events for losses that differ as much")
     ratio = math.exp(student_quantile(level, freedom) * math.sqrt(square / n))
     return Ends(mean / ratio, mean * ratio)
