@@ -6,7 +6,7 @@ import math
 from statistics import NormalDist
 
 from streameval.certainty.interval import Ends, IntervalRequest, no_ends
-from streameval.certainty.proportions import beta_shares
+from streameval.certainty.proportions import beta_fraction, beta_shares
 from streameval.events.values import Weight
 from streameval.states.loss_squares import LOG_LOSS_SCALE
 from streameval.states.sums.fixed_point import UNIT
@@ -72,6 +72,15 @@ def student_p_value(t: float, freedom: float) -> float:
     0.05
     """
     # T² / (ν + T²) is of Beta(½, ν/2).
+    rest = freedom / (freedom + t * t)
+    if rest < 0.01:
+        if not rest:
+            return 0.0
+        # Far out, where 1 − rest would lose the digits of the rest.
+        half = freedom / 2
+        log_beta = math.lgamma(half) + math.lgamma(0.5) - math.lgamma(half + 0.5)
+        kernel = math.exp(half * math.log(rest) + 0.5 * math.log1p(-rest) - log_beta)
+        return kernel / half * beta_fraction(half, 0.5, rest)
     share = t * t / (freedom + t * t)
     if share * freedom < 1e-16:
         return 1.0

@@ -294,9 +294,12 @@ def test_when_there_is_no_test() -> None:
 
 @pytest.mark.parametrize("freedom", [1, 3, 9.5, 120, 10**6])
 def test_students_p_values(freedom: float) -> None:
-    for t in (0.01, 1.0, 2.5, 8.0, 30.0):
-        assert student_p_value(t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), rel=1e-9)
+    for t in (0.01, 1.0, 2.5, 8.0, 30.0, 1e5, 1e17):
+        assert student_p_value(t, freedom) == pytest.approx(
+            2 * stats.t.sf(t, freedom), rel=1e-9, abs=0
+        )
     assert student_p_value(0.0, freedom) == 1.0
+    assert student_p_value(1e200, freedom) <= 1e-200 * (freedom + 1)
     assert paired_t(0.0, 1.0, 30).p_value == 1.0
 
 
