@@ -328,6 +328,8 @@ def test_damaged_events_of_a_window_are_refused() -> None:
     c.update(True, score={"champion": 0.9, "challenger": 0.4})
     data = c.to_state()
     assert Comparison.from_state(data) == c
+    with pytest.raises(StateError, match="joint: expected the parts"):
+        Comparison.from_state({**data, "joint": {**data["joint"], "extra": None}})
     scores = _found(data["joint"], "scores")
     for value in (100.0, -2.0):
         before = scores["scores"]
