@@ -978,7 +978,11 @@ class Comparison:
         settings = [{**one.options, "threshold": None} for one in evaluators]
         if any(one != settings[0] for one in settings):
             raise StateError("models: expected evaluators of the same options")
-        new._joint.restore(part_of(data["joint"], "joint"))
+        joint = part_of(data["joint"], "joint")
+        keys = new._joint.to_state().keys()
+        if joint.keys() != keys:
+            raise StateError(f"joint: expected the parts {', '.join(keys)}")
+        new._joint.restore(joint)
         if any(one._windows.in_order() != new._joint.in_order() for one in evaluators):
             raise StateError("joint: expected the slices of the models")
         for window in (new._joint.total, *new._joint.slices.values()):
