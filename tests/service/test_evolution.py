@@ -341,6 +341,7 @@ def settings_of(
     threshold: float = 0.5,
     metrics: list[str] | None = None,
     bins: int = 10,
+    limit: Any = None,
 ) -> RunSettings:
     kept_windows = [WINDOWS[name] for name in windows]
     if recent is not None:
@@ -355,7 +356,7 @@ def settings_of(
             threshold=threshold,
             metrics=metrics,
             bins=bins,
-            max_scores="exact",
+            max_scores=limit,
         ),
         window=kept_windows,
         fields=FieldSettings(id="id", score="score", time="time", time_unit="us"),
@@ -395,6 +396,7 @@ actions = st.lists(
         ("relabel", 15),
     ],
     4240,
+    "exact",
 )
 @example(
     True,
@@ -406,6 +408,7 @@ actions = st.lists(
         ("feed", 10),
     ],
     1,
+    "exact",
 )
 @example(
     False,
@@ -417,16 +420,24 @@ actions = st.lists(
         ("change", {"metrics": ["f1", "roc_auc"], "threshold": 0.25}),
     ],
     957,
+    "exact",
 )
 @settings(max_examples=20)
-@given(st.booleans(), configurations(), actions, st.integers(0, 2**16))
+@given(
+    st.booleans(),
+    configurations(),
+    actions,
+    st.integers(0, 2**16),
+    # Of the few scores of this stream none are joined: all is derived as from an exact index.
+    st.sampled_from(["exact", None]),
+)
 def test_every_part_holds_what_the_model_says(
-    joined: bool, first: dict[str, Any], steps: list[tuple[str, Any]], seed: int
+    joined: bool, first: dict[str, Any], steps: list[tuple[str, Any]], seed: int, limit: Any
 ) -> None:
     """Random changes between events, labels and corrections; compared after each step."""
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        world = World(directory, joined, settings_of(directory, joined, **first), seed)
+        world = World(directory, joined, settings_of(directory, joined, limit=limit, **first), seed)
         world.feed(10)
         world.run()
         for kind, what in steps:
@@ -435,7 +446,7 @@ def test_every_part_holds_what_the_model_says(
             elif kind == "relabel":
                 world.relabel(what)
             else:
-                world.change(settings_of(directory, joined, **what))
+                world.change(settings_of(directory, joined, limit=limit, **what))
             world.run()
 
 
@@ -529,6 +540,34 @@ def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None
     for label, shares in rows + more:
         whole.update(label, proba=shares)
     assert evaluator == whole
+
+
+def test_joined_scores_derive_nothing_and_sums_beside_them_stay_exact(tmp_path: Path) -> None:
+    def limited(**given: Any) -> RunSettings:
+        return RunSettings(
+            store=str(tmp_path / "run.db"),
+            evaluator=EvaluatorSettings(max_scores=1024, **given),
+            fields=FieldSettings(score="score"),
+        )
+
+    lists: Partitions = {"r": ("records", [])}
+    rng = random.Random(0)
+    rows = [{"y_true": rng.random() < 0.5, "score": rng.random(), "c": "x"} for _ in range(3000)]
+    feed(lists, "r", *rows)
+    go_on(limited(), lists, rng)
+    sliced = limited(slices=["c"])
+    assert evolve(sliced)[1] == {}
+    evaluator = go_on(sliced, lists, rng)["all"]
+    whole = se.Evaluator()
+    whole.update_many([row["y_true"] for row in rows], score=[row["score"] for row in rows])
+    bounds = evaluator.bounds("roc_auc")
+    assert bounds.low < whole["roc_auc"] < bounds.high
+    for name in ("brier_score", "log_loss", "expected_calibration_error", "binormal_auc"):
+        assert evaluator[name] == whole[name]
+        # That of the binormal area is resampled, from cells.
+        assert name == "binormal_auc" or evaluator.interval(name) == whole.interval(name)
+    for changed, lost in (({"threshold": 0.7}, "labels"), ({"bins": 4}, "scores")):
+        assert evolve(limited(slices=["c"], **changed), drop=False)[1].keys() == {lost}
 
 
 def test_sums_of_scores_that_need_more_begin_anew_once_confirmed(tmp_path: Path) -> None:
