@@ -25,6 +25,7 @@ import numpy as np
 
 import streameval as se
 from streameval.certainty.anytime import beta_binomial
+from streameval.certainty.multiclass_auc import CLASS_AUCS
 from streameval.certainty.proportions import wilson
 from streameval.service.alerts.observations import Observation
 from streameval.service.alerts.rules import AlertBook
@@ -56,8 +57,13 @@ class Cell(NamedTuple):
     """The same of the usual method."""
 
     @property
-    def met(self) -> bool:
-        return self.low <= self.share <= self.high
+    def mark(self) -> str:
+        """✓ as wanted; ≈ beyond it by at most two standard errors of the simulation; else ✗."""
+        if self.low <= self.share <= self.high:
+            return "✓"
+        edge = self.low if self.share < self.low else self.high
+        error = math.sqrt(edge * (1 - edge) / max(1, self.runs - self.without))
+        return "≈" if abs(self.share - edge) <= 2 * error else "✗"
 
 
 Simulation = Callable[[int], list[Cell]]
@@ -224,6 +230,46 @@ def _aucs(positives: int, negatives: int, runs: int) -> list[Cell]:
             draw,
             {"roc_auc": auc},
             (least, 0.97 if least == 0.93 else 0.98),
+        )
+    return found
+
+
+def _class_aucs(size: int, runs: int) -> list[Cell]:
+    """What is wanted is the level or more: the interval is that of the largest variance."""
+    found = []
+    for population, shares, shift, alike in (
+        ("three classes, AUC .97", [0.6, 0.3, 0.1], 2.0, 0.0),
+        ("three classes, two alike, AUC .71 to .82", [0.6, 0.3, 0.1], 1.75, 1.4),
+        ("five classes, AUC .74", [0.2] * 5, 0.8, 0.0),
+    ):
+
+        def draw(
+            rng: np.random.Generator,
+            size: int = size,
+            shares: list[float] = shares,
+            shift: float = shift,
+            alike: float = alike,
+        ) -> se.Evaluator:
+            labels = np.arange(len(shares))
+            true = rng.choice(labels, size, p=shares)
+            logits = rng.standard_normal((size, len(shares)))
+            logits[np.arange(size), true] += shift
+            logits[true == 0, 1] += alike
+            logits[true == 1, 0] += alike
+            odds = np.exp(logits)
+            ev = se.Evaluator("multiclass", labels=labels.tolist(), metrics=list(CLASS_AUCS))
+            ev.update_many(true, proba=odds / odds.sum(axis=1, keepdims=True))
+            return ev
+
+        large = draw(_rng("AUC of several classes", population), 1_000_000)
+        found += _covered(
+            "AUC of several classes, softmax of normal scores",
+            population,
+            f"n = {size:,}",
+            runs,
+            draw,
+            {name: large[name] for name in CLASS_AUCS},
+            (0.93, 1.0),
         )
     return found
 
@@ -650,6 +696,8 @@ def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
         yield partial(_users, users, each, runs)
     for positives, negatives in ((20, 20), (50, 50), (200, 200), (10, 100), (10, 1_000)):
         yield partial(_aucs, positives, negatives, runs)
+    for size in (2_000, 500, 100):
+        yield partial(_class_aucs, size, runs)
 
 
 def _run(simulation: Callable[[], list[Cell]]) -> list[Cell]:
@@ -664,10 +712,11 @@ def table(cells: Iterable[Cell], runs: int) -> str:
     lines = [
         "# How often intervals contain the truth",
         "",
-        f"Written by `make coverage`: {runs:,} streams a cell, 95 % intervals. Every cell that is "
-        "simulated is shown. The standard error of a share of .95 is "
-        f"{math.sqrt(0.95 * 0.05 / runs):.4f}. *Without*: runs with no interval, which the "
-        "evaluator says with a reason.",
+        f"Written by `make coverage`: {runs:,} streams a cell (a tenth where every event is looked "
+        "at, and of paired tests), 95 % intervals. Every cell that is simulated is shown. ✓: the "
+        "share is as wanted; ≈: beyond it by at most two standard errors of the simulation (for "
+        f"{runs:,} streams and a share of .93, {math.sqrt(0.93 * 0.07 / runs):.4f} each); ✗: "
+        "neither. *Without*: runs with no interval, which the evaluator says with a reason.",
     ]
     for title, found in sorted(sections.items()):
         beside = any(cell.beside for cell in found)
@@ -681,7 +730,7 @@ def table(cells: Iterable[Cell], runs: int) -> str:
                 cell.what,
                 f"{cell.share:.3f}",
                 f"{cell.low:g} to {cell.high:g}",
-                "✓" if cell.met else "✗",
+                cell.mark,
                 f"{cell.without:,}" if cell.without else "",
             ]
             lines.append("| " + " | ".join(row + [cell.beside] * beside) + " |")
@@ -699,13 +748,14 @@ def main() -> None:
         ]
     name = "coverage.md" if runs >= RUNS else "coverage-quick.md"
     (HERE / name).write_text(table(found, runs), encoding="utf-8")
-    missed = [cell for cell in found if not cell.met]
+    missed = [cell for cell in found if cell.mark == "✗"]
     for cell in missed:
         print(
             f"not met: {cell.section}: {cell.population}, {cell.size}: {cell.what} {cell.share:.3f}"
         )
     seconds = time.monotonic() - began
-    print(f"{len(found) - len(missed)} of {len(found)} cells as wanted, in {seconds:.0f} s: {name}")
+    marks = ", ".join(f"{sum(cell.mark == mark for cell in found)} {mark}" for mark in "✓≈✗")
+    print(f"{len(found)} cells ({marks}) in {seconds:.0f} s: {name}")
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ def parts(quick: bool) -> list[Part]:
     return [
         partial(_running_auc, distinct, repeats),
         partial(_running_error, distinct, repeats),
+        partial(_running_interval, distinct, repeats),
         partial(_bulk, many, repeats),
         partial(_growth_row, many, repeats),
         partial(_memory_row, many),
@@ -97,6 +98,39 @@ def _running_error(distinct: int, repeats: int) -> Row:
     mine, theirs, ratio = interleaved(ours, alone, repeats)
     return Row(
         f"AUC and its standard error after every event, {distinct:,} distinct scores (native)",
+        mine * 1e6 / _EVENTS,
+        theirs * 1e6 / _EVENTS,
+        1 / ratio,
+        "≤ 3× the time",
+        1 / ratio <= 3,
+        "the AUC alone",
+        "µs an event",
+    )
+
+
+def _running_interval(distinct: int, repeats: int) -> Row:
+    rng = np.random.default_rng(11)
+    evaluators = [se.Evaluator(metrics=["roc_auc"]) for _ in range(2)]
+    for ev in evaluators:
+        ev.update_many(rng.random(distinct) < 0.5, score=rng.random(distinct))
+    with_interval, plain = evaluators
+    with_interval.interval("roc_auc")
+    assert plain["roc_auc"] > 0
+    events = _fresh(_EVENTS)
+
+    def ours() -> None:
+        for label, score in events:
+            with_interval.update(label, score=score)
+            with_interval.interval("roc_auc")
+
+    def alone() -> None:
+        for label, score in events:
+            plain.update(label, score=score)
+            plain["roc_auc"]
+
+    mine, theirs, ratio = interleaved(ours, alone, repeats)
+    return Row(
+        f"AUC and its interval after every event, {distinct:,} distinct scores: Evaluator (native)",
         mine * 1e6 / _EVENTS,
         theirs * 1e6 / _EVENTS,
         1 / ratio,

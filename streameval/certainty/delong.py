@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from streameval.certainty.interval import Ends, IntervalRequest, no_ends, normal_quantile
-from streameval.states.score_index import ScoreIndex
 
 FEWEST = 30
 """Events of each class from which DeLong's interval is chosen by default, and a sequence begins."""
@@ -138,52 +137,53 @@ def sequence_factor(size: float, level: float) -> float:
 class _Sample(NamedTuple):
     """What the methods read from a request."""
 
-    ranking: ScoreIndex
-    scale: float
-    """Kish's effective size as a share of the weight; 1 where weights are counts."""
     won: float
     lost: float
+    positives: float
+    """Effective number of positives: Kish's where weights are not counts."""
+    negatives: float
 
     @classmethod
     def of(cls, request: IntervalRequest) -> _Sample:
-        (index,) = request.states
+        index = request.states[0]
+        positives, negatives, wins = index.positives, index.negatives, index.twice_wins
         # 1 where there are no pairs, hence no value and no interval.
-        pairs = 2 * (index.positives * index.negatives) or 1
-        wins = index.twice_wins
-        scale = request.n / (index.positives + index.negatives or 1)
-        return cls(index, scale, wins / pairs, (pairs - wins) / pairs)
-
-    @property
-    def sizes(self) -> tuple[float, float]:
-        """Effective numbers of positives and of negatives."""
-        return self.ranking.positives * self.scale, self.ranking.negatives * self.scale
-
-
-def suits_delong(request: IntervalRequest) -> bool:
-    """Whether DeLong's variance is to be relied on; where not, Newcombe's interval is taken.
-
-    It is 0 where the AUC is 0 or 1, and where all scores are equal. It is too small with fewer
-    than 30 events of a class, and where one class is rare and its placements add up to less
-    than 5 lost events: those that are low, which make most of the variance, are then often
-    missing (with 30 and 3,000 events at an AUC of .98, 86 % of its intervals hold the truth).
-    """
-    sample = _Sample.of(request)
-    rarer, other = sorted(sample.sizes)
-    lost = min(sample.won, sample.lost)
-    if rarer < FEWEST or lost == 0 or (other > 3 * rarer and rarer * lost < 5):
-        return False
-    return sample.won != sample.lost or sample.ranking.distinct > 1
+        pairs = 2 * (positives * negatives) or 1
+        won, lost = wins / pairs, (pairs - wins) / pairs
+        if request.whole:
+            return cls(won, lost, positives, negatives)
+        scale = request.n / (positives + negatives or 1)
+        return cls(won, lost, positives * scale, negatives * scale)
 
 
 def delong(request: IntervalRequest) -> Ends:
     """DeLong's interval on the logit scale, of an AUC or a metric that is linear in it."""
-    return _of_error(request, normal_quantile(request.level))
+    return _of_error(request, _Sample.of(request), normal_quantile(request.level))
+
+
+def reliable_delong(request: IntervalRequest) -> Ends | None:
+    """The same, or None where its variance is not to be relied on and Newcombe's interval is.
+
+    The variance is 0 where the AUC is 0 or 1, and where all scores are equal. It is too small with
+    fewer than 30 events of a class, and where one class is rare and its placements add up to less
+    than 5 lost events: those that are low, which make most of the variance, are then often
+    missing (with 30 and 3,000 events at an AUC of .98, 86 % of its intervals hold the truth).
+    """
+    sample = _Sample.of(request)
+    won, lost, positives, negatives = sample
+    rarer, other = (positives, negatives) if positives < negatives else (negatives, positives)
+    least = won if won < lost else lost
+    if rarer < FEWEST or least == 0 or (other > 3 * rarer and rarer * least < 5):
+        return None
+    if won == lost and request.states[0].distinct == 1:
+        return None
+    return _of_error(request, sample, normal_quantile(request.level))
 
 
 def newcombe(request: IntervalRequest) -> Ends:
     """Newcombe's interval, likewise."""
-    sample = _Sample.of(request)
-    return _ends(request, *newcombe_interval(sample.won, *sample.sizes, request.level))
+    won, _, positives, negatives = _Sample.of(request)
+    return _ends(request, *newcombe_interval(won, positives, negatives, request.level))
 
 
 def sequence(request: IntervalRequest) -> Ends:
@@ -192,18 +192,20 @@ def sequence(request: IntervalRequest) -> Ends:
     It begins with 30 events of each class. The size is 4·P·N / (P + N): that of the events
     where classes are balanced, and four times the rarer class where it is rare.
     """
-    positives, negatives = _Sample.of(request).sizes
+    sample = _Sample.of(request)
+    positives, negatives = sample.positives, sample.negatives
     if min(positives, negatives) < FEWEST:
         return no_ends(f"the sequence begins with {FEWEST} events of each class")
     size = 4 * positives * negatives / (positives + negatives)
-    ends = _of_error(request, sequence_factor(size, request.level))
+    ends = _of_error(request, sample, sequence_factor(size, request.level))
     return ends if ends.reason else ends._replace(method="anytime (asymptotic)")
 
 
-def _of_error(request: IntervalRequest, factor: float) -> Ends:
+def _of_error(request: IntervalRequest, sample: _Sample, factor: float) -> Ends:
     """The interval of so many standard errors to each side."""
-    ranking, scale, won, lost = _Sample.of(request)
-    variance = ranking.auc_variance(1 if scale == 1 else 1 / scale)
+    won, lost, positives, _ = sample
+    index = request.states[0]
+    variance = index.auc_variance(1 if request.whole else index.positives / positives)
     if math.isnan(variance):
         return no_ends("DeLong's error needs two events of each class")
     if not (variance and won and lost):

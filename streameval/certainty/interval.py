@@ -151,6 +151,8 @@ def checked_level(level: object, field: str = "level") -> float:
     Traceback (most recent call last):
     streameval.errors.InputError: level: expected a number between 0 and 1, got 95; pass 0.95
     """
+    if type(level) is float and 0 < level < 1:
+        return level
     number = isinstance(level, (int, float, np.integer, np.floating))
     if number and not isinstance(level, bool) and 0 < level < 1:  # type: ignore[operator]
         return float(level)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import math
 from statistics import NormalDist
 
 from streameval.certainty.interval import Ends, IntervalRequest, no_ends
+from streameval.certainty.proportions import beta_shares
 from streameval.events.values import Weight
 from streameval.states.loss_squares import LOG_LOSS_SCALE
 from streameval.states.sums.fixed_point import UNIT
@@ -53,6 +54,27 @@ def student_quantile(level: float, freedom: float) -> float:
         tail = 1.0 / (((freedom + 6.0) / (freedom * y) - 0.089 * d - 0.822) * (freedom + 2.0) * 3.0)
         y = ((tail + 0.5 / (freedom + 4.0)) * y - 1.0) * (freedom + 1.0) / (freedom + 2.0) + 1.0 / y
     return math.sqrt(freedom * y)
+
+
+def student_p_value(t: float, freedom: float) -> float:
+    """The chance that the absolute value of Student's T exceeds `t`.
+
+    Args:
+        t: 0 or more.
+        freedom: Degrees of freedom, above 0; need not be whole.
+
+    Returns:
+        Correct to 10⁻⁹ relative up to 10⁶ degrees of freedom, however small it is, and to
+        10⁻⁷ up to 10⁹; 1 for t below 10⁻⁸.
+
+    >>> round(student_p_value(2.228139, 10), 6)
+    0.05
+    """
+    # T² / (ν + T²) is of Beta(½, ν/2).
+    share = t * t / (freedom + t * t)
+    if share * freedom < 1e-16:
+        return 1.0
+    return beta_shares(0.5, freedom / 2, share)[1]
 
 
 def variance(weight: Weight, units: Weight, squares: Weight, scale: int = 1) -> float:

@@ -7,7 +7,7 @@ row that suits and whose families hold the metric's
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -15,12 +15,13 @@ from streameval.certainty.anytime import ANYTIME, anytime
 from streameval.certainty.bootstrap import bootstrap
 from streameval.certainty.calibration import calibration_ends
 from streameval.certainty.confusion_delta import delta
-from streameval.certainty.delong import delong, newcombe, suits_delong
+from streameval.certainty.delong import delong, newcombe, reliable_delong
 from streameval.certainty.interval import Ends, Interval, IntervalRequest, no_ends
 from streameval.certainty.losses import loss_ends
+from streameval.certainty.multiclass_auc import summed
 from streameval.certainty.proportions import clopper_pearson, ends_of_share, wilson
 from streameval.errors import MetricError, did_you_mean, shown
-from streameval.metrics.metric import FAMILIES
+from streameval.metrics.metric import FAMILIES, Metric
 from streameval.metrics.undefined import reason_of
 
 
@@ -34,8 +35,9 @@ class IntervalMethod:
     compute: Callable[[IntervalRequest], Ends]
     automatic: bool = True
     """Whether ``method="auto"`` may take it."""
-    suits: Callable[[IntervalRequest], bool] = lambda request: True
-    """Whether it is to be relied on here; else ``method="auto"`` takes the next row."""
+    reliable: Callable[[IntervalRequest], Ends | None] | None = None
+    """As `compute`, or None where that is not to be relied on, so that ``method="auto"`` takes
+    the next row."""
 
 
 _PROPORTION = frozenset({"proportion"})
@@ -52,8 +54,9 @@ METHODS: Mapping[str, IntervalMethod] = {
             automatic=False,
         ),
         IntervalMethod("delta", frozenset({"confusion"}), delta),
-        IntervalMethod("delong", _AUC, delong, suits=suits_delong),
+        IntervalMethod("delong", _AUC, delong, reliable=reliable_delong),
         IntervalMethod("newcombe", _AUC, newcombe),
+        IntervalMethod("delong_summed", frozenset({"class_auc"}), summed),
         IntervalMethod("log_t", frozenset({"loss"}), loss_ends),
         IntervalMethod("gaps", frozenset({"calibration"}), calibration_ends),
         IntervalMethod("anytime", frozenset(ANYTIME), anytime, automatic=False),
@@ -65,12 +68,32 @@ METHODS: Mapping[str, IntervalMethod] = {
 
 def check_method(method: object) -> None:
     """Raise MetricError where no method has this name."""
-    if not isinstance(method, str) or method not in ("auto", *METHODS):
+    if not isinstance(method, str) or (method != "auto" and method not in METHODS):
         near = did_you_mean(method, METHODS) if isinstance(method, str) else ""
         raise MetricError(
             f"no interval method is called {shown(method)}; "
             f"{near or 'there are auto, ' + ', '.join(METHODS)}"
         )
+
+
+@functools.cache
+def _rows(family: str, method: str, by_unit: bool) -> tuple[IntervalMethod, ...]:
+    """The rows of a family of which the first that is reliable is taken; of a named method one."""
+    if method != "auto":
+        rows = [METHODS[method]]
+    elif by_unit:
+        # Every other method takes the events for independent of each other.
+        rows = [METHODS["bootstrap"]]
+    else:
+        rows = [row for row in METHODS.values() if row.automatic]
+    return tuple(row for row in rows if family in row.families)
+
+
+def _missing(metric: Metric, method: str) -> str:
+    if method == "auto":
+        return f"there is no interval for {metric.name}"
+    names = ", ".join(row.name for row in METHODS.values() if metric.family in row.families)
+    return f"{metric.name} has no {method} interval; it has {names or 'none'}"
 
 
 def interval(request: IntervalRequest, method: str = "auto", *, required: bool = True) -> Interval:
@@ -90,33 +113,28 @@ def interval(request: IntervalRequest, method: str = "auto", *, required: bool =
     """
     metric, value = request.metric, request.value
     check_method(method)
-    fitting = [row for row in METHODS.values() if metric.family in row.families]
-    missing = f"there is no interval for {metric.name}"
     by_unit = request.replicates is not None
-    if method == "auto":
-        # Every other method takes the events for independent of each other.
-        automatic = [METHODS["bootstrap"]] if by_unit else METHODS.values()
-        row = next(
-            (row for row in automatic if row in fitting and row.automatic and row.suits(request)),
-            None,
-        )
-    else:
-        row = METHODS[method] if METHODS[method] in fitting else None
-        if row is None:
-            names = ", ".join(row.name for row in fitting) or "none"
-            missing = f"{metric.name} has no {method} interval; it has {names}"
-            if required:
-                raise MetricError(missing)
-    if math.isnan(value):
+    rows = _rows(metric.family, method, by_unit)
+    if not rows and method != "auto" and required:
+        raise MetricError(_missing(metric, method))
+    name = ""
+    ends: Ends | None
+    if value != value:
         ends = no_ends(reason_of(value) or "the value is undefined")
-    elif row is None:
-        ends = no_ends(missing)
-    elif math.isnan(request.n):
+    elif rows and request.n != request.n:
         ends = no_ends("with weights that are not whole, it needs Evaluator(intervals=True)")
     else:
-        ends = row.compute(request)
-    name = "" if ends.reason or row is None else ends.method or row.name
-    if name and not request.whole and not by_unit:
-        name += " (Kish)"
+        ends = None
+        for row in rows:
+            compute = row.reliable if row.reliable and method == "auto" else row.compute
+            ends = compute(request)
+            if ends is not None:
+                break
+        if ends is None:
+            ends = no_ends(_missing(metric, method))
+        elif not ends.reason:
+            name = ends.method or row.name
+            if not request.whole and not by_unit:
+                name += " (Kish)"
     n = request.n if ends.n is None else ends.n
     return Interval(value, ends.low, ends.high, request.level, name, n, ends.reason)

@@ -166,25 +166,39 @@ def stirling_remainder(x: float) -> float:
     return 0.5 * math.log(2 * math.pi / x) + series / x
 
 
+def beta_shares(a: float, b: float, x: float) -> tuple[float, float, float]:
+    """P(X < x) and P(X > x) for X of Beta(a, b), and x^a·(1 − x)^b/B(a, b).
+
+    Args:
+        a: Above 0; ``b`` too.
+        x: Between 0 and 1.
+
+    >>> [round(share, 4) for share in beta_shares(2, 1, 0.5)]
+    [0.25, 0.75, 0.25]
+    """
+    mean = a / (a + b)
+    gap = x - mean
+    constant = stirling_remainder(a + b) - stirling_remainder(a) - stirling_remainder(b)
+    log_kernel = constant - a * beyond_log(gap / mean) - b * beyond_log(-gap / (b / (a + b)))
+    kernel = math.exp(log_kernel)
+    if gap < 0:
+        below = kernel * _beta_fraction(a, b, x) / a
+        return below, 1 - below, kernel
+    above = kernel * _beta_fraction(b, a, 1 - x) / b
+    return 1 - above, above, kernel
+
+
 def _beta_quantile(probability: float, a: float, b: float) -> float:
     """The x with P(X < x) = `probability` for X of Beta(a, b).
 
     Newton's steps, and halving of the bracket where a step would leave it.
     """
     mean = a / (a + b)
-    constant = stirling_remainder(a + b) - stirling_remainder(a) - stirling_remainder(b)
     low, high = 0.0, 1.0
     spread = math.sqrt(mean * (1 - mean) / (a + b + 1))
     x = max(mean / 2, mean - normal_quantile(1 - 2 * probability) * spread)
     for _ in range(200):
-        gap = x - mean
-        # ln of x^a·(1 − x)^b/B(a, b).
-        log_kernel = constant - a * beyond_log(gap / mean) - b * beyond_log(-gap / (1 - mean))
-        kernel = math.exp(log_kernel)
-        if gap < 0:
-            below = kernel * _beta_fraction(a, b, x) / a
-        else:
-            below = 1 - kernel * _beta_fraction(b, a, 1 - x) / b
+        below, _, kernel = beta_shares(a, b, x)
         low, high = (x, high) if below < probability else (low, x)
         step = (below - probability) * x * (1 - x) / kernel if kernel else math.inf
         after = x - step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from streameval.cli.output import Format, check_target, say, to_json, write
 from streameval.cli.request import Request
 from streameval.cli.result import bad_records, titled
 from streameval.errors import InputError, OptionError, shown
-from streameval.evaluator.comparison import Comparison
+from streameval.evaluator.comparison import Comparison, ComparisonReport, SliceDifferences
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import slice_value
 from streameval.events.values import Label, canonical_label, is_missing
@@ -108,7 +108,8 @@ def compare(
 
     def show(comparison: Evaluator | Comparison) -> bool:
         assert isinstance(comparison, Comparison)
-        _write(comparison, request, tests, format, feed.bad if skip else None, join)
+        result = comparison_result(comparison, request.metrics, tests)
+        result.write(format, feed.bad if skip else None, join)
         return True
 
     if join is None:
@@ -118,42 +119,72 @@ def compare(
     count_and_report(feed, chunks, sources, show, save=save, max_bad=max_bad)
 
 
-def _write(
+@dataclass(frozen=True, slots=True)
+class ComparisonResult:
+    """Everything that a command prints of a comparison on the standard output."""
+
+    report: ComparisonReport
+    slices: SliceDifferences | None
+    series: None = None
+    """As of a result of an evaluator; a comparison has none."""
+
+    def write(
+        self, format: Format, bad: BadRecords | None = None, join: _Join | None = None
+    ) -> None:
+        """Print the result; JSON includes what was joined and bad records where given."""
+        if format is Format.JSON:
+            values = self.report.to_dict()
+            if join is not None:
+                values["joined"] = {"both": join.both, "not_in_every_file": join.unmatched}
+            if self.slices is not None:
+                values["slices"] = self.slices.to_dict()
+            if bad is not None:
+                values["bad_records"] = bad_records(bad)
+            write(to_json(values))
+            return
+        markdown = format is Format.MARKDOWN
+        sections = [self.report.to_markdown() if markdown else str(self.report)]
+        if self.slices is not None:
+            title = (
+                f"slices by the difference of {self.slices.metric}, flagged at a rate of false "
+                f"discoveries of {self.slices.rate:g}"
+            )
+            body = self.slices.to_markdown() if markdown else str(self.slices)
+            sections.append(titled(title, body, markdown=markdown))
+        write("\n\n".join(sections))
+
+
+def comparison_result(
     comparison: Comparison,
-    request: Request,
+    names: Sequence[str] | None,
     tests: dict[str, Any],
-    format: Format,
-    bad: BadRecords | None,
-    join: _Join | None,
-) -> None:
-    report = comparison.report(request.metrics, **tests)
-    first = report.rows[0].metric if report.rows else None
-    slices = None
-    if request.slices and first is not None:
-        plain = tests
-        if any(one.reason for one in report.rows[0].differences):
-            plain = {**tests, "method": "auto"}
-        slices = comparison.slice_differences(first, **plain)
-    if format is Format.JSON:
-        values = report.to_dict()
-        if join is not None:
-            values["joined"] = {"both": join.both, "not_in_every_file": join.unmatched}
-        if slices is not None:
-            values["slices"] = slices.to_dict()
-        if bad is not None:
-            values["bad_records"] = bad_records(bad)
-        write(to_json(values))
-        return
-    markdown = format is Format.MARKDOWN
-    sections = [report.to_markdown() if markdown else str(report)]
-    if slices is not None:
-        title = (
-            f"slices by the difference of {first}, flagged at a rate of false discoveries of "
-            f"{slices.rate:g}"
-        )
-        body = slices.to_markdown() if markdown else str(slices)
-        sections.append(titled(title, body, markdown=markdown))
-    write("\n\n".join(sections))
+    by: str | None = None,
+) -> ComparisonResult:
+    """The result of a comparison.
+
+    Args:
+        comparison: The comparison to read.
+        names: The metrics of the report, or None for its own.
+        tests: Options of its report.
+        by: The metric of the slices' table, or None for the first of the report.
+
+    Raises:
+        MetricError: It cannot compute one of the metrics.
+        InputError: It has no slices, and `by` is given.
+    """
+    report = comparison.report(names, **tests)
+    sliced = bool(comparison.options["slices"])
+    if by is not None and not sliced:
+        raise InputError("--by", expected="a comparison with slices", got="one without")
+    metric = by or next((row.metric for row in report.rows), None)
+    if not sliced or metric is None:
+        return ComparisonResult(report, None)
+    if tests["method"] != "auto" and any(
+        one.reason for one in comparison.report([metric], **tests).rows[0].differences
+    ):
+        # The metric has no such test.
+        tests = {**tests, "method": "auto"}
+    return ComparisonResult(report, comparison.slice_differences(metric, **tests))
 
 
 class _Join:

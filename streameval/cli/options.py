@@ -39,10 +39,10 @@ FilesArgument: TypeAlias = Annotated[
     ),
 ]
 StateArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="STATE", help="A state that `evaluate --save` wrote.")
+    str, typer.Argument(metavar="STATE", help="A state that `evaluate` or `compare` saved.")
 ]
 StatesArgument: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="STATE", help="States that `evaluate --save` wrote.")
+    list[str], typer.Argument(metavar="STATE", help="States that `evaluate` saved, or `compare`.")
 ]
 
 ModelYPredOption: TypeAlias = Annotated[

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import typer
 
 from streameval.cli import options
+from streameval.cli.compare import ComparisonResult, comparison_result
 from streameval.cli.evaluate import saved
 from streameval.cli.output import FAILURE, Format, check_target
-from streameval.cli.result import Details, result_of, with_details
-from streameval.errors import StateError
-from streameval.evaluator.evaluator import load
+from streameval.cli.result import Details, Result, result_of, with_details
+from streameval.errors import InputError, StateError
+from streameval.evaluator.comparison import Comparison, load_any
+from streameval.evaluator.evaluator import Evaluator
 from streameval.records.sources import find_paths
 
 
@@ -29,15 +34,15 @@ def merge(
     if save is not None:
         check_target(save)
     first, *others = find_paths(states)
-    total = load(first)
+    total = load_any(first)
     for path in others:
         # One state after another: many shards take the memory of two.
-        evaluator = load(path)
+        state = load_any(path)
         try:
-            total.merge(evaluator)
+            total.merge(state)  # type: ignore[arg-type]  # it refuses the other kind
         except StateError as error:
             raise StateError(f"{path}: {error}") from None
-    result = result_of(total, options.metric_names(metrics), details, dimensions)
+    result = _result(total, options.metric_names(metrics), details, dimensions)
     is_written = save is None or saved(total, save)
     result.write(format)
     is_written &= details.draw(result.series)
@@ -57,7 +62,36 @@ def report(
     """Report on a saved state."""
     dimensions = options.parse_slices(slice)
     details.check_plot()
-    result = result_of(load(state), options.metric_names(metrics), details, dimensions)
+    result = _result(load_any(state), options.metric_names(metrics), details, dimensions)
     result.write(format)
     if not details.draw(result.series):
         raise typer.Exit(FAILURE)
+
+
+def _result(
+    state: Evaluator | Comparison,
+    names: Sequence[str] | None,
+    details: Details,
+    dimensions: options.Dimensions | None,
+) -> Result | ComparisonResult:
+    """The result of an evaluator or a comparison; errors as of :func:`result_of`."""
+    if isinstance(state, Evaluator):
+        return result_of(state, names, details, dimensions)
+    given = {
+        "--slice": dimensions,
+        "--worst": details.worst,
+        "--min-support": details.min_support,
+        "--series": details.series,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise InputError(
+                option,
+                expected="a state of evaluate",
+                got="one of compare",
+                remedy="of a comparison, --metrics, --by, --intervals and --anytime select",
+            )
+    tests: dict[str, Any] = {"method": details.method}
+    if details.intervals is not None:
+        tests["level"] = details.intervals
+    return comparison_result(state, names, tests, by=details.by)

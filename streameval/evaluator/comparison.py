@@ -14,9 +14,9 @@ import numpy as np
 from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import checked_level
 from streameval.certainty.multiple_testing import benjamini_hochberg, holm
-from streameval.certainty.paired import PairedRequest, paired_test
+from streameval.certainty.paired import MEAN_LOSSES, PairedRequest, Pairs, paired_test
 from streameval.errors import InputError, MetricError, StateError, did_you_mean, listed, shown
-from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
 from streameval.evaluator.reports import (
     html_table,
     json_number,
@@ -31,15 +31,15 @@ from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
 from streameval.state_files.codec import pack, unpack
-from streameval.state_files.disk import read_file, write_atomically
-from streameval.states.joint import MAX_MODELS, JointColumns
+from streameval.state_files.disk import read_file, read_one_of, write_atomically
+from streameval.states.joint import MAX_MODELS
+from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.state_set import StatePlan
 from streameval.windows import window_spec
 from streameval.windows.last import Last
 from streameval.windows.window import Window
 
 _KIND = "comparison"
-_JOINT = StatePlan("comparison", frozenset({"joint"}))
 _REFUSED = {
     "max_scores": "no limit: a comparison keeps the scores of all models together, and exactly; "
     "metrics= that need no scores keep none",
@@ -275,10 +275,10 @@ class ComparisonView:
             b: A model; the first one by default.
             level: Of the interval.
             method: ``"auto"``: DeLong's for AUC and Gini, McNemar's for accuracy, error rate,
-                recall, specificity, FPR and FNR, the bootstrap for every other metric. Or by
-                name: ``"delong"``, ``"mcnemar"``, ``"bootstrap"``; or ``"anytime"``, for the
-                metrics of McNemar's test, which stays valid when it is looked at after every
-                event until it is decided.
+                recall, specificity, FPR and FNR, Student's t for log loss and Brier score, the
+                bootstrap for every other metric. Or by name: ``"delong"``, ``"mcnemar"``,
+                ``"t"``, ``"bootstrap"``; or ``"anytime"``, for the metrics of McNemar's test,
+                which stays valid when it is looked at after every event until it is decided.
             replicates: Of the bootstrap.
             seed: Of the bootstrap: the same events give the same interval.
             params: The metric's own, such as ``beta=2``.
@@ -291,13 +291,13 @@ class ComparisonView:
             InputError: An unknown model, the same model twice, or a bad level.
 
         Cost:
-            DeLong's: O(n log n) in the distinct pairs of scores. McNemar's and anytime: O(n).
+            DeLong's: O(n log n) in the distinct pairs of scores. McNemar's, anytime and t: O(n).
             The bootstrap: `replicates` times the metric of the joint cells, which are few for
             labels; at 10⁵ distinct scores a few seconds.
         """
         first, second = list(self._views)[:2]
         return self._difference(
-            self._cells(),
+            self._pairs(),
             metric,
             _known(second if a is None else a, self._views, "a"),
             _known(first if b is None else b, self._views, "b"),
@@ -308,13 +308,13 @@ class ComparisonView:
             **params,
         )
 
-    def _cells(self) -> JointColumns:
-        cells: JointColumns = self._joint.current().joint.columns()
-        return cells
+    def _pairs(self) -> Pairs:
+        states = self._joint.current()
+        return Pairs(states.joint.columns(), states.joint_losses)
 
     def _difference(
         self,
-        cells: JointColumns,
+        pairs: Pairs,
         metric: str,
         a: str,
         b: str,
@@ -326,7 +326,7 @@ class ComparisonView:
         required: bool = True,
         **params: Any,
     ) -> Difference:
-        """:meth:`difference` of cells that are read once for many; `required` as of
+        """:meth:`difference` of pairs that are read once for many; `required` as of
         :func:`~streameval.certainty.paired.paired_test`."""
         if a == b:
             raise InputError("b", expected=f"another model than a={a!r}", got=shown(b))
@@ -346,7 +346,7 @@ class ComparisonView:
         request = PairedRequest(
             metric=row,
             value=of_a - of_b,
-            cells=cells,
+            pairs=pairs,
             a=names.index(a),
             b=names.index(b),
             plan=self._context.plan,
@@ -372,11 +372,11 @@ class ComparisonView:
             metric: A name of :data:`streameval.metrics.METRICS`.
             options: As of :meth:`difference`, without ``a`` and ``b``.
         """
-        return self._differences(self._cells(), metric, **options)
+        return self._differences(self._pairs(), metric, **options)
 
-    def _differences(self, cells: JointColumns, metric: str, **options: Any) -> list[Difference]:
+    def _differences(self, pairs: Pairs, metric: str, **options: Any) -> list[Difference]:
         first, *others = self._views
-        found = [self._difference(cells, metric, name, first, **options) for name in others]
+        found = [self._difference(pairs, metric, name, first, **options) for name in others]
         adjusted = holm([one.p_value for one in found])
         return [replace(one, p_adjusted=p) for one, p in zip(found, adjusted, strict=True)]
 
@@ -401,12 +401,12 @@ class ComparisonView:
             names = [name for name in kept if name in fed]
         else:
             names = metric_names(metrics)
-        cells = self._cells()
+        pairs = self._pairs()
         rows = []
         for name in names:
             metric = find(name, self._context.plan.task).name
             values = {model: float(view[name]) for model, view in self._views.items()}
-            found = self._differences(cells, name, level=level, required=False, **options)
+            found = self._differences(pairs, name, level=level, required=False, **options)
             rows.append(ComparisonRow(metric, values, tuple(found)))
         return ComparisonReport(self._context.plan.task, level, tuple(rows), self._context.notes)
 
@@ -429,8 +429,9 @@ class Comparison:
     The sign: ``difference("roc_auc")`` is that of the second model less that of the first, so
     that a positive number says that the challenger is higher. For a loss, lower is better.
 
-    Several classes: differences of metrics of labels have intervals; those of probabilities
-    have none, because the joint cells hold no probabilities of several classes.
+    Several classes: differences of metrics of labels, of log loss and of Brier score have
+    intervals; those of other metrics of probabilities have none, because the joint cells hold
+    no probabilities of several classes.
 
     Weights: whole ones are counts. A weight that is not whole ends the tests (``nan`` with a
     reason): a cell keeps the total weight, from which the number of events is not known.
@@ -439,10 +440,10 @@ class Comparison:
         As of :class:`Evaluator`: one lock for all models.
 
     Cost:
-        An event of two models some 15 µs, in a batch 2 µs. Memory: that of the models'
+        An event of two models some 20 µs, in a batch 2 µs. Memory: that of the models'
         evaluators, and for two models about 115 bytes for each distinct pair of scores (12 more
-        for each further model), in every window and slice; ``metrics=`` that need no scores
-        keep none, and then it does not grow with the events.
+        for each further model), in every window and slice; ``metrics=`` of labels, log loss and
+        Brier score keep none, and then it does not grow with the events.
 
     >>> c = Comparison()
     >>> c.update_many(
@@ -461,6 +462,7 @@ class Comparison:
         "_evaluators",
         "_intakes",
         "_joint",
+        "_keeps_losses",
         "_keeps_scores",
         "_slicer",
     )
@@ -496,7 +498,16 @@ class Comparison:
                 raise InputError(option, expected=expected, got="one")
         self._intakes = [(name, evaluator._intake) for name, evaluator in evaluators.items()]
         plan = self._context.plan
-        self._keeps_scores = plan.binary and plan.keeps_scores
+        kept = self._context.kept
+        # Differences of mean losses need no scores of single events.
+        self._keeps_losses = plan.keeps_scores and (
+            kept is None or not MEAN_LOSSES.isdisjoint(kept)
+        )
+        self._keeps_scores = plan.binary and (
+            plan.keeps_scores
+            if kept is None
+            else any(find(name, "binary").needs_scores for name in kept if name not in MEAN_LOSSES)
+        )
         if self._context.plan.ordered:
             raise MetricError(
                 "kappa_temporal depends on the order of events: leave it out of metrics="
@@ -504,7 +515,9 @@ class Comparison:
         options = first.options
         self._slicer = Slicer(options["slices"], options["max_slices"])
         spec = window_spec(options["window"])
-        self._joint = SlicedWindows(spec, _JOINT, self._slicer, options["time_unit"])
+        states = {"joint", "joint_losses"} if self._keeps_losses else {"joint"}
+        joint = StatePlan("comparison", frozenset(states))
+        self._joint = SlicedWindows(spec, joint, self._slicer, options["time_unit"])
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -697,10 +710,15 @@ class Comparison:
             ]
         finally:
             self._forget()
-        # An event among the joint ones is among those of every model.
-        self._joint.remove(self._joint_event(events), event_time, slices)
-        for evaluator, event in zip(self._evaluators.values(), events, strict=True):
-            evaluator._windows.remove(event, event_time, slices)
+        undone = [self._joint.remove(self._joint_event(events), event_time, slices)]
+        try:
+            for evaluator, event in zip(self._evaluators.values(), events, strict=True):
+                undone.append(evaluator._windows.remove(event, event_time, slices))
+        except InputError:
+            # Joint cells without probabilities do not tell every event from another.
+            for undo in reversed(undone):
+                undo()
+            raise
 
     def _given(self, y_pred: object, score: object, proba: object) -> dict[str, dict[str, Any]]:
         """From each model to its part of each argument that is given."""
@@ -755,8 +773,12 @@ class Comparison:
         predicted = tuple([event[1] for event in events])
         kept: tuple[Any, ...] = ()
         # All models have a score, or none.
-        if self._keeps_scores and events[0][2] is not None:
-            kept = tuple([event[2] for event in events])
+        if events[0][2] is not None:
+            if self._keeps_scores:
+                kept = tuple([event[2] for event in events])
+            if self._keeps_losses:
+                losses = [losses_of(true, event[2]) for event in events]
+                kept += tuple([both[which] for which in (0, 1) for both in losses])
         if self._context.plan.binary:
             return int(true), tuple(map(int, predicted)), kept, weight
         return true, predicted, kept, weight
@@ -773,13 +795,17 @@ class Comparison:
             for lut, batch in zip(luts, batches, strict=True)
         ]
         first = batches[0]
-        kept = np.zeros((len(first), 0))
-        if self._keeps_scores and first.score is not None:
-            kept = np.column_stack([batch.score for batch in batches])  # type: ignore[misc]
+        kept = [np.zeros((len(first), 0))]
+        if first.score is not None:
+            if self._keeps_scores:
+                kept += [batch.score for batch in batches]  # type: ignore[misc]
+            if self._keeps_losses:
+                losses = [columns_of_losses(batch) for batch in batches]
+                kept += [both[:, which] for which in (0, 1) for both in losses]
         return EventBatch(
             luts[0][first.y_true.astype(np.int64)],
             np.column_stack(predicted),
-            kept,
+            np.column_stack(kept),
             first.weight,
             tuple(codes),
         )
@@ -956,9 +982,11 @@ class Comparison:
         if any(one._windows.in_order() != new._joint.in_order() for one in evaluators):
             raise StateError("joint: expected the slices of the models")
         for window in (new._joint.total, *new._joint.slices.values()):
-            found = window.current().joint.models
-            if found not in (0, len(names)):
-                raise StateError(f"joint: expected labels of {len(names)} models, got {found}")
+            states = window.current()
+            for name in states.plan.keeps:
+                found = getattr(states, name).models
+                if found not in (0, len(names)):
+                    raise StateError(f"{name}: expected {len(names)} models, got {found}")
         return new
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -978,6 +1006,12 @@ class Comparison:
         for evaluator in self._evaluators.values():
             evaluator._check()
         self._joint._check()
+
+
+def load_any(path: str | os.PathLike[str]) -> Evaluator | Comparison:
+    """The evaluator or the comparison that a file holds; raises StateError."""
+    kind, data = read_one_of(path, (EVALUATOR_KIND, _KIND))
+    return (Comparison if kind == _KIND else Evaluator).from_state(data)
 
 
 def _checked_models(models: object) -> list[str]:

@@ -54,7 +54,7 @@ from streameval.windows import Cumulative, window_note, window_spec
 from streameval.windows.replicated import Bootstrap, unit_keys
 from streameval.windows.window import CompiledWay, WindowSpec
 
-_KIND = "evaluator"
+EVALUATOR_KIND = "evaluator"
 
 
 class Evaluator:
@@ -780,7 +780,7 @@ class Evaluator:
 
         The format is written down in docs/state-format.md.
         """
-        return pack(self.to_state(), kind=_KIND)
+        return pack(self.to_state(), kind=EVALUATOR_KIND)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically: a crash leaves the old file or the new one.
@@ -922,7 +922,7 @@ def from_bytes(data: bytes) -> Evaluator:
     >>> from_bytes(ev.to_bytes())["accuracy"]
     0.0
     """
-    return Evaluator.from_state(unpack(data, kind=_KIND))
+    return Evaluator.from_state(unpack(data, kind=EVALUATOR_KIND))
 
 
 def load(path: str | os.PathLike[str]) -> Evaluator:
@@ -931,7 +931,7 @@ def load(path: str | os.PathLike[str]) -> Evaluator:
     Raises:
         StateError: As :func:`from_bytes`, or the file cannot be read.
     """
-    return Evaluator.from_state(read_file(path, kind=_KIND))
+    return Evaluator.from_state(read_file(path, kind=EVALUATOR_KIND))
 
 
 def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
@@ -959,9 +959,9 @@ def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
         evaluators = listed(evaluators, "merge", "a list of evaluators")
     for position, evaluator in enumerate(evaluators):
         if not isinstance(evaluator, Evaluator):
-            raise StateError(
-                f"evaluators[{position}]: expected an Evaluator, got {type(evaluator).__name__}"
-            )
+            got = type(evaluator).__name__
+            remedy = "; call the method merge of the first one" if got == "Comparison" else ""
+            raise StateError(f"evaluators[{position}]: expected an Evaluator, got {got}{remedy}")
         before, earlier = merged.get(id(evaluator), (0, None))
         if earlier is not None and earlier() is evaluator:
             raise StateError(

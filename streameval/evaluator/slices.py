@@ -563,8 +563,12 @@ class SlicedWindows:
             start = mine.stop
         return singles
 
-    def remove(self, event: EventFields, event_time: object, slices: object) -> None:
-        """Undo one earlier event in each of its windows, or raise InputError and change nothing."""
+    def remove(self, event: EventFields, event_time: object, slices: object) -> Undo:
+        """Undo one earlier event in each of its windows, or raise InputError and change nothing.
+
+        Returns:
+            The way to restore it.
+        """
         moment = self._moment(event_time) if self._needs_time else None
         if self.timeline is not None and moment is None:
             raise InputError(
@@ -574,14 +578,19 @@ class SlicedWindows:
             )
         keys = self._slicer.keys(slices) if self._slicer.dimensions else []
         undone: list[Undo] = [self.total.remove(event, moment)]
+
+        def restore() -> None:
+            for undo in reversed(undone):
+                undo()
+
         try:
             for key in keys:
                 undone.append(self._remove_from_slice(key, event, moment))
         except InputError:
             # Not counted in one of its slices, so not an event of this evaluator.
-            for undo in reversed(undone):
-                undo()
+            restore()
             raise
+        return restore
 
     def _remove_from_slice(self, key: SliceKey, event: EventFields, moment: int | None) -> Undo:
         window = self.slices.get(self._slicer.located(key, self.slices))

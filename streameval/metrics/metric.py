@@ -42,6 +42,7 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
         "proportion": "a share of independent events",
         "confusion": "a smooth function of the confusion's cells",
         "auc": "AUC, or a linear function of it",
+        "class_auc": "AUCs of the scores of several classes, averaged or pooled",
         "loss": "a mean of a loss of each event",
         "calibration": "gaps between probabilities and frequencies, over bins",
         "bootstrap": "anything else that resampled events have too",

@@ -125,7 +125,7 @@ def _probability_rows(tasks: frozenset[str], state: str, top: float, what: str) 
 
 
 def _auc_rows(function: Callable[..., Any], definition: str, source: str = "") -> Iterator[Metric]:
-    row = functools.partial(_row, state="class_scores", tasks=MULTICLASS)
+    row = functools.partial(_row, state="class_scores", tasks=MULTICLASS, family="class_auc")
     for average, suffix, words in (
         ("macro", "", source),
         ("weighted", "_weighted", ", by support"),
@@ -285,6 +285,7 @@ ROWS: tuple[Metric, ...] = tuple(
             "AUC of all (event, label) cases pooled",
             state="class_scores",
             tasks=MULTICLASS,
+            family="class_auc",
         ),
         _row(
             probability.top_k_accuracy,

@@ -19,7 +19,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -30,6 +30,12 @@ from streameval.errors import StateError, shown
 
 Path: TypeAlias = list[str | int]
 """Keys and indices from the header's root to a value."""
+
+_READERS = {
+    "comparison": "streameval.Comparison.load or from_bytes",
+    "evaluator": "streameval.load or from_bytes",
+}
+"""From a kind to what reads it, for errors."""
 
 MAX_HEADER_BYTES = 2**28
 """Most bytes of header text."""
@@ -146,12 +152,23 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
     Traceback (most recent call last):
     streameval.errors.StateError: not a streameval state file; it begins with b'PK'
     """
+    return unpack_one_of(data, (kind,))[1]
+
+
+def unpack_one_of(
+    data: bytes | bytearray | memoryview, kinds: Sequence[str]
+) -> tuple[str, dict[str, Any]]:
+    """As :func:`unpack`, of a state of one of several kinds: which one, and the data.
+
+    >>> unpack_one_of(pack({"total": 3}, kind="example"), ("example", "other"))
+    ('example', {'total': 3})
+    """
     try:
         view = memoryview(data).cast("B")
     except (TypeError, ValueError):
         raise StateError(f"expected bytes, got {shown(data)} of {type(data).__name__}") from None
     try:
-        return _unpack(view, kind)
+        return _unpack(view, kinds)
     except RecursionError:
         # Only near the caller's own limit: the depth is bounded.
         raise StateError("the header nests too deeply for the stack that is left") from None
@@ -159,7 +176,7 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
         raise StateError(f"{len(view)} bytes of state do not fit into memory") from None
 
 
-def _unpack(view: memoryview, kind: str) -> dict[str, Any]:
+def _unpack(view: memoryview, kinds: Sequence[str]) -> tuple[str, dict[str, Any]]:
     header_length = check_first_part(view[:FIRST_PART_BYTES], len(view))
     checksum_at = len(view) - _CHECKSUM_BYTES
     computed = hashlib.sha256(view[:checksum_at]).digest()
@@ -177,15 +194,17 @@ def _unpack(view: memoryview, kind: str) -> dict[str, Any]:
         raise StateError("the header: expected an object with the keys 'data' and 'kind' only")
     if not isinstance(tree["data"], dict) or not isinstance(tree["kind"], str):
         raise StateError("the header: expected an object as 'data' and a text as 'kind'")
-    found = resolved(tree["kind"], area.refuse, ["kind"])
-    if found != kind or not kind:
-        raise StateError(f"holds the state of kind {shown(found)}; expected {shown(kind)}")
+    found: str = resolved(tree["kind"], area.refuse, ["kind"])
+    if found not in kinds or not found:
+        expected = " or ".join(map(shown, kinds))
+        reader = f", which {_READERS[found]} reads" if found in _READERS else ""
+        raise StateError(f"holds the state of kind {shown(found)}{reader}; expected {expected}")
     result: dict[str, Any] = resolved(tree["data"], area.take, ["data"])
     if area.position != area.end:
         raise StateError(
             f"bytes {area.position} to {area.end} belong to no array that the header names"
         )
-    return result
+    return found, result
 
 
 def check_first_part(first: bytes | memoryview, size: int) -> int:

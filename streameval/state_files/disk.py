@@ -9,11 +9,12 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO
 
 from streameval.errors import InputError, StateError, shown
-from streameval.state_files.codec import FIRST_PART_BYTES, check_first_part, unpack
+from streameval.state_files.codec import FIRST_PART_BYTES, check_first_part, unpack_one_of
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -65,7 +66,7 @@ def read_file(
         max_bytes: Most bytes to read; None: the machine's memory.
 
     Returns:
-        The data, as :func:`unpack` returns it.
+        The data, as :func:`~streameval.state_files.codec.unpack` returns it.
 
     Raises:
         StateError: The file cannot be read or is invalid; the message names it,
@@ -74,10 +75,17 @@ def read_file(
     Cost:
         The file's size in memory, and the header's values.
     """
+    return read_one_of(path, (kind,), max_bytes=max_bytes)[1]
+
+
+def read_one_of(
+    path: str | os.PathLike[str], kinds: Sequence[str], *, max_bytes: int | None = None
+) -> tuple[str, dict[str, Any]]:
+    """As :func:`read_file`, of a state of one of several kinds: which one, and the data."""
     name = _name(path)
     limit = _memory_bytes() if max_bytes is None else max_bytes
     try:
-        return unpack(_content(path, limit), kind=kind)
+        return unpack_one_of(_content(path, limit), kinds)
     except StateError as error:
         raise StateError(f"{name}: {error}") from None
     except (OSError, ValueError) as error:

@@ -114,6 +114,13 @@ class ColumnTerms(NamedTuple):
     confidence: FloatArray
     """Probability of the predicted label; 0 where it has no column."""
 
+    def brier_units(self) -> IntArray:
+        """Each event's Brier term, in units."""
+        brier: IntArray = np.floor(self.squares * _SCALE).astype(np.int64).sum(axis=1)
+        # A class without a column has no cell to be wrong in by 1.
+        brier[self.rank == ABSENT] += UNIT
+        return brier
+
 
 def column_terms(true: IntArray, proba: FloatArray, predicted: IntArray) -> ColumnTerms:
     """The terms of many events.

@@ -353,6 +353,16 @@ class ScoreColumns:
         zeros = count - ranked.total
         return zeros if self.exact or zeros > RESIDUE * count else 0.0
 
+    def arrays(self, column: Label, true: Label) -> tuple[FloatArray, WeightArray]:
+        """The distinct scores of a true class in a column, zeros included, and their weights."""
+        ranked = self.columns.get(column, {}).get(true)
+        scores, weights = (ranked or RankedWeights()).arrays()
+        zeros = self.zeros(column, true) if true in self.counts else 0
+        if not zeros:
+            return scores, weights
+        dtype = np.int64 if self.exact else np.float64
+        return np.append(0.0, scores), np.append(np.array([zeros], dtype), weights)
+
     def standing(self, column: Label, true: Label, score: float) -> int:
         """Weight below plus weight at or below a score, zeros included; whole weights only."""
         zeros = self.zeros(column, true)
@@ -659,6 +669,17 @@ class ClassScores:
         """
         wins = [self.pair_wins(column, other) for other in self._scores.counts if other != column]
         return sum(wins) if self.exact else math.fsum(wins)
+
+    def column_scores(self, column: Label, true: Label) -> tuple[FloatArray, WeightArray]:
+        """The distinct scores of a true class in a column, ascending, and their weights.
+
+        Those of 0 are included. Both arrays are empty where the class has no events.
+
+        Cost:
+            O(n) of the class.
+        """
+        self._fit()
+        return self._scores.arrays(column, true)
 
     def pooled(self) -> ScoreGroups:
         """Every (event, label) as one binary event, positive where the label is true.

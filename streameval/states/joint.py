@@ -33,6 +33,15 @@ from streameval.states.fields import (
 MAX_MODELS = 100
 """Most models of one comparison."""
 
+NO_LOSS = -1.0
+"""In place of both losses of a score outside [0, 1], which is no probability."""
+
+MOST_LOG_LOSS = 37
+"""More than any log loss: probabilities are clipped to 2**-52."""
+
+MOST_BRIER = 3
+"""More than any Brier term."""
+
 _INT64_MAX = 2**63 - 1
 _COLUMNS = frozenset({"models", "labels", "true", "predicted", "scored", "scores", "weight"})
 
@@ -46,7 +55,8 @@ class JointColumns:
         true: Index of the true label; n of them.
         predicted: Index of each model's label, of shape (n, models).
         scored: Whether the models' scores are known.
-        scores: The models' scores, of shape (n, models); 0 where they are not known.
+        scores: The models' scores, of shape (n, models); 0 where they are not known. Of events:
+            the models' scores, log losses and Brier terms, each where it is kept.
         weight: Above 0: int64, float64, or Python ints where one passes int64.
     """
 
@@ -106,12 +116,12 @@ class JointColumns:
         if not isinstance(scored, np.ndarray) or scored.dtype != bool or scored.shape != (n,):
             refuse(f"{name}.scored", f"{n} bools", scored)
         values = array_field(fields, "scores", name, np.float64)
-        for key, column, length in (
-            ("predicted", predicted, n * models),
-            ("scores", values, int(scored.sum()) * models),
-        ):
-            if len(column) != length:
-                refuse(f"{name}.{key}", f"{length} values", len(column))
+        if len(predicted) != n * models:
+            refuse(f"{name}.predicted", f"{n * models} values", len(predicted))
+        known = int(scored.sum())
+        width = len(values) // known if known else models
+        if len(values) != known * width or width not in (models, 2 * models, 3 * models):
+            refuse(f"{name}.scores", f"{known * models} values", len(values))
         if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
             refuse(f"{name}.scores", "finite numbers without -0.0", "others")
         occurring = np.unique(np.concatenate([true, predicted]))
@@ -121,8 +131,8 @@ class JointColumns:
             )
         if bool(n) != bool(models):
             refuse(f"{name}.models", "a number of models where there are events", models)
-        scores = np.zeros((n, models))
-        scores[scored] = values.reshape(-1, models) if models else values.reshape(0, 0)
+        scores = np.zeros((n, width))
+        scores[scored] = values.reshape(known, width)
         weight = _read_weight(fields["weight"], n, name)
         return cls(labels, true, predicted.reshape(n, models), scored.copy(), scores, weight)
 
@@ -133,14 +143,16 @@ class JointColumns:
         labels = sorted({label for true, predicted, _, _ in rows for label in (true, *predicted)})
         code = {label: n for n, label in enumerate(labels)}
         models = len(rows[0][1]) if rows else 0
-        nothing = (0.0,) * models
-        shape = (len(rows), models)
+        width = max((len(row[2]) for row in rows), default=0) or models
+        nothing = (0.0,) * width
         return cls(
             labels,
             np.array([code[row[0]] for row in rows], dtype=np.int64),
-            np.array([[code[label] for label in row[1]] for row in rows], np.int64).reshape(shape),
+            np.array([[code[label] for label in row[1]] for row in rows], np.int64).reshape(
+                len(rows), models
+            ),
             np.array([bool(row[2]) for row in rows], dtype=np.bool_),
-            np.array([row[2] or nothing for row in rows], dtype=np.float64).reshape(shape),
+            np.array([row[2] or nothing for row in rows], np.float64).reshape(len(rows), width),
             _weight_array([row[3] for row in rows], exact=True),
         )
 
@@ -252,7 +264,8 @@ class JointCounts:
 
         Args:
             y_true: The true label.
-            score: Each model's score; empty where they are not kept.
+            score: Each model's score; empty where they are not kept. The two losses of each
+                model that may follow are not of this state.
             weight: Positive.
             y_pred: Each model's label.
 
@@ -271,7 +284,8 @@ class JointCounts:
         codes = self._codes
         indices = [codes.setdefault(label, len(codes)) for label in (y_true, *y_pred)]
         self._models = len(y_pred)
-        return _packer(len(y_pred), len(score)).pack(*indices, *score)
+        own = _number_of_scores(len(score), len(y_pred))
+        return _packer(len(y_pred), own).pack(*indices, *score[:own])
 
     def _check_models(self, models: int) -> None:
         if models != self._models and self._cells:
@@ -291,7 +305,9 @@ class JointCounts:
         self._check_models(batch.y_pred.shape[1])
         weights = None if batch.weight is None else batch.weight.tolist()
         fraction = batch.weight is not None and batch.weight.dtype.kind == "f"
-        self._add(batch.labels, batch.y_true, batch.y_pred, batch.score, weights, fraction)
+        own = _number_of_scores(batch.score.shape[1], batch.y_pred.shape[1])
+        scores = batch.score[:, :own]
+        self._add(batch.labels, batch.y_true, batch.y_pred, scores, weights, fraction)
 
     def _add(
         self,
@@ -441,6 +457,8 @@ class JointCounts:
         exact = bool_field(fields, "exact", "joint")
         given = {key: value for key, value in fields.items() if key != "exact"}
         cells = JointColumns.from_form(given, "joint")
+        if cells.scores.shape[1] != cells.models:
+            refuse("joint.scores", "one of each model", len(cells.scores))
         if len(cells.true) and exact == (cells.weight.dtype == np.float64):
             refuse("joint.weight", "ints where exact, else floats", cells.weight.dtype)
         new = cls()
@@ -474,6 +492,11 @@ class JointCounts:
             assert type(weight) is kind
             assert weight > 0
         assert list(self._codes.values()) == list(range(len(self._codes)))
+
+
+def _number_of_scores(numbers: int, models: int) -> int:
+    """How many of an event's numbers are scores: one of each model, or none, before its losses."""
+    return numbers % (2 * models)
 
 
 def _packed(codes: IntArray, scores: FloatArray) -> list[bytes]:
@@ -511,4 +534,10 @@ def read_events(data: object) -> list[EventFields]:
     columns = JointColumns.from_form(data, "window")
     if columns.weight.dtype != np.int64:
         refuse("window.weight", "whole weights", columns.weight.dtype)
+    models = columns.models
+    if columns.scores.shape[1] > models:
+        for start, most in ((-2 * models, MOST_LOG_LOSS), (-models, MOST_BRIER)):
+            losses = columns.scores[:, start : start + models or None]
+            if not ((losses == NO_LOSS) | ((losses >= 0) & (losses <= most))).all():
+                refuse("window.scores", f"losses from 0 to {most}, or {NO_LOSS}", "others")
     return columns.events()

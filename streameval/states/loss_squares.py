@@ -20,7 +20,7 @@ from streameval.events.values import (
     score_column,
     weight_column,
 )
-from streameval.states.class_probability import ABSENT, chunks_of_terms, event_terms
+from streameval.states.class_probability import chunks_of_terms, event_terms
 from streameval.states.fields import (
     MOST_WEIGHT,
     bool_field,
@@ -180,12 +180,10 @@ class LossSquares:
             if first.weight is not None and first.weight.dtype.kind == "f":
                 self._promote()
             for terms, hit, part in chunks_of_terms(first):
-                cells = np.floor(terms.squares * _SCALE).astype(np.int64)
-                brier = cells.sum(axis=1)
-                # A class without a column has no cell to be wrong in by 1.
-                brier[terms.rank == ABSENT] += UNIT
                 gap = terms.confidence - hit
-                self._add_columns(terms.given, brier, gap * gap, terms.confidence, part)
+                self._add_columns(
+                    terms.given, terms.brier_units(), gap * gap, terms.confidence, part
+                )
         else:
             flags = positive_column(first)
             scores = score_column(score, "probability")

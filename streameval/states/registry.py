@@ -33,6 +33,7 @@ from streameval.states.class_probability import ClassProbabilitySums
 from streameval.states.class_scores import ClassScores
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.joint import JointCounts, weighted_joint
+from streameval.states.joint_losses import JointLosses, weighted_joint_losses
 from streameval.states.loss_squares import LossSquares
 from streameval.states.moments import ScoreMoments
 from streameval.states.previous_label import PreviousLabel
@@ -66,14 +67,15 @@ class StateRow:
     types: tuple[type, ...]
     """The class; further ones whose objects serve as well."""
     tasks: frozenset[str]
-    """``binary``, ``multiclass`` or both; ``comparison`` of the joint state of several models."""
+    """``binary``, ``multiclass`` or both; ``comparison`` of the joint states of several models."""
     fed_by: Literal["labels", "scores", "order"]
     """Which events it counts, and with which arguments.
 
     - ``labels``: those with a prediction, as ``(y_true, y_pred, weight)``;
     - ``scores``: those with a score, as ``(positive, score, weight)`` in a binary
       task, as ``(y_true, proba, weight, y_pred)`` in a multi-class one, and in a comparison
-      with a tuple of scores and one of labels, one of each model;
+      with a tuple of labels, one of each model, and one of numbers: the models' scores, then
+      their log losses and Brier terms, each where it is kept;
     - ``order``: the true labels of all, as ``(y_true)``. The state depends on their
       order, is kept on request only, and reverts nothing; a sliding window removes
       its first event by ``forget_oldest(y_true, following)``.
@@ -255,6 +257,16 @@ STATES: dict[str, StateRow] = {
             make=lambda plan: JointCounts(),
             support=lambda counts: counts.total,
             weighted_sum=weighted_joint,
+        ),
+        StateRow(
+            name="joint_losses",
+            types=(JointLosses,),
+            tasks=frozenset({"comparison"}),
+            fed_by="scores",
+            how_to_feed="probabilities of every model",
+            make=lambda plan: JointLosses(),
+            support=lambda losses: losses.weight,
+            weighted_sum=weighted_joint_losses,
         ),
     )
 }

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import streameval as se
+from streameval.errors import StateError
 from streameval.evaluator.comparison import Comparison
 from tests.cli.test_cli_evaluate import written
 from tests.support.command_runs import Command, in_process
@@ -210,3 +212,68 @@ def test_empty_files_are_joined_to_no_events(run: Command, tmp_path: Path) -> No
     result = run("compare", *paths, *given)
     assert (result.code, result.err) == (0, f"streameval: no events in {paths[0]}, {paths[1]}\n")
     assert "no events" in result.out
+
+
+@pytest.mark.parametrize("format", ["table", "json", "markdown"])
+@pytest.mark.parametrize("sliced", [True, False])
+def test_saved_comparisons_are_reported_and_merged(
+    run: Command, tmp_path: Path, format: str, sliced: bool
+) -> None:
+    """Reports print what compare printed; merged shards, what it prints of all their events."""
+    rows = events()
+    metrics = ["--metrics", "roc_auc,accuracy,brier_score", "--format", format]
+    options = ["--y-true", "label", *SCORES, *metrics]
+    options += ["--slice", "country"] if sliced else []
+    paths = [
+        written(tmp_path / f"{name}.jsonl", part)
+        for name, part in (("a", rows[:120]), ("b", rows[120:]))
+    ]
+    states = [path.with_suffix(".cmp") for path in paths]
+    printed = [
+        run("compare", path, *options, "--save", state)
+        for path, state in zip(paths, states, strict=True)
+    ]
+    assert run("report", states[0], *metrics) == printed[0]
+    whole = run("compare", *paths, *options, "--save", tmp_path / "whole")
+    merged = run("merge", *states, *metrics, "--save", tmp_path / "merged")
+    assert merged == whole
+    assert (tmp_path / "merged").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_options_of_a_saved_comparison(run: Command, tmp_path: Path) -> None:
+    path, state = written(tmp_path / "a.jsonl", events()), tmp_path / "a.cmp"
+    given = [path, "--y-true", "label", *SCORES, "--slice", "country"]
+    run("compare", *given, "--save", state)
+    for shown, asked in (
+        (["--intervals", "0.9", "--anytime"], ["--level", "0.9", "--anytime"]),
+        (["--metrics", "f1,log_loss"], ["--metrics", "f1,log_loss"]),
+    ):
+        assert run("report", state, *shown) == run("compare", *given, *asked)
+    by = run("report", state, "--metrics", "f1", "--by", "brier_score")
+    expected = Comparison.load(state).slice_differences("brier_score")
+    assert str(expected) in by.out
+    assert "slices by the difference of brier_score" in by.out
+
+
+def test_what_a_saved_comparison_refuses(run: Command, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", events())
+    compared_, evaluated = tmp_path / "a.cmp", tmp_path / "a.state"
+    run("compare", path, "--y-true", "label", *SCORES, "--save", compared_)
+    run("evaluate", path, "--y-true", "label", "--score", "s1", "--save", evaluated)
+    for option in (["--worst", "3"], ["--series", "f1"], ["--slice", "country"]):
+        result = run("report", compared_, *option)
+        assert result.code == 2
+        assert f"{option[0]}: expected a state of evaluate, got one of compare" in result.err
+    result = run("report", compared_, "--by", "f1")
+    assert (result.code, result.out) == (2, "")
+    assert "--by: expected a comparison with slices, got one without" in result.err
+    for states in ([compared_, evaluated], [evaluated, compared_]):
+        result = run("merge", *states)
+        assert result.code == 2
+        assert f"{states[1]}: expected a" in result.err
+    with pytest.raises(StateError, match=r"which streameval\.Comparison\.load or from_bytes reads"):
+        se.load(compared_)
+    with pytest.raises(StateError, match=r"which streameval\.load or from_bytes reads"):
+        Comparison.load(evaluated)
+    with pytest.raises(StateError, match="got Comparison; call the method merge"):
+        se.merge([Comparison.load(compared_)])

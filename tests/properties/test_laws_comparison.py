@@ -13,6 +13,7 @@ import streameval as se
 from streameval.evaluator.comparison import Comparison
 from streameval.events.event import EventBatch
 from streameval.states.joint import JointCounts
+from streameval.states.joint_losses import JointLosses
 from tests.support.laws import LAWS, StateSpec, check_law
 
 # Joint counts ---------------------------------------------------------------
@@ -74,6 +75,54 @@ JOINT = [
 ]
 
 
+LOSS = st.sampled_from([0.0, 0.25, 1.5, 2.0])
+LOSSES = st.one_of(
+    st.tuples(LOSS, LOSS, LOSS, LOSS),
+    st.tuples(SCORES, SCORES, LOSS, LOSS, LOSS, LOSS),
+    # Losses of one model only, scores without losses, neither.
+    st.just((0.5, -1.0, 0.25, -1.0)),
+    st.just((0.5, 0.5)),
+    st.just(()),
+)
+
+
+def losses_spec(name: str, weights: st.SearchStrategy[Any], **more: Any) -> StateSpec:
+    def count(state: JointLosses, events: list[Any]) -> None:
+        for width in (0, 2, 4, 6):
+            part = [event for event in events if len(event[0]) == width]
+            weight = [event[1] for event in part]
+            if part:
+                state.update_many(
+                    EventBatch(
+                        np.zeros(len(part), np.int64),
+                        np.zeros((len(part), 2), np.int64),
+                        np.array([event[0] for event in part]).reshape(len(part), width),
+                        np.array(weight, np.float64 if float in map(type, weight) else np.int64),
+                    )
+                )
+
+    return StateSpec(
+        name=name,
+        empty=JointLosses,
+        events=st.tuples(LOSSES, weights),
+        update=lambda state, event: state.update(0, *event, (0, 0)),
+        update_many=count,
+        revert=lambda state, event: state.revert(0, *event, (0, 0)),
+        read=lambda state: state.to_state(),
+        **more,
+    )
+
+
+JOINT += [
+    losses_spec("losses", WHOLE),
+    losses_spec(
+        "losses and fractions",
+        st.sampled_from([0.5, 1.5]),
+        excused={"revert": "float sums cannot be undone exactly"},
+    ),
+]
+
+
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("spec", JOINT, ids=lambda spec: spec.name)
 def test_joint_counts_keep_the_laws(spec: StateSpec, law: str) -> None:
@@ -90,7 +139,7 @@ Names = tuple[str, ...]
 
 def arguments(names: Names, models: Names, event: tuple[Any, ...]) -> dict[str, Any]:
     given = dict(zip(names, event, strict=True))
-    for field in ("score", "y_pred"):
+    for field in ("score", "proba", "y_pred"):
         if field in given:
             # A damaged file may name other models, and more.
             given[field] = dict(zip(models, given[field], strict=False))
@@ -100,7 +149,12 @@ def arguments(names: Names, models: Names, event: tuple[Any, ...]) -> dict[str, 
 def columns_of(names: Names, models: Names, events: list[tuple[Any, ...]]) -> dict[str, Any]:
     rows = [arguments(names, models, event) for event in events]
     given: dict[str, Any] = {name: [row[name] for row in rows] for name in names}
-    for field, keys in (("score", models), ("y_pred", models), ("slices", ("country",))):
+    for field, keys in (
+        ("score", models),
+        ("proba", models),
+        ("y_pred", models),
+        ("slices", ("country",)),
+    ):
         if field in given:
             given[field] = {key: [value[key] for value in given[field]] for key in keys}
     return given
@@ -109,7 +163,7 @@ def columns_of(names: Names, models: Names, events: list[tuple[Any, ...]]) -> di
 def read(comparison: Comparison) -> Any:
     found = []
     for view in (comparison.total, *comparison.slices().values()):
-        for metric in ("accuracy", "roc_auc", "f1_macro"):
+        for metric in ("accuracy", "roc_auc", "f1_macro", "log_loss", "brier_score"):
             try:
                 one = view.difference(metric, replicates=10)
             except se.MetricError:
@@ -146,6 +200,13 @@ BINARY = {
     "weight": st.sampled_from([1, 1, 2]),
 }
 LABELS = st.sampled_from(["cat", "dog", "eel"])
+SHARES = st.sampled_from(
+    [
+        {"cat": 0.5, "dog": 0.25, "eel": 0.25},
+        {"cat": 0.0, "dog": 0.25, "eel": 0.75},
+        {"cat": 1.0, "dog": 0.0, "eel": 0.0},
+    ]
+)
 SLICES = st.sampled_from(["PT", "DE", None]).map(lambda country: {"country": country})
 COMPARISONS = [
     comparison_spec("binary", {}, BINARY),
@@ -154,6 +215,12 @@ COMPARISONS = [
         {"task": "multiclass"},
         {"y_true": LABELS, "y_pred": st.tuples(LABELS, LABELS), "weight": BINARY["weight"]},
     ),
+    comparison_spec(
+        "probabilities of several classes",
+        {"task": "multiclass"},
+        {"y_true": LABELS, "proba": st.tuples(SHARES, SHARES), "weight": BINARY["weight"]},
+    ),
+    comparison_spec("losses only", {"metrics": ["log_loss", "brier_score"]}, BINARY),
     comparison_spec(
         "labels only, discovered",
         {"positive": "spam", "metrics": ["f1", "accuracy"]},

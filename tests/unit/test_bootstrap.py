@@ -216,7 +216,7 @@ def test_events_that_cannot_be_resampled_are_named() -> None:
     several = se.Evaluator("multiclass")
     several.update("a", proba={"a": 0.7, "b": 0.3})
     several.update("b", proba={"a": 0.4, "b": 0.6})
-    assert several.interval("roc_auc_ovr").reason.endswith(
+    assert several.interval("roc_auc_ovr", method="bootstrap").reason.endswith(
         "not those of each event together, so that events cannot be resampled"
     )
 

@@ -128,7 +128,7 @@ def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> N
     data = drawn(150)
     c = Comparison()
     c.update_many(data["y_true"], score=data["score"])
-    found = c.difference(metric, replicates=400)
+    found = c.difference(metric, method="bootstrap", replicates=400)
     generator = np.random.default_rng(1)
     values = []
     for _ in range(400):
@@ -143,8 +143,8 @@ def test_the_bootstrap_computes_the_metric_of_resampled_events(metric: str) -> N
     half = (found.high - found.low) / 2
     assert half == pytest.approx(1.96 * np.std(values), rel=0.15)
     assert "400 replicates" in found.method
-    assert c.difference(metric, replicates=400) == found
-    assert c.difference(metric, replicates=400, seed=1) != found
+    assert c.difference(metric, method="bootstrap", replicates=400) == found
+    assert c.difference(metric, method="bootstrap", replicates=400, seed=1) != found
 
 
 def test_the_bootstrap_keeps_its_level_and_has_power() -> None:

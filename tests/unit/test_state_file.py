@@ -194,7 +194,7 @@ def test_millions_of_brackets_do_not_reach_the_parser():
     # In a process of its own: without the guard it would end in a segmentation fault.
     code = """
 import sys
-from streameval.state_files.disk import unpack, StateError
+from streameval.state_files.codec import unpack, StateError
 from tests.crash.fuzz_state_file import forge
 sys.setrecursionlimit(10**9)
 for bracket in (b"[", b'{"a":', b'["x\\\\\\\\",{"\\\\"":'):

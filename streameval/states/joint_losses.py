@@ -1,0 +1,370 @@
+"""Losses of several models on the same events: sums, and squares of their differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from streameval.errors import StateError, shown
+from streameval.events.event import EventBatch
+from streameval.events.values import FloatArray, Label, Weight
+from streameval.states.class_probability import chunks_of_terms, event_terms
+from streameval.states.fields import (
+    MOST_WEIGHT,
+    bool_field,
+    fields_of,
+    int_field,
+    never_counted,
+    refuse,
+    removable_weight,
+    weight_field,
+    weights_field,
+)
+from streameval.states.joint import MAX_MODELS, MOST_BRIER, MOST_LOG_LOSS, NO_LOSS
+from streameval.states.probability import binary_terms, given_and_missed
+from streameval.states.sums.fixed_point import UNIT, sum_units, to_units, total_weight
+from streameval.states.sums.loss_sums import loss_column
+from streameval.states.sums.weighted_sum import Form
+
+_NAME = "joint_losses"
+_KEYS = ("log_loss", "brier", "log_loss_squares", "brier_squares")
+_SCALE = float(UNIT)
+_FRACTION = 1.0 / _SCALE
+
+LOG_DIFFERENCE_SCALE = 64
+"""The squared differences of log losses are kept divided by this: each is then below 21."""
+
+_EIGHTH = 0.125  # 8² is LOG_DIFFERENCE_SCALE
+
+_MOST = (
+    MOST_LOG_LOSS * UNIT,
+    MOST_BRIER * UNIT,
+    22 * UNIT,  # (MOST_LOG_LOSS / 8)²
+    MOST_BRIER**2 * UNIT,
+)
+
+
+def losses_of(y_true: Any, given: float | Mapping[Label, float]) -> tuple[float, float]:
+    """Log loss and Brier term of one prediction, in whole units of 2**-60.
+
+    Args:
+        y_true: Whether the event is positive; several classes: its label.
+        given: The probability of positive; several classes: label -> probability.
+
+    Returns:
+        Both :data:`~streameval.states.joint.NO_LOSS` where the score is no probability.
+
+    >>> losses_of("cat", {"cat": 1.0, "dog": 0.0})[1], losses_of(True, 7.5)
+    (0.0, (-1.0, -1.0))
+    """
+    if isinstance(given, Mapping):
+        log_loss, brier = event_terms(y_true, given)[:2]
+    elif 0.0 <= given <= 1.0:
+        log_loss, brier = binary_terms(y_true, given)
+    else:
+        return NO_LOSS, NO_LOSS
+    return log_loss * _FRACTION, brier * _FRACTION
+
+
+def columns_of_losses(batch: EventBatch) -> FloatArray:
+    """:func:`losses_of` each event of a batch with scores, bit for bit, of shape (n, 2)."""
+    assert batch.score is not None
+    losses = np.empty((len(batch), 2))
+    if batch.y_true.dtype == np.bool_:
+        inside = (batch.score >= 0.0) & (batch.score <= 1.0)
+        given, missed = given_and_missed(batch.y_true, np.where(inside, batch.score, 0.0))
+        losses[:, 0] = np.floor(loss_column(given) * _SCALE) * _FRACTION
+        losses[:, 1] = np.floor(missed * missed * _SCALE) * _FRACTION
+        losses[~inside] = NO_LOSS
+        return losses
+    start = 0
+    for terms, _, _ in chunks_of_terms(batch):
+        chunk = slice(start, start := start + len(terms.given))
+        losses[chunk, 0] = np.floor(loss_column(terms.given) * _SCALE) * _FRACTION
+        losses[chunk, 1] = terms.brier_units() * _FRACTION
+    return losses
+
+
+class JointLosses:
+    """Σ of each model's log loss and Brier term, and of the squared difference of each pair.
+
+    The variance of the difference d of two models' losses follows without their events:
+
+        s² = Σ w·d² / Σ w − ((Σ w·a − Σ w·b) / Σ w)²
+
+    Terms are rounded down to units of 2⁻⁶⁰ and added as integers, so that the sums do not
+    depend on how the events were counted. An event that has no probability of some model is
+    left out.
+
+    Cost:
+        Two models: about 4 µs an event, 0.1 µs an event of a batch. m models: m·(m + 1) sums,
+        however many events there are.
+
+    >>> losses = JointLosses()
+    >>> losses.update(1, (0.5, 1.0, 0.25, 0.0), 1, (1, 0))
+    >>> units, squares, scale = losses.difference("brier_score", 0, 1)
+    >>> losses.weight, units / UNIT, squares * scale / UNIT
+    (1, 0.25, 0.0625)
+    """
+
+    __slots__ = ("_exact", "_models", "_sums", "_weight")
+
+    def __init__(self) -> None:
+        self._exact = True
+        self._weight: Weight = 0
+        self._models = 0
+        # As of _terms: log losses, Brier terms, then the squares of pairs (0, 1), (0, 2), ….
+        self._sums: list[Weight] = []
+
+    # -- reading ---------------------------------------------------------
+
+    @property
+    def exact(self) -> bool:
+        """False from the first weight that is not whole: all sums are floats then."""
+        return self._exact
+
+    @property
+    def weight(self) -> Weight:
+        """Weight of the events."""
+        return self._weight
+
+    @property
+    def models(self) -> int:
+        """Number of models; 0 without an event."""
+        return self._models
+
+    def difference(self, metric: str, a: int, b: int) -> tuple[Weight, Weight, int]:
+        """Σ w·d and Σ w·d² / scale in units of 2**-60, and that scale.
+
+        Args:
+            metric: ``"log_loss"`` or ``"brier_score"``; d is this loss of a less that of b.
+            a: Position of the one model; ``b``: of another.
+        """
+        models = self._models
+        low, high = sorted((a, b))
+        pair = comb(models, 2) - comb(models - low, 2) + high - low - 1
+        if metric == "log_loss":
+            losses, squares, scale = 0, 2 * models, LOG_DIFFERENCE_SCALE
+        else:
+            losses, squares, scale = models, 2 * models + comb(models, 2), 1
+        units = self._sums[losses + a] - self._sums[losses + b]
+        return units, self._sums[squares + pair], scale
+
+    # -- counting --------------------------------------------------------
+
+    def update(
+        self,
+        y_true: object,
+        score: Sequence[float],
+        weight: Weight = 1,
+        y_pred: Sequence[object] = (),
+    ) -> None:
+        """Count one validated event.
+
+        Args:
+            y_true: Ignored.
+            score: The last ones are each model's log loss, then each model's Brier term; with
+                fewer than two for each model there are none.
+            weight: Positive.
+            y_pred: Each model's label, of which the number counts.
+        """
+        if type(weight) is float:
+            self._promote()
+        terms = _terms(score, len(y_pred))
+        if terms is not None:
+            self._add(terms, weight, len(y_pred))
+
+    def _add(self, terms: Sequence[int], weight: Weight, models: int) -> None:
+        self._add_sums([weight * term for term in terms], weight, models)
+
+    def _add_sums(self, sums: Sequence[Weight], weight: Weight, models: int) -> None:
+        if not self._sums:
+            self._models = models
+            self._sums = [0 if self._exact else 0.0] * len(sums)
+        self._sums = [total + more for total, more in zip(self._sums, sums, strict=True)]
+        self._weight += weight
+        if not self._weight and not any(self._sums):
+            self._models, self._sums = 0, []
+
+    def update_many(self, batch: EventBatch) -> None:
+        """Count a validated batch, to the same bits as :meth:`update` of each event."""
+        assert batch.y_pred is not None
+        assert batch.score is not None
+        weight = batch.weight
+        if weight is not None and weight.dtype.kind == "f":
+            self._promote()
+        models = batch.y_pred.shape[1]
+        if batch.score.shape[1] < 2 * models:
+            return
+        losses = batch.score[:, -2 * models :]
+        known = (losses >= 0.0).all(axis=1)
+        if not known.all():
+            losses, weight = losses[known], None if weight is None else weight[known]
+        if not len(losses):
+            return
+        columns = np.ascontiguousarray(losses.T)
+        sums = [sum_units(column, weight) for column in columns]
+        for part, factor in ((columns[:models], _EIGHTH), (columns[models:], 1.0)):
+            for one, other in combinations(part, 2):
+                gap = (one - other) * factor
+                sums.append(sum_units(gap * gap, weight))
+        self._add_sums(sums, len(losses) if weight is None else total_weight(weight), models)
+
+    def revert(
+        self,
+        y_true: object,
+        score: Sequence[float],
+        weight: Weight = 1,
+        y_pred: Sequence[object] = (),
+    ) -> None:
+        """Remove one earlier event, exactly; arguments as of :meth:`update`.
+
+        Raises:
+            InputError: The weight is not whole, or was not for some event of this state; or the
+                remaining sums cannot be those of any events. Nothing is changed.
+        """
+        whole = removable_weight(weight, self._exact)
+        terms = _terms(score, len(y_pred))
+        if terms is None:
+            return
+        if self._models != len(y_pred):
+            raise never_counted("score", score)
+        before = self._models, self._sums, self._weight
+        self._add(terms, -whole, self._models)
+        if not self._is_sound():
+            self._models, self._sums, self._weight = before
+            raise never_counted("score", score)
+
+    def merge(self, other: JointLosses) -> None:
+        """Add the other's events; it is unchanged.
+
+        Raises:
+            StateError: The other is no such state, or of another number of models.
+        """
+        if not isinstance(other, JointLosses):
+            raise StateError(f"merge: expected JointLosses, got {shown(other)}")
+        if 0 not in (self._models, other._models) and self._models != other._models:
+            raise StateError(
+                f"merge: expected losses of {self._models} models, got {other._models}"
+            )
+        if not other._exact:
+            self._promote()
+        if other._sums:
+            self._add_sums(other._sums, other._weight, other._models)
+
+    def subtract(self, other: JointLosses) -> None:
+        """Remove all of another that was merged; both exact."""
+        if other._sums:
+            self._add_sums([-total for total in other._sums], -other._weight, other._models)
+
+    def _promote(self) -> None:
+        self._exact = False
+        self._weight = float(self._weight)
+        self._sums = [float(total) for total in self._sums]
+
+    # -- written form ----------------------------------------------------
+
+    def copy(self) -> JointLosses:
+        """An independent state of the same events."""
+        new = JointLosses()
+        new.merge(self)
+        return new
+
+    def to_state(self) -> dict[str, Any]:
+        """Plain data; equal content gives equal data."""
+        parts: dict[str, Any] = {}
+        start = 0
+        for key, size in _sizes(self._models).items():
+            parts[key] = self._sums[start : start + size]
+            start += size
+        return {"models": self._models, "exact": self._exact, "weight": self._weight, **parts}
+
+    @classmethod
+    def from_state(cls, data: object) -> JointLosses:
+        """The state that :meth:`to_state` wrote; raises StateError."""
+        fields = fields_of(data, _NAME, frozenset({"models", "exact", "weight", *_KEYS}))
+        new = cls()
+        new._exact = exact = bool_field(fields, "exact", _NAME)
+        new._models = int_field(fields, "models", _NAME, 0, MAX_MODELS)
+        new._weight = weight_field(fields, "weight", _NAME, exact)
+        most = MOST_WEIGHT * MOST_LOG_LOSS * UNIT
+        for key, size in _sizes(new._models).items():
+            new._sums += weights_field(fields, key, _NAME, exact, size, most)
+        if bool(new._models) != bool(new._weight) or new._models == 1:
+            refuse(f"{_NAME}.models", "a number of models where there are events", new._models)
+        if not new._is_sound():
+            raise StateError(f"{_NAME}: no events of weight {shown(new._weight)} have these sums")
+        return new
+
+    def _is_sound(self) -> bool:
+        """Whether some events have these sums."""
+        # Float sums of the same terms differ by their order; a millionth is generous.
+        weight = self._weight if self._exact else self._weight * 1.000001
+        limits = [
+            most
+            for most, size in zip(_MOST, _sizes(self._models).values(), strict=True)
+            for _ in range(size)
+        ]
+        return weight >= 0 and all(
+            0 <= total <= weight * most for total, most in zip(self._sums, limits, strict=True)
+        )
+
+    def _check(self) -> None:
+        kind = int if self._exact else float
+        assert type(self._weight) is kind
+        assert all(type(total) is kind for total in self._sums)
+        assert bool(self._weight) == bool(self._models)
+        assert self._is_sound()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, JointLosses):
+            return NotImplemented
+        return self.to_state() == other.to_state()
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        return f"<JointLosses of {self._models} models, weight {self._weight}>"
+
+
+def _sizes(models: int) -> dict[str, int]:
+    """How many sums there are of each kind, in their order."""
+    pairs = comb(models, 2)
+    return dict(zip(_KEYS, (models, models, pairs, pairs), strict=True))
+
+
+def _terms(score: Sequence[float], models: int) -> list[int] | None:
+    """What one event adds, in units; None where some model has no losses."""
+    losses = score[len(score) - 2 * models :]
+    if len(score) < 2 * models or min(losses) < 0.0:
+        return None
+    terms = [to_units(loss) for loss in losses]
+    for part, factor in ((losses[:models], _EIGHTH), (losses[models:], 1.0)):
+        for one, other in combinations(part, 2):
+            gap = (one - other) * factor
+            terms.append(to_units(gap * gap))
+    return terms
+
+
+def weighted_joint_losses(parts: Iterable[tuple[Mapping[str, Any], int]], unit: int) -> Form:
+    """Written form of several states' sums, each times its factor, over ``unit``.
+
+    As the functions of :mod:`~streameval.states.sums.weighted_sum`.
+    """
+    total = JointLosses()
+    for form, factor in parts:
+        state = JointLosses.from_state(dict(form))
+        if not state._exact:
+            total._promote()
+        if state._sums:
+            scaled = [factor * part for part in state._sums]
+            total._add_sums(scaled, factor * state._weight, state._models)
+    # Of whole sums the division is rounded once, whatever their size.
+    total._sums = [part / unit for part in total._sums]
+    total._weight = total._weight / unit
+    total._exact = False
+    return total.to_state()

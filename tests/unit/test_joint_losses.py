@@ -1,0 +1,355 @@
+"""Differences of mean losses: against per-event losses, in bounded memory, at their level."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import streameval as se
+from streameval.certainty.losses import student_p_value
+from streameval.certainty.paired import paired_t
+from streameval.errors import InputError, StateError
+from streameval.evaluator.comparison import Comparison
+from streameval.states.joint_losses import JointLosses
+from streameval.states.sums.fixed_point import UNIT
+from tests.unit.test_comparison import MODELS, WINDOWS, drawn
+
+LOSSES = ("log_loss", "brier_score")
+LABELS = np.array(["ant", "bee", "cow"])
+Given = dict[str, Any]
+
+
+def several(
+    n: int,
+    seed: int = 3,
+    names: tuple[str, ...] = MODELS,
+    gaps: tuple[float, ...] = (0.5, 1.5, 2.5),
+) -> Given:
+    """Columns of n events of three classes; a model's gap is what sets the true one apart."""
+    generator = np.random.default_rng(seed)
+    true = generator.integers(0, 3, n)
+    given = {}
+    for name, gap in zip(names, gaps, strict=False):
+        logits = generator.normal(size=(n, 3)) + gap * np.eye(3)[true]
+        shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        shares = np.round(shares * 1024) / 1024
+        shares[:, 2] = 1 - shares[:, 0] - shares[:, 1]
+        given[name] = {label: shares[:, c] for c, label in enumerate(LABELS.tolist())}
+    return {"y_true": LABELS[true].tolist(), "proba": given}
+
+
+def losses_of(y_true: Any, given: Any, metric: str) -> np.ndarray:
+    """Per-event losses from their definitions."""
+    if isinstance(given, dict):
+        shares = np.column_stack([given[label] for label in LABELS.tolist()])
+        hit = LABELS[None, :] == np.array(y_true)[:, None]
+        right = shares[hit]
+        brier = ((shares - hit) ** 2).sum(axis=1)
+    else:
+        positive = np.array(y_true, dtype=bool)
+        right = np.where(positive, given, 1 - given)
+        brier = (given - positive) ** 2
+    if metric == "brier_score":
+        return brier
+    return -np.log(np.clip(right, 2.0**-52, 1 - 2.0**-52))
+
+
+def assert_is_ttest(found: se.Difference, a: np.ndarray, b: np.ndarray) -> None:
+    oracle = stats.ttest_rel(a, b)
+    ends = oracle.confidence_interval(0.95)
+    assert (found.method, found.n) == ("paired t", len(a))
+    assert found.value == pytest.approx((a - b).mean(), rel=1e-11)
+    assert found.p_value == pytest.approx(oracle.pvalue, rel=1e-8)
+    # Hill's quantile is right to 3e-5.
+    assert found.low == pytest.approx(ends.low, rel=1e-4, abs=1e-5)
+    assert found.high == pytest.approx(ends.high, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("metric", LOSSES)
+@pytest.mark.parametrize("metrics", [None, LOSSES], ids=["all", "losses only"])
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_it_is_the_paired_t_test_of_the_losses(task: str, metrics: Any, metric: str) -> None:
+    names = ("old", "new", "other")
+    if task == "binary":
+        data = drawn()
+        scores = [data["score"]["champion"], data["score"]["challenger"]]
+        given = dict(zip(names, [*scores, scores[0][::-1]], strict=True))
+        data = {"y_true": data["y_true"], "score": given}
+    else:
+        data = several(90, names=names)
+        given = data["proba"]
+    c = Comparison(names, task=task, metrics=metrics)
+    c.update_many(**data)
+    for a, b in [*combinations(names, 2), ("other", "old")]:
+        of = [losses_of(data["y_true"], given[name], metric) for name in (a, b)]
+        assert_is_ttest(c.difference(metric, a, b), *of)
+    one, other = (c.difference(metric, *pair) for pair in (("old", "new"), ("new", "old")))
+    assert (one.low, one.high, one.p_value) == (-other.high, -other.low, other.p_value)
+
+
+def test_probabilities_that_name_some_classes_only() -> None:
+    rows = [
+        ("ant", {"ant": 0.75, "bee": 0.25}, {"ant": 1.0}),
+        ("bee", {"ant": 0.5, "bee": 0.5}, {"bee": 0.5, "cow": 0.5}),
+        ("cow", {"ant": 0.5, "bee": 0.5}, {"cow": 0.25, "ant": 0.75}),
+        ("cow", {"cow": 0.75, "bee": 0.25}, {"cow": 1.0, "ant": 0.0}),
+    ]
+    single, batched = (Comparison(task="multiclass", window=se.Last(10)) for _ in range(2))
+    for true, *shares in rows:
+        single.update(true, proba=dict(zip(MODELS, shares, strict=True)))
+    batched.update_many(
+        [row[0] for row in rows],
+        proba={name: [row[k] for row in rows] for k, name in enumerate(MODELS, 1)},
+    )
+    assert single == batched
+    assert Comparison.from_bytes(single.to_bytes()) == single
+    filled = {
+        name: {
+            label: np.array([row[k].get(label, 0.0) for row in rows]) for label in LABELS.tolist()
+        }
+        for k, name in enumerate(MODELS, 1)
+    }
+    # A class that was not named counts as wrong by 1, as if it had probability 0.
+    of = [losses_of([row[0] for row in rows], filled[name], "brier_score") for name in MODELS[::-1]]
+    assert_is_ttest(single.difference("brier_score"), *of)
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_every_window_and_slice(window: Any) -> None:
+    """Losses alone give the numbers of a comparison that keeps every score."""
+    data = drawn()
+    options: Given = {"window": window, "slices": ["country"], "time_unit": "s"}
+    full = Comparison(**options)
+    less = Comparison(metrics=LOSSES, **options)
+    single = Comparison(metrics=LOSSES, **options)
+    full.update_many(**data)
+    less.update_many(**data)
+    for n in range(len(data["y_true"])):
+        single.update(
+            data["y_true"][n],
+            score={name: column[n] for name, column in data["score"].items()},
+            event_time=int(data["event_time"][n]),
+            slices={"country": data["slices"]["country"][n]},
+        )
+    assert single == less == Comparison.from_bytes(less.to_bytes())
+    less._check()
+    kept = {"all": slice(None), "last": slice(-60, None)}
+    views = [
+        (full.total, less.total),
+        *zip(full.slices().values(), less.slices().values(), strict=True),
+    ]
+    for one, other in views:
+        for metric in LOSSES:
+            if not isinstance(window, se.Fading):
+                assert repr(one.difference(metric)) == repr(other.difference(metric))
+    found = less.difference("log_loss")
+    if isinstance(window, se.Fading):
+        joint = less._joint.total.current().joint_losses
+        own = less["champion"]._window.current().probability
+        assert joint.weight == pytest.approx(own.weight, rel=1e-12)
+        assert joint.to_state()["log_loss"][0] == pytest.approx(own.log_loss_units, rel=1e-12)
+        assert "weights are not whole" in found.reason
+    for name, rows in kept.items():
+        if window is WINDOWS[name]:
+            of = [
+                losses_of(data["y_true"][rows], data["score"][model][rows], "log_loss")
+                for model in MODELS[::-1]
+            ]
+            assert_is_ttest(found, *of)
+
+
+def test_memory_does_not_grow_with_the_events() -> None:
+    sizes = []
+    for n in (200, 20_000):
+        c = Comparison(metrics=[*LOSSES, "accuracy"])
+        data = drawn(n)
+        c.update_many(data["y_true"], score=data["score"])
+        assert len(c._joint.total.current().joint.columns().true) <= 8
+        sizes.append(len(c._joint.total.current().joint_losses.to_state()["log_loss_squares"]))
+        assert len(c.to_bytes()) < 6_000
+        assert not c.difference("brier_score").reason
+    assert sizes == [1, 1]
+    reason = c.difference("log_loss", method="bootstrap").reason
+    assert reason == "the joint cells hold no scores: they are kept for other metrics only"
+    assert "paired t" in str(c.report())
+
+
+def test_losses_that_are_not_wanted_are_not_kept() -> None:
+    for metrics in (["roc_auc"], ["accuracy"]):
+        c = Comparison(metrics=metrics)
+        c.update_many(*[drawn(20)[key] for key in ("y_true",)], score=drawn(20)["score"])
+        assert c._joint.total.current().joint_losses is None
+
+
+def test_the_bootstrap_agrees_on_request() -> None:
+    data = drawn(400)
+    c = Comparison()
+    c.update_many(data["y_true"], score=data["score"])
+    for metric in LOSSES:
+        plain, drawn_ = c.difference(metric), c.difference(metric, method="bootstrap")
+        assert drawn_.high - drawn_.low == pytest.approx(plain.high - plain.low, rel=0.15)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass"])
+def test_level_and_power(task: str) -> None:
+    """Of equal models about one in twenty is rejected, of unequal ones nearly all."""
+    generator = np.random.default_rng(8)
+    rejected = {0.0: 0, 1.5: 0}
+    n, rounds = 60, 200
+    for better in rejected:
+        for seed in range(rounds):
+            c = Comparison(task=task, metrics=["brier_score"])
+            if task == "binary":
+                true = generator.random(n) < 0.4
+                common = generator.normal(size=n)
+                score = {
+                    name: 1
+                    / (1 + np.exp(-(common + generator.normal(size=n) + gap * (true - 0.5))))
+                    for name, gap in zip(MODELS, (1.0, 1.0 + 2 * better), strict=True)
+                }
+                c.update_many(true, score=score)
+            else:
+                c.update_many(**several(n, seed, gaps=(0.5, 0.5 + better)))
+            rejected[better] += c.difference("brier_score").p_value <= 0.05
+    # 3 standard errors of 5 % of 200 are 9.
+    assert 1 <= rejected[0.0] <= 19
+    assert rejected[1.5] > 0.9 * rounds
+
+
+def test_a_score_that_is_no_probability_leaves_the_event_out() -> None:
+    data = drawn(50)
+    c = Comparison(window=se.Last(40))
+    c.update_many(data["y_true"], score=data["score"])
+    c.update(True, score={"champion": 7.0, "challenger": 0.5})
+    assert c._joint.total.current().joint_losses.weight == 39
+    assert "undefined" in c.difference("log_loss").reason
+    assert Comparison.from_bytes(c.to_bytes()) == c
+    batched = Comparison(window=se.Last(40))
+    batched.update_many(data["y_true"], score=data["score"])
+    batched.update_many([True], score={"champion": [7.0], "challenger": [0.5]})
+    assert batched == c
+    for n in range(40):
+        c.update(True, score={"champion": 0.5, "challenger": n / 40})
+    assert c.difference("log_loss").n == 40
+
+
+def test_an_event_that_one_model_never_had_is_refused_as_a_whole() -> None:
+    """Without scores, joint cells cannot tell: the sums of the losses and of each model do."""
+    for task, field, right, wrong in (
+        ("binary", "score", 0.9, 0.99),
+        ("multiclass", "proba", {"a": 0.9, "b": 0.1}, {"a": 0.99, "b": 0.01}),
+    ):
+        c = Comparison(task=task, metrics=LOSSES, slices=["country"])
+        given: Given = {"y_true": True if task == "binary" else "a", "slices": {"country": "PT"}}
+        c.update(**given, **{field: dict.fromkeys(MODELS, right)})
+        before = c.to_bytes()
+        for models in ({"champion": right, "challenger": wrong}, dict.fromkeys(MODELS, wrong)):
+            with pytest.raises(InputError, match="counted before"):
+                c.revert(**given, **{field: models})
+            assert c.to_bytes() == before
+            c._check()
+        c.revert(**given, **{field: dict.fromkeys(MODELS, right)})
+        assert c._joint.total.current().joint_losses == JointLosses()
+
+
+def test_a_refusal_by_one_model_changes_none() -> None:
+    """The sums of both events less another one could be those of some event; its bin is empty."""
+    c = Comparison(metrics=LOSSES, slices=["country"])
+    place = {"country": "PT"}
+    for scores in ((0.95, 0.55), (0.65, 0.55)):
+        c.update(True, score=dict(zip(MODELS, scores, strict=True)), slices=place)
+    before = c.to_bytes()
+    for scores in ((0.75, 0.55), (0.65, 0.65)):
+        with pytest.raises(InputError, match="counted before"):
+            c.revert(True, score=dict(zip(MODELS, scores, strict=True)), slices=place)
+        assert c.to_bytes() == before
+
+
+def test_when_there_is_no_test() -> None:
+    c = Comparison()
+    assert c.difference("brier_score").reason == "no events"
+    c.update_many([True, False, True], score={name: [0.5, 0.25, 0.75] for name in MODELS})
+    assert "four events" in c.difference("brier_score").reason
+    c.update(True, score=dict.fromkeys(MODELS, 0.5))
+    same = c.difference("brier_score")
+    assert (same.value, same.low, same.high, same.p_value) == (0, 0, 0, 1)
+    c = Comparison()
+    c.update_many([True] * 9, score={"champion": [0.5] * 9, "challenger": [0.75] * 9})
+    assert "differ by the same" in c.difference("brier_score").reason
+    c = Comparison()
+    c.update_many(
+        [True] * 9, score={name: np.linspace(0, 1, 9) for name in MODELS}, weight=[0.5] * 9
+    )
+    assert "weights are not whole" in c.difference("log_loss").reason
+    c = Comparison(task="multiclass")
+    c.update_many(["a"] * 9, {name: ["a"] * 9 for name in MODELS})
+    with pytest.raises(se.MetricError):
+        c.difference("log_loss")
+
+
+@pytest.mark.parametrize("freedom", [1, 3, 9.5, 120, 10**6])
+def test_students_p_values(freedom: float) -> None:
+    for t in (0.01, 1.0, 2.5, 8.0, 30.0):
+        assert student_p_value(t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), rel=1e-9)
+    assert student_p_value(0.0, freedom) == 1.0
+    assert paired_t(0.0, 1.0, 30).p_value == 1.0
+
+
+WRITTEN = {
+    "models": (1, "a list of 1 values"),
+    "weight": (0, "a number of models"),
+    "log_loss": ([1], "a list of 2 values"),
+    "brier_squares": ([100 * UNIT], "no events of weight"),
+    "exact": (False, "float"),
+}
+
+
+@pytest.mark.parametrize("key", WRITTEN)
+def test_damaged_sums_are_refused(key: str) -> None:
+    state = JointLosses()
+    state.update(1, (0.5, 1.0, 0.25, 0.5), 2, (1, 0))
+    form = state.to_state()
+    assert JointLosses.from_state(form) == state
+    value, message = WRITTEN[key]
+    with pytest.raises(StateError, match=message):
+        JointLosses.from_state({**form, key: value})
+
+
+def test_damaged_events_of_a_window_are_refused() -> None:
+    c = Comparison(window=se.Last(5))
+    c.update(True, score={"champion": 0.9, "challenger": 0.4})
+    data = c.to_state()
+    assert Comparison.from_state(data) == c
+    scores = _found(data["joint"], "scores")
+    for value in (100.0, -2.0):
+        before = scores["scores"]
+        scores["scores"] = before.copy()
+        scores["scores"][-1] = value
+        with pytest.raises(StateError, match="losses from 0 to 3"):
+            Comparison.from_state(data)
+        scores["scores"] = before
+    scores["scores"] = np.append(scores["scores"], 0.5)
+    with pytest.raises(StateError, match=r"window\.scores"):
+        Comparison.from_state(data)
+
+
+def _found(data: Any, key: str) -> Given:
+    """The innermost mapping with this key."""
+    if isinstance(data, dict):
+        if key in data:
+            return data
+        data = list(data.values())
+    for part in data if isinstance(data, list) else []:
+        found = _found(part, key)
+        if found:
+            return found
+    return {}
+
+
+def test_no_events_have_nan_of_everything() -> None:
+    assert math.isnan(Comparison(metrics=LOSSES).difference("log_loss").p_value)
