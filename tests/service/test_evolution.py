@@ -20,7 +20,13 @@ from hypothesis import strategies as st
 import streameval as se
 from streameval.errors import ConfigError, StoreError
 from streameval.events.time import wall_time
-from streameval.service.config.evaluators import evaluator_of, fingerprint, window_spec_of
+from streameval.service.config.evaluators import (
+    KeptBeside,
+    evaluator_of,
+    fingerprint,
+    settled,
+    window_spec_of,
+)
 from streameval.service.config.settings import (
     AlertSettings,
     EvaluatorSettings,
@@ -33,7 +39,7 @@ from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
 from streameval.service.loop import Runner
 from streameval.service.snapshot import Publisher
-from streameval.service.store.evolution import evolution_of
+from streameval.service.store.evolution import evolution_of, while_running
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, open_store
 from streameval.states.state_set import StatePlan, StateSet
@@ -540,6 +546,20 @@ def test_labels_of_several_classes_grow_and_never_shrink(tmp_path: Path) -> None
     for label, shares in rows + more:
         whole.update(label, proba=shares)
     assert evaluator == whole
+
+
+def test_what_windows_keep_stays_while_a_run_reads_its_file_again() -> None:
+    written = RunSettings(
+        evaluator=EvaluatorSettings(max_scores=2048),
+        window=[WindowSettings(name="old"), WindowSettings(name="own", max_scores=4096)],
+    )
+    now = settled(written, {"old": KeptBeside(2048, interval_sums=False)})
+    assert [window.interval_sums for window in now.window] == [False, True]
+    silent = msgspec.structs.replace(written, intervals=False)
+    changed, later = while_running(now, silent)
+    assert (changed.intervals, changed.window, later) == (False, now.window, [])
+    other = msgspec.structs.replace(written, evaluator=EvaluatorSettings(max_scores=1024))
+    assert while_running(now, other)[1] == ["evaluator.max_scores", "window"]
 
 
 def test_joined_scores_derive_nothing_and_sums_beside_them_stay_exact(tmp_path: Path) -> None:
