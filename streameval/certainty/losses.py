@@ -6,7 +6,7 @@ import math
 from statistics import NormalDist
 
 from streameval.certainty.interval import Ends, IntervalRequest, no_ends
-from streameval.certainty.proportions import beta_shares
+from streameval.certainty.proportions import beta_fraction, beta_shares
 from streameval.events.values import Weight
 from streameval.states.loss_squares import LOG_LOSS_SCALE
 from streameval.states.sums.fixed_point import UNIT
@@ -16,7 +16,8 @@ NOT_KEPT = "the spread of the losses is not kept: pass intervals=True to the Eva
 RESOLUTION = 2.0**-52
 """A variance below this is of the rounding of squares, which is below 2**-54 each."""
 
-_LEAST_FREEDOM = 3.0
+LEAST_FREEDOM = 3.0
+"""Fewest degrees of freedom of an interval."""
 
 
 def student_quantile(level: float, freedom: float) -> float:
@@ -71,6 +72,15 @@ def student_p_value(t: float, freedom: float) -> float:
     0.05
     """
     # T² / (ν + T²) is of Beta(½, ν/2).
+    rest = freedom / (freedom + t * t)
+    if rest < 0.01:
+        if not rest:
+            return 0.0
+        # Far out, where 1 − rest would lose the digits of the rest.
+        half = freedom / 2
+        log_beta = math.lgamma(half) + math.lgamma(0.5) - math.lgamma(half + 0.5)
+        kernel = math.exp(half * math.log(rest) + 0.5 * math.log1p(-rest) - log_beta)
+        return kernel / half * beta_fraction(half, 0.5, rest)
     share = t * t / (freedom + t * t)
     if share * freedom < 1e-16:
         return 1.0
@@ -124,7 +134,7 @@ def mean_ends(mean: float, spread: float, n: float, level: float) -> Ends:
         return no_ends("the losses are all the same, to the resolution of their sums")
     square = spread * n / (n - 1.0) / (mean * mean)
     freedom = n / (1.0 + square) - 1.0
-    if freedom < _LEAST_FREEDOM:
+    if freedom < LEAST_FREEDOM:
         return no_ends("too few events for losses that differ as much")
     ratio = math.exp(student_quantile(level, freedom) * math.sqrt(square / n))
     return Ends(mean / ratio, mean * ratio)

@@ -17,6 +17,7 @@ from streameval.certainty.anytime import beta_binomial
 from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import normal_quantile
 from streameval.certainty.losses import (
+    LEAST_FREEDOM,
     RESOLUTION,
     student_p_value,
     student_quantile,
@@ -337,12 +338,14 @@ def paired_bootstrap(
     level: float = 0.95,
     replicates: int = REPLICATES,
     seed: int = 0,
+    freedom: float = math.inf,
 ) -> PairedTest:
     """Poisson bootstrap of a difference over joint cells.
 
     Each replicate draws the weight of every cell from Poisson(weight), once for both models, and
     computes the difference again. Its standard deviation over the replicates is the standard
-    error of a normal interval and test.
+    error of the interval and test: normal ones, or Student's where few events make the error
+    itself uncertain.
 
     Args:
         difference: From a column of weights, some of them 0, to the difference; ``nan`` where
@@ -352,6 +355,7 @@ def paired_bootstrap(
         level: Of the interval.
         replicates: How many.
         seed: Of the draws; the same cells give the same interval.
+        freedom: Degrees of freedom of Student's t, 3 or more; infinite is the normal.
 
     Returns:
         Interval and p-value; ``nan`` with a reason where more than a tenth of the replicates are
@@ -377,7 +381,8 @@ def paired_bootstrap(
             f"undefined in {replicates - len(defined)} of {replicates} bootstrap replicates", n
         )
     error = float(np.std(defined, ddof=1))
-    return _test_of(value, error, level, f"paired bootstrap, {replicates} replicates", n)
+    name = f"paired bootstrap, {replicates} replicates"
+    return _test_of(value, error, level, name, n, freedom)
 
 
 # Which test a metric has ----------------------------------------------------------------------
@@ -514,6 +519,11 @@ def _bootstrap(request: PairedRequest) -> PairedTest:
         of_a, of_b = (_metric_of(request, part, int(model)) for model in models)
         return of_a - of_b
 
+    fewest = int(cells.weight.sum())
+    if request.plan.binary:
+        # A rare class decides F1, MCC and average precision, however many others there are.
+        positives = int(cells.weight[_positive(cells, cells.true)].sum())
+        fewest = min(positives, fewest - positives)
     return paired_bootstrap(
         difference,
         request.value,
@@ -521,6 +531,7 @@ def _bootstrap(request: PairedRequest) -> PairedTest:
         level=request.level,
         replicates=request.replicates,
         seed=request.seed,
+        freedom=max(LEAST_FREEDOM, fewest - 1),
     )
 
 

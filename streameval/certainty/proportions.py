@@ -182,9 +182,9 @@ def beta_shares(a: float, b: float, x: float) -> tuple[float, float, float]:
     log_kernel = constant - a * beyond_log(gap / mean) - b * beyond_log(-gap / (b / (a + b)))
     kernel = math.exp(log_kernel)
     if gap < 0:
-        below = kernel * _beta_fraction(a, b, x) / a
+        below = kernel * beta_fraction(a, b, x) / a
         return below, 1 - below, kernel
-    above = kernel * _beta_fraction(b, a, 1 - x) / b
+    above = kernel * beta_fraction(b, a, 1 - x) / b
     return 1 - above, above, kernel
 
 
@@ -210,7 +210,7 @@ def _beta_quantile(probability: float, a: float, b: float) -> float:
     return x
 
 
-def _beta_fraction(a: float, b: float, x: float) -> float:
+def beta_fraction(a: float, b: float, x: float) -> float:
     """The continued fraction of the incomplete beta function, by Lentz's method.
 
     Source:

@@ -1070,7 +1070,11 @@ class Comparison:
         for evaluator in evaluators:
             # As while it counted: a label of one model is known to all.
             evaluator.learn_labels(evaluators)
-        new._joint.restore(part_of(data["joint"], "joint"))
+        joint = part_of(data["joint"], "joint")
+        keys = new._joint.to_state().keys()
+        if joint.keys() != keys:
+            raise StateError(f"joint: expected the parts {', '.join(keys)}")
+        new._joint.restore(joint)
         if any(one._windows.in_order() != new._joint.in_order() for one in evaluators):
             raise StateError("joint: expected the slices of the models")
         for window in (new._joint.total, *new._joint.slices.values()):

@@ -103,6 +103,9 @@ class Window(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     immature: Annotated[bool, note("Labels for it are still arriving.")]
     as_of: Annotated[Time, note("Its numbers hold all that was counted until then.")]
     late: Late
+    max_scores: Annotated[int | None, note("The limit of distinct scores; null: all are kept.")] = (
+        None
+    )
 
 
 class Value(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -687,6 +690,7 @@ class SnapshotBuilder:
                     immature=joined is not None and joined.waiting > 0,
                     as_of=iso_time(self._totals[window.name].as_of),
                     late=late[window.name].value,
+                    max_scores=self._evaluators[window.name].plan.max_scores,
                 )
                 for window in self._settings.window
             ],

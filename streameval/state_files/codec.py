@@ -197,8 +197,8 @@ def _unpack(view: memoryview, kinds: Sequence[str]) -> tuple[str, dict[str, Any]
     found: str = resolved(tree["kind"], area.refuse, ["kind"])
     if found not in kinds or not found:
         expected = " or ".join(map(shown, kinds))
-        reader = f", which {_READERS[found]} reads" if found in _READERS else ""
-        raise StateError(f"holds the state of kind {shown(found)}{reader}; expected {expected}")
+        remedy = f"; {_READERS[found]} reads it" if found in _READERS else ""
+        raise StateError(f"holds the state of kind {shown(found)}; expected {expected}{remedy}")
     result: dict[str, Any] = resolved(tree["data"], area.take, ["data"])
     if area.position != area.end:
         raise StateError(

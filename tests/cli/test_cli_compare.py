@@ -271,9 +271,9 @@ def test_what_a_saved_comparison_refuses(run: Command, tmp_path: Path) -> None:
         result = run("merge", *states)
         assert result.code == 2
         assert f"{states[1]}: expected a" in result.err
-    with pytest.raises(StateError, match=r"which streameval\.Comparison\.load or from_bytes reads"):
+    with pytest.raises(StateError, match=r"; streameval\.Comparison\.load or from_bytes reads it"):
         se.load(compared_)
-    with pytest.raises(StateError, match=r"which streameval\.load or from_bytes reads"):
+    with pytest.raises(StateError, match=r"; streameval\.load or from_bytes reads it"):
         Comparison.load(evaluated)
     with pytest.raises(StateError, match="got Comparison; call the method merge"):
         se.merge([Comparison.load(compared_)])

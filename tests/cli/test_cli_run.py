@@ -87,7 +87,7 @@ def lines(rows: list[dict[str, Any]]) -> str:
 
 
 def expected(rows: list[dict[str, Any]]) -> se.Evaluator:
-    whole = se.Evaluator(slices=("country",), time_unit="us")
+    whole = se.Evaluator(slices=("country",), time_unit="us", max_scores=65_536, intervals=True)
     whole.update_many(
         [row["y_true"] for row in rows],
         score=[row["score"] for row in rows],

@@ -122,7 +122,7 @@ def test_export(command: Command, store: str) -> None:
     Path("out").mkdir()
     result = command("store", "export", store, "--to", "out")
     assert result.out == "out/all.state\nout/fading.state\n"
-    whole = se.Evaluator(time_unit="us")
+    whole = se.Evaluator(time_unit="us", max_scores=65_536, intervals=True)
     whole.update_many([1, 0, 1], score=[0.9, 0.7, 0.2])
     assert load("out/all.state") == whole
     reported = command("report", "out/all.state", "--metrics", "roc_auc")

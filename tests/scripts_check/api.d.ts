@@ -491,6 +491,8 @@ declare namespace Api {
     as_of: string;
     /** Share of the recent records that were too late; above 0.5: not ready. */
     late: number;
+    /** The limit of distinct scores; null: all are kept. */
+    max_scores?: number | null;
   }
   interface Answers {
     "/api/view": ViewAnswer;

@@ -67,6 +67,12 @@ REFUSED = [
     ("[[windows]]", "got the unknown 'windows'; write [[window]] for each"),
     ("[[window]]\nlast = 5", "window[0].last: expected a key of window[0] (name, max_scores, "),
     ("[[window]]\nlength = '1h'", "window[0].name: expected text, got nothing"),
+    ("[evaluator]\nmax_scores = 100", 'at least 1024 or "exact", got 100'),
+    ("[evaluator]\nmax_scores = 'exakt'", "got 'exakt'; did you mean 'exact'?"),
+    (
+        "[[window]]\nname = 'a'\nmax_scores = true",
+        'window[0].max_scores: expected a whole number or "exact", got true',
+    ),
     ("window = 'all'", "window: expected a list, got 'all'"),
     ("[evaluator]\ntask = 'multi'", "evaluator.task: expected one of binary, multiclass, got 'mul"),
     (
@@ -572,6 +578,7 @@ def test_the_check_says_what_follows() -> None:
     settings = read(JOINED + "[[window]]\nname = 'h'\nlength = '1h'\n[serve]\ntoken = 'env:T'")
     text = check_text(settings, {"T": "hunter2-hunter2-hunter2"})
     assert "hunter2" not in text
+    assert "max_scores = 65536\ninterval_sums = true\n" in text
     assert "# window h: the last 1h in panes of 1h, each taking events until 1d after" in text
     assert tomllib.loads(text)["join"] == {"wait": "24h", "hot": 500_000}
 

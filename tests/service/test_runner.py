@@ -176,7 +176,7 @@ def test_what_is_published(bench: Make) -> None:
     run.run()
     data = run.data
     assert (data["task"], data["positive"], data["labels"]) == ("binary", 1, [0, 1])
-    about = {"immature": False, "as_of": data["at"], "late": 0.0}
+    about = {"immature": False, "as_of": data["at"], "late": 0.0, "max_scores": 65_536}
     assert data["windows"] == [
         {"name": "all", "kind": "cumulative", "spec": "all events", **about},
         {"name": "recent", "kind": "panes", "spec": "10m in panes of 5m", **about},
@@ -682,6 +682,7 @@ def test_a_run_is_bounded_unless_it_says_otherwise(bench: Make) -> None:
         assert answers["all"][name]["value"] is None
         assert "more than max_scores=65536" in answers["all"][name]["reason"]
     assert not any("bounds" in value for value in answers["exact"].values())
+    assert [window.max_scores for window in snapshot.windows] == [65_536, None]
 
 
 @pytest.mark.parametrize(

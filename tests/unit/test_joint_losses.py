@@ -294,9 +294,12 @@ def test_when_there_is_no_test() -> None:
 
 @pytest.mark.parametrize("freedom", [1, 3, 9.5, 120, 10**6])
 def test_students_p_values(freedom: float) -> None:
-    for t in (0.01, 1.0, 2.5, 8.0, 30.0):
-        assert student_p_value(t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), rel=1e-9)
+    for t in (0.01, 1.0, 2.5, 8.0, 30.0, 1e5, 1e17):
+        assert student_p_value(t, freedom) == pytest.approx(
+            2 * stats.t.sf(t, freedom), rel=1e-9, abs=0
+        )
     assert student_p_value(0.0, freedom) == 1.0
+    assert student_p_value(1e200, freedom) <= 1e-200 * (freedom + 1)
     assert paired_t(0.0, 1.0, 30).p_value == 1.0
 
 
@@ -325,6 +328,8 @@ def test_damaged_events_of_a_window_are_refused() -> None:
     c.update(True, score={"champion": 0.9, "challenger": 0.4})
     data = c.to_state()
     assert Comparison.from_state(data) == c
+    with pytest.raises(StateError, match="joint: expected the parts"):
+        Comparison.from_state({**data, "joint": {**data["joint"], "extra": None}})
     scores = _found(data["joint"], "scores")
     for value in (100.0, -2.0):
         before = scores["scores"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from streameval.certainty.multiple_testing import benjamini_hochberg, holm
 from streameval.certainty.paired import (
@@ -310,3 +311,15 @@ def test_adjusted_p_values_reject_as_the_step_rules_do(p_values: list[float], ra
         for before, after in zip(p_values, adjusted, strict=True):
             assert math.isnan(after) == math.isnan(before)
             assert math.isnan(after) or before <= after <= 1
+
+
+def test_many_degrees_of_freedom_are_the_normal() -> None:
+    win = np.array([1, -1, 0])
+    weight = np.array([30, 20, 50])
+
+    def half(freedom: float) -> float:
+        test = paired_bootstrap(lambda w: w @ win / w.sum(), 0.1, weight, freedom=freedom)
+        return (test.high - test.low) / 2
+
+    assert half(9) / half(math.inf) == pytest.approx(stats.t.ppf(0.975, 9) / 1.959964, rel=1e-4)
+    assert half(1e9) == pytest.approx(half(math.inf), rel=1e-6)

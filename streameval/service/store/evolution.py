@@ -153,8 +153,7 @@ class _Comparison:
         }
         self._was[KEPT] = msgspec.to_builtins(self._stored)
         go_on = [self._stored[one.name] for one in settings.window if one.name in self._stored]
-        self._coarsened = any(kept.max_scores != EXACT for kept in go_on)
-        """Whether scores may have been joined in a window that is kept."""
+        self._bounded = any(kept.max_scores != EXACT for kept in go_on)
         self._summed = any(kept.interval_sums for kept in go_on)
         begins = read_begins(connection)
         begins.joined = settings.join is not None
@@ -186,6 +185,12 @@ class _Comparison:
                 raise refused_change(self._path, key, self._was.get(key), self._got.get(key))
         merged = merged_windows(self._connection)
         self._merged = {name: reference_of(one) for name, one in merged.items()}
+        self._coarsened = self._bounded and any(
+            state_set.get("index", {}).get("level")
+            for evaluator in self._merged.values()
+            # Those of slices are parts of these.
+            for state_set in _state_sets(evaluator.to_state()["window"])
+        )
         self._compare_kept()
         if "evaluator.models" in self._got:
             self._compare_only_windows()
@@ -235,7 +240,7 @@ class _Comparison:
             labels=was["evaluator.labels"],
             metrics=was["evaluator.metrics"],
             bins=was["evaluator.bins"],
-            max_scores=DEFAULT_MAX_SCORES if self._coarsened else None,
+            max_scores=DEFAULT_MAX_SCORES if self._bounded else None,
             intervals=self._summed,
             slices=[tuple(slice_fields(part)) for part in was["evaluator.slices"]],
         )
@@ -243,7 +248,7 @@ class _Comparison:
     def _new_evaluator(self) -> Evaluator:
         window = WindowSettings(
             name="all",
-            max_scores=DEFAULT_MAX_SCORES if self._coarsened else EXACT,
+            max_scores=DEFAULT_MAX_SCORES if self._bounded else EXACT,
             interval_sums=self._summed,
         )
         return evaluator_of(self._settings, window)
@@ -382,7 +387,7 @@ class _Comparison:
         if self._was["fields.y_pred"] or "index" not in self._old_scores or fewer:
             return False
         if self._coarsened:
-            return False  # scores near the threshold may have been joined
+            return False  # scores near the threshold may be in one cell
         return all(
             state_set["index"]["exact"]
             for evaluator in self._merged.values()
@@ -604,15 +609,16 @@ def _state_set(
     for name in plan.keeps - fresh:
         row = STATES[name]
         source = None
-        if before.plan.derives(row):
-            source = getattr(before, str(row.source))
+        if row.source is not None and (
+            name not in before.plan.keeps or before.plan.bins != plan.bins
+        ):
+            source = getattr(before, row.source)
         if name == "confusion" and threshold is not None:
             after[name] = _confusion_at(before.index, threshold).to_state(occurring=True)
         elif name == "label_weights" and threshold is not None:
             # Of the same events as the derived counts.
             after[name] = before.form("score_weights")
         elif source is not None:
-            # Anew, because the number of bins may be another.
             after[name] = row.write(row.derive(source, plan))
         elif getattr(before, name) is not None:
             after[name] = before.form(name)
