@@ -93,8 +93,8 @@ threshold = 0.5
 #max_scores = 65536
 # Several models of the same events: models = ["champion", "challenger"], the first is
 # the reference; in [fields] score = { champion = "s1", challenger = "s2" }. With
-# paired_scores = true differences in roc_auc and other metrics of scores have an
-# interval, and memory grows with the distinct pairs of scores.
+# paired_scores = true the difference in roc_auc has an interval, and memory grows with
+# the distinct pairs of scores.
 """
 
 
