@@ -476,7 +476,7 @@ def test_a_model_that_does_not_change_seldom_fires_at_any_time() -> None:
     # With a chance of 5 % each, more than 6 of 40 have one of 0.3 %.
     assert max(never.share, nearly.share) <= 6 / 40
     assert never.beside.startswith("value 97.5%, certain 42.5%")
-    assert all(cell.met for cell in fallen)
+    assert all(cell.mark == "✓" for cell in fallen)
 
 
 @pytest.mark.parametrize("when", ["value", "certain", "anytime"])
