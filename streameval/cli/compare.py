@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,11 @@ from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.evaluate import count_and_report, read_chunks
 from streameval.cli.feed import BadRecordError, Feed
-from streameval.cli.output import Format, check_target, say, to_json, write
+from streameval.cli.output import Format, check_target, say
 from streameval.cli.request import Request
-from streameval.cli.result import bad_records, titled
+from streameval.cli.result import comparison_result
 from streameval.errors import InputError, OptionError, shown
-from streameval.evaluator.comparison import Comparison, ComparisonReport, SliceDifferences
+from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import slice_value
 from streameval.events.values import Label, canonical_label, is_missing
@@ -109,7 +109,7 @@ def compare(
     def show(comparison: Evaluator | Comparison) -> bool:
         assert isinstance(comparison, Comparison)
         result = comparison_result(comparison, request.metrics, tests)
-        result.write(format, feed.bad if skip else None, join)
+        result.write(format, feed.bad if skip else None, None if join is None else join.counts())
         return True
 
     if join is None:
@@ -117,74 +117,6 @@ def compare(
     else:
         chunks = join.chunks(types, feed.bad, skip=skip, progress=not no_progress)
     count_and_report(feed, chunks, sources, show, save=save, max_bad=max_bad)
-
-
-@dataclass(frozen=True, slots=True)
-class ComparisonResult:
-    """Everything that a command prints of a comparison on the standard output."""
-
-    report: ComparisonReport
-    slices: SliceDifferences | None
-    series: None = None
-    """As of a result of an evaluator; a comparison has none."""
-
-    def write(
-        self, format: Format, bad: BadRecords | None = None, join: _Join | None = None
-    ) -> None:
-        """Print the result; JSON includes what was joined and bad records where given."""
-        if format is Format.JSON:
-            values = self.report.to_dict()
-            if join is not None:
-                values["joined"] = {"both": join.both, "not_in_every_file": join.unmatched}
-            if self.slices is not None:
-                values["slices"] = self.slices.to_dict()
-            if bad is not None:
-                values["bad_records"] = bad_records(bad)
-            write(to_json(values))
-            return
-        markdown = format is Format.MARKDOWN
-        sections = [self.report.to_markdown() if markdown else str(self.report)]
-        if self.slices is not None:
-            title = (
-                f"slices by the difference of {self.slices.metric}, flagged at a rate of false "
-                f"discoveries of {self.slices.rate:g}"
-            )
-            body = self.slices.to_markdown() if markdown else str(self.slices)
-            sections.append(titled(title, body, markdown=markdown))
-        write("\n\n".join(sections))
-
-
-def comparison_result(
-    comparison: Comparison,
-    names: Sequence[str] | None,
-    tests: dict[str, Any],
-    by: str | None = None,
-) -> ComparisonResult:
-    """The result of a comparison.
-
-    Args:
-        comparison: The comparison to read.
-        names: The metrics of the report, or None for its own.
-        tests: Options of its report.
-        by: The metric of the slices' table, or None for the first of the report.
-
-    Raises:
-        MetricError: It cannot compute one of the metrics.
-        InputError: It has no slices, and `by` is given.
-    """
-    report = comparison.report(names, **tests)
-    sliced = bool(comparison.options["slices"])
-    if by is not None and not sliced:
-        raise InputError("--by", expected="a comparison with slices", got="one without")
-    metric = by or next((row.metric for row in report.rows), None)
-    if not sliced or metric is None:
-        return ComparisonResult(report, None)
-    if tests["method"] != "auto" and any(
-        one.reason for one in comparison.report([metric], **tests).rows[0].differences
-    ):
-        # The metric has no such test.
-        tests = {**tests, "method": "auto"}
-    return ComparisonResult(report, comparison.slice_differences(metric, **tests))
 
 
 class _Join:
@@ -242,6 +174,10 @@ class _Join:
         """Ids that every file has."""
         self.unmatched: dict[str, int] = {}
         """From each file to its ids that another lacks."""
+
+    def counts(self) -> dict[str, Any]:
+        """Plain data for JSON, once the chunks have been read."""
+        return {"both": self.both, "not_in_every_file": self.unmatched}
 
     def chunks(
         self, types: LabelTypes, bad: BadRecords, *, skip: bool, progress: bool

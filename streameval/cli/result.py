@@ -12,6 +12,7 @@ from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.output import Format, TargetError, check_target, say, to_json, write
 from streameval.errors import InputError, OptionError
+from streameval.evaluator.comparison import Comparison, ComparisonReport, SliceDifferences
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.reports import (
     Report,
@@ -207,6 +208,74 @@ class Result:
                 tails.insert(0, f"left out for less support: {slices.below_support}")
             return [titled(title, body, markdown=True), *tails]
         return ["\n".join([titled(title, body, markdown=False), *tails])]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonResult:
+    """Everything that a command prints of a comparison on the standard output."""
+
+    report: ComparisonReport
+    slices: SliceDifferences | None
+    series: None = None
+    """As of a result of an evaluator; a comparison has none."""
+
+    def write(
+        self, format: Format, bad: BadRecords | None = None, joined: dict[str, Any] | None = None
+    ) -> None:
+        """Print the result; JSON includes the counts of a join and bad records where given."""
+        if format is Format.JSON:
+            values = self.report.to_dict()
+            if joined is not None:
+                values["joined"] = joined
+            if self.slices is not None:
+                values["slices"] = self.slices.to_dict()
+            if bad is not None:
+                values["bad_records"] = bad_records(bad)
+            write(to_json(values))
+            return
+        markdown = format is Format.MARKDOWN
+        sections = [self.report.to_markdown() if markdown else str(self.report)]
+        if self.slices is not None:
+            title = (
+                f"slices by the difference of {self.slices.metric}, flagged at a rate of false "
+                f"discoveries of {self.slices.rate:g}"
+            )
+            body = self.slices.to_markdown() if markdown else str(self.slices)
+            sections.append(titled(title, body, markdown=markdown))
+        write("\n\n".join(sections))
+
+
+def comparison_result(
+    comparison: Comparison,
+    names: Sequence[str] | None,
+    tests: dict[str, Any],
+    by: str | None = None,
+) -> ComparisonResult:
+    """The result of a comparison.
+
+    Args:
+        comparison: The comparison to read.
+        names: The metrics of the report, or None for its own.
+        tests: Options of its report.
+        by: The metric of the slices' table, or None for the first of the report.
+
+    Raises:
+        MetricError: It cannot compute one of the metrics.
+        InputError: It has no slices, and `by` is given.
+    """
+    report = comparison.report(names, **tests)
+    sliced = bool(comparison.options["slices"])
+    if by is not None and not sliced:
+        raise InputError("--by", expected="a comparison with slices", got="one without")
+    metric = by or next((row.metric for row in report.rows), None)
+    if not sliced or metric is None:
+        return ComparisonResult(report, None)
+    if tests["method"] != "auto" and any(
+        one.reason for one in comparison.report([metric], **tests).rows[0].differences
+    ):
+        # The metric has no such test.
+        tests = {**tests, "method": "auto"}
+    return ComparisonResult(report, comparison.slice_differences(metric, **tests))
 
 
 def bad_records(bad: BadRecords) -> dict[str, Any]:

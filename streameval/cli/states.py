@@ -8,10 +8,16 @@ from typing import Any
 import typer
 
 from streameval.cli import options
-from streameval.cli.compare import ComparisonResult, comparison_result
 from streameval.cli.evaluate import saved
 from streameval.cli.output import FAILURE, Format, check_target
-from streameval.cli.result import Details, Result, result_of, with_details
+from streameval.cli.result import (
+    ComparisonResult,
+    Details,
+    Result,
+    comparison_result,
+    result_of,
+    with_details,
+)
 from streameval.errors import InputError, StateError
 from streameval.evaluator.comparison import Comparison, load_any
 from streameval.evaluator.evaluator import Evaluator
