@@ -147,7 +147,9 @@ def backups_under_load(directory: Path, count: int) -> int:
             window = run_to_the_end(restored)
             # Posters send one post after another, so what is kept of each is a beginning.
             kept = {key[0][1]: int(view.confusion.total) for key, view in window.slices().items()}
-            expected = se.Evaluator(slices=["who"], time_unit="us")
+            expected = se.Evaluator(
+                slices=["who"], time_unit="us", max_scores=65_536, intervals=True
+            )
             events = 0
             for who in range(_POSTERS):
                 assert before[who] <= kept[who] <= after[who]

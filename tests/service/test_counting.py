@@ -313,14 +313,14 @@ def test_a_merge_of_rows_costs_what_has_changed() -> None:
             run.add("a", [{**GOOD, "slice:country": f"c{n}"} for n in range(slices)])
             run.checkpoint()
             read: list[int] = []
-            original = state_rows.from_bytes
+            original = state_rows.evaluation_from_bytes
 
             def counted(data: bytes, original: Any = original, read: list[int] = read) -> Evaluator:
                 read.append(len(data))
                 evaluator: Evaluator = original(data)
                 return evaluator
 
-            p.setattr(state_rows, "from_bytes", counted)
+            p.setattr(state_rows, "evaluation_from_bytes", counted)
             for n in range(40):
                 run.add("a", [{**GOOD, "score": n % 7 / 7, "slice:country": "c0"}] * 5)
                 run.checkpoint()

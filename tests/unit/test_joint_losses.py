@@ -175,7 +175,10 @@ def test_memory_does_not_grow_with_the_events() -> None:
         assert not c.difference("brier_score").reason
     assert sizes == [1, 1]
     reason = c.difference("log_loss", method="bootstrap").reason
-    assert reason == "the joint cells hold no scores: they are kept for other metrics only"
+    assert reason == (
+        "the joint cells hold no scores: these are kept with paired_scores, for metrics= of the "
+        "ranking"
+    )
     assert "paired t" in str(c.report())
 
 
