@@ -243,7 +243,7 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
 
     part._make = dear
     ends: list[tuple[float | None, Any]] = []
-    for second in range(60):
+    for second in range(10):
         clock.now += 1.0
         if second:
             builder.changed()
@@ -252,13 +252,13 @@ def test_a_resampled_interval_says_what_time_it_is_of() -> None:
         assert found.method == "bootstrap"
         ends.append((found.low, found.interval_as_of))
     assert ends[0] == (0.1, msgspec.UNSET)
-    assert ends[1:] == [(0.1, "1970-01-01T00:00:00Z")] * 59
+    assert ends[1:] == [(0.1, "1970-01-01T00:00:00Z")] * 9
     builder.changed()
     found = build(builder, 60_000_000, force=True).reports["all"].metrics["average_precision"]
     assert (found.low, found.interval_as_of) == (0.2, msgspec.UNSET)
     # 100 s are made again after 10,000 s: each of the two windows has a hundredth of the time.
-    for second in range(1_000):
-        clock.now += 15.0
+    for second in range(100):
+        clock.now += 150.0
         builder.changed()
         build(builder, second * 1_000_000)
     assert len(made) == 3
