@@ -1,0 +1,1103 @@
+"""streameval on Apache Spark: exact states of DataFrames and of Structured Streaming.
+
+Spark schedules, shuffles and retries; here is only what a task does with its rows. A task counts
+them in an :class:`~streameval.Evaluator` and returns its state as bytes; further tasks
+merge those. Counting and merging depend on nothing but their rows and leave their operands as
+they are, so a task that Spark runs again, or twice at once, changes nothing.
+
+Importing this module needs the extra ``spark``. Examples that run are in docs/spark.md.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from streameval.errors import (
+    InputError,
+    MissingExtraError,
+    OptionError,
+    StateError,
+    StreamevalError,
+    did_you_mean,
+    listed,
+    shown,
+)
+from streameval.evaluator.evaluator import Evaluator, from_bytes, merge
+from streameval.evaluator.reports import ReportRow
+from streameval.evaluator.slices import Slicer, slice_name
+from streameval.events.event import Task
+from streameval.events.time import duration, duration_text, event_times
+from streameval.events.values import IntArray
+from streameval.metrics.registry import find, metric_names, shown_metrics
+from streameval.windows.panes import Panes
+from streameval.windows.time_buckets import grouped
+from streameval.windows.window import WindowSpec
+
+try:
+    import pyarrow as arrow
+    import pyspark
+    from pyspark.sql import DataFrame, Row, functions, types
+except ImportError as error:
+    package = (error.name or "pyspark").partition(".")[0]
+    raise MissingExtraError("streameval on Spark", package=package, extra="spark") from None
+
+__all__ = ["evaluate", "evaluate_stream", "merge_states"]
+
+_ROWS = 1 << 18
+_BYTES = 1 << 26
+"""Rows, and bytes, counted at once: Spark's own batches have 10,000 rows, and the score index
+merges once a batch."""
+
+_DENSE = 256
+"""Rows a group, above which a task sends states through the shuffle and not the rows."""
+
+_OPEN = 1000
+"""Groups of which a task holds states at once."""
+
+_LARGEST = 2**31 - 2**20
+"""Bytes that a cell of Spark holds."""
+
+_PARTIAL = "part int, state binary, error binary"
+"""A task's result: the partition it counted, and its state, or the error that ended it."""
+
+_SUPPORT = "events"
+_STATE = "state"
+_REASONS = "reasons"
+
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+_WATERMARK = "spark.watermarkDelayMs"
+"""Key under which Spark keeps the delay of a watermark, among the metadata of its column."""
+
+
+def evaluate(
+    df: DataFrame,
+    *,
+    y_true: str,
+    y_pred: str | None = None,
+    score: str | None = None,
+    proba: str | Mapping[Any, str] | None = None,
+    weight: str | None = None,
+    unit: str | None = None,
+    time: str | None = None,
+    by: Iterable[str | Iterable[str]] = (),
+    group_by: str | Sequence[str] = (),
+    window: WindowSpec | None = None,
+    task: Task | None = None,
+    metrics: Iterable[str] | None = None,
+    intervals: bool | float = False,
+    **options: Any,
+) -> Any:
+    """Evaluate the predictions in a DataFrame, exactly.
+
+    Each task counts the rows of its partitions; further tasks merge the states, and the
+    driver gets one. The state's bytes are those of one evaluator that was given all rows,
+    whatever the partitions, retries and speculative tasks.
+
+    Args:
+        df: One row an event. A dot in the name of a column goes into a struct.
+        y_true: Column of the true label.
+        y_pred: Column of the predicted label.
+        score: Binary: column of the positive class's score.
+        proba: Probabilities: a column that is a map or struct label -> number, an array or a
+            vector of Spark ML in the order of ``labels``, or (binary) the positive class's number;
+            or a mapping from each label to its column.
+        weight: Column of the weight.
+        unit: Column of the unit, with ``bootstrap=``.
+        time: Column of the event time: a timestamp, or a number with ``time_unit=``.
+        by: Columns, or tuples of columns, to slice by within the one evaluator.
+        group_by: Columns to evaluate by, any number of groups.
+        window: None, :class:`~streameval.Panes` or :class:`~streameval.Fading` of event time.
+            A DataFrame has no order of arrival: events count in the order of their times,
+            so none is late.
+        task: ``"binary"`` or ``"multiclass"``; by default binary where ``score``,
+            ``positive`` or ``threshold`` is given.
+        metrics: Names; only the states that they need are kept.
+        intervals: Keep what only intervals read. With ``group_by`` also the level of the
+            intervals to return; True is 0.95.
+        **options: Any other option of :class:`~streameval.Evaluator`, such as ``positive``,
+            ``labels``, ``max_scores`` or ``max_slices``.
+
+    Returns:
+        An :class:`~streameval.Evaluator`. With ``group_by`` a DataFrame with a row a group: its
+        columns, a column a metric (``nan`` where undefined; with ``intervals`` also NAME_low and
+        NAME_high), ``reasons`` of what is undefined, ``events`` (their weight) and ``state``.
+
+    Cost:
+        One pass over the named columns. What is sent between tasks and to the driver is states:
+        8 bytes a distinct score and class, or at most some 20 bytes a score of ``max_scores``.
+
+    Raises:
+        InputError: A column that is not there or has a wrong type, options that conflict, or a
+            row that cannot be counted, with its partition and its number there.
+        MetricError: An unknown metric.
+        StateError: States that do not merge, such as those of partitions with different
+            negative labels, or one that is larger than a cell of Spark, 2 GB.
+    """
+    options |= {"window": window, "metrics": metrics, "intervals": bool(intervals)}
+    columns = _Columns(
+        {"y_true": y_true, "y_pred": y_pred, "score": score, "weight": weight, "unit": unit},
+        proba,
+        time,
+        Slicer(by, 1).names,
+    )
+    evaluator = _evaluator(columns, task, by, options)
+    groups = [group_by] if isinstance(group_by, str) else list(group_by)
+    _check_batch(df, window, columns, groups)
+    _check_interpreter(df)
+    counting = _Counting(columns, options.get("labels"), evaluator.to_bytes())
+    if groups:
+        shown_names = metrics if metrics is None else metric_names(metrics)
+        values = _Values.of(evaluator, columns, shown_names, intervals)
+        return _by_group(df, groups, counting, values)
+    rows = columns.selected(df, options.get("labels"))
+    if time is not None:
+        # No event is then late in its partition; the merge of partitions keeps the newest.
+        rows = rows.sortWithinPartitions(_quoted(time))
+    found = _root(rows.mapInArrow(partial(_count_partition, counting), _PARTIAL))
+    return evaluator if found is None else found
+
+
+def merge_states(
+    df: DataFrame,
+    column: str = _STATE,
+    *,
+    by: str | Sequence[str] = (),
+    metrics: Iterable[str] = (),
+    intervals: bool | float = False,
+) -> Any:
+    """Merge the states in a column, as an aggregation.
+
+    States may come from :func:`evaluate`, :func:`evaluate_stream`, ``Evaluator.to_bytes``, or
+    files read as ``binaryFile``. Nulls are left out.
+
+    Args:
+        df: One state a row.
+        column: The column that holds them.
+        by: Columns to merge by.
+        metrics: With ``by``: names of metrics to return.
+        intervals: With ``by``: the level of their intervals; True is 0.95.
+
+    Returns:
+        The evaluator of all states. With ``by`` a DataFrame with a row a group: its columns, the
+        metrics as of :func:`evaluate`, ``reasons``, ``events`` and ``state``.
+
+    Raises:
+        InputError: No such column, or one that is not binary.
+        StateError: No state at all, bytes that are none, or states of different settings.
+    """
+    groups = [by] if isinstance(by, str) else list(by)
+    names = metric_names(metrics) if metrics else ()
+    if not groups:
+        for name, given in (("metrics", names), ("intervals", intervals)):
+            if given:
+                remedy = "the result is an Evaluator, which has all of them"
+                raise OptionError.requires(name, "by", remedy=remedy)
+    states = _selected(df, {column: column} | {name: name for name in groups})
+    kind = states.schema[column].dataType
+    if not isinstance(kind, types.BinaryType):
+        raise InputError(
+            f"column {column!r}",
+            expected="states, which are binary",
+            got=f"a column of type {kind.simpleString()}",
+            remedy="write the state column as it is, not as text",
+        )
+    _check_interpreter(df)
+    if groups:
+        return _groups_applied(
+            states, groups, column, None, _Values(tuple(names), _level(intervals))
+        )
+    tagged = states.select(
+        functions.spark_partition_id().alias("part"),
+        functions.col(_quoted(column)).alias(_STATE),
+        functions.lit(None).cast("binary").alias("error"),
+    ).where("state is not null")
+    found = _root(tagged.mapInArrow(_merge_partition, _PARTIAL))
+    if found is None:
+        raise StateError("expected at least one state to merge, got none")
+    return found
+
+
+# Which columns, and their values as the arguments of an evaluator.
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of the events.
+
+    Args:
+        named: From an argument of ``update_many`` to its column, or None.
+        proba: A column, or from each label to its column.
+        time: The column of the event time.
+        slices: The columns that slices are made of.
+    """
+
+    named: Mapping[str, str | None]
+    proba: str | Mapping[Any, str] | None
+    time: str | None
+    slices: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        given = self.given
+        if "score" in given and self.proba is not None:
+            raise OptionError.conflicts("proba", "score")
+        if not {"y_pred", "score"} & set(given) and self.proba is None:
+            raise InputError(
+                "evaluate",
+                expected="y_pred=, score= or proba=",
+                got="none of them",
+                remedy="name the column that holds the prediction",
+            )
+
+    @property
+    def given(self) -> dict[str, str]:
+        return {name: column for name, column in self.named.items() if column is not None}
+
+    @property
+    def scored(self) -> bool:
+        return "score" in self.given or self.proba is not None
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """From what each column is to its name, each column once."""
+        found = self.given
+        if isinstance(self.proba, str):
+            found["proba"] = self.proba
+        elif self.proba is not None:
+            found |= {f"proba[{shown(label)}]": column for label, column in self.proba.items()}
+        if self.time is not None:
+            found["event_time"] = self.time
+        return found | {f"slices[{shown(name)}]": name for name in self.slices}
+
+    def selected(self, df: DataFrame, labels: object) -> DataFrame:
+        """These columns of a DataFrame, as numbers, text and lists; raises InputError."""
+        rows = _selected(df, self.paths)
+        if self.time is not None:
+            kind = rows.schema[self.time].dataType
+            times = types.TimestampType | types.TimestampNTZType | types.NumericType
+            if not isinstance(kind, times):
+                raise InputError(
+                    f"time: column {self.time!r}",
+                    expected="timestamps, or numbers with time_unit=",
+                    got=f"a column of type {kind.simpleString()}",
+                    remedy=f'convert it with functions.to_timestamp("{self.time}")',
+                )
+        if isinstance(self.proba, str) and labels is None:
+            kind = rows.schema[self.proba].dataType
+            if isinstance(kind, types.ArrayType):
+                raise InputError(
+                    f"proba: column {self.proba!r}",
+                    expected="labels=, which names the array's numbers in their order",
+                    got="no labels=",
+                    remedy="pass labels=[...], or a column that is a map label -> probability",
+                )
+        return rows
+
+    def arguments(self, rows: arrow.Table, labels: object) -> dict[str, Any]:
+        """The rows as arguments of ``update_many``; raises InputError."""
+        found: dict[str, Any] = {name: rows.column(path) for name, path in self.given.items()}
+        if isinstance(self.proba, str):
+            found["proba"] = _probabilities(rows.column(self.proba), labels)
+        elif self.proba is not None:
+            found["proba"] = {label: rows.column(path) for label, path in self.proba.items()}
+        if self.time is not None:
+            found["event_time"] = rows.column(self.time)
+        if self.slices:
+            found["slices"] = {name: rows.column(name) for name in self.slices}
+        return found
+
+    def located(self, error: InputError, start: int, where: str) -> InputError:
+        """An error of :meth:`arguments` or ``update_many``, in terms of the DataFrame."""
+        column = self.paths.get(error.field) or self.paths.get(error.field.partition("[")[0])
+        row = "" if error.position is None else f", row {start + error.position}"
+        return InputError(
+            f"{error.field} ({'' if column is None else f'column {column!r}, '}{where}{row})",
+            expected=error.expected,
+            got=error.got,
+            remedy=error.remedy,
+            remedy_code=error.remedy_code,
+        )
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _selected(df: DataFrame, paths: Mapping[str, str]) -> DataFrame:
+    """Columns of a DataFrame by their names, in types that Arrow has; raises InputError.
+
+    Args:
+        df: Where they are.
+        paths: From what each is to its name.
+    """
+    chosen: dict[str, Any] = {}
+    for use, path in paths.items():
+        if path in df.columns:
+            chosen[path] = functions.col(_quoted(path)).alias(path)
+            continue
+        first, _, rest = path.partition(".")
+        kind: Any = df.schema[first].dataType if first in df.columns else None
+        names = [*df.columns, *(f"{first}.{name}" for name in getattr(kind, "names", ()))]
+        if not rest or not isinstance(kind, types.StructType):
+            raise _no_column(use, path, names)
+        for name in rest.split("."):
+            if not isinstance(kind, types.StructType) or name not in kind.names:
+                raise _no_column(use, path, names)
+            kind = kind[name].dataType
+        chosen[path] = functions.col(path).alias(path)
+    rows = df.select(*chosen.values())
+    return rows.select(*(_readable(field) for field in rows.schema))
+
+
+def _no_column(use: str, path: str, names: list[str]) -> InputError:
+    return InputError(
+        use,
+        expected=f"a column {path!r}",
+        got=f"none among {shown(', '.join(names))[1:-1]}",
+        remedy=did_you_mean(path, names),
+    )
+
+
+def _readable(field: types.StructField) -> Any:
+    """The column in a type that numpy has: a decimal as a number, a vector as an array."""
+    column = functions.col(_quoted(field.name))
+    if isinstance(field.dataType, types.DecimalType):
+        return column.cast("double").alias(field.name)
+    if field.dataType.typeName() == "vectorudt":
+        from pyspark.ml.functions import vector_to_array
+
+        return vector_to_array(column).alias(field.name)
+    return column
+
+
+def _probabilities(column: arrow.ChunkedArray, labels: object) -> Any:
+    """A column of probabilities as an evaluator takes them."""
+    kind = column.type
+    if arrow.types.is_map(kind):
+        return [None if pairs is None else dict(pairs) for pairs in column.to_pylist()]
+    if arrow.types.is_struct(kind):
+        if column.null_count:
+            return column.to_pylist()
+        names = [kind.field(n).name for n in range(kind.num_fields)]
+        return dict(zip(names, column.combine_chunks().flatten(), strict=True))
+    if not (arrow.types.is_list(kind) or arrow.types.is_large_list(kind)):
+        return column
+    names = listed(labels, "labels", "a list of labels")
+    lists: Any = column.to_pylist()
+    for position, shares in enumerate(lists):
+        if shares is None or len(shares) != len(names):
+            raise InputError(
+                "proba",
+                expected=f"{len(names)} probabilities, one of each of labels=",
+                got="null" if shares is None else str(len(shares)),
+                position=position,
+            )
+    table = np.asarray(lists, dtype=np.float64).reshape(len(lists), len(names))
+    return {name: table[:, n] for n, name in enumerate(names)}
+
+
+def _evaluator(
+    columns: _Columns,
+    task: Task | None,
+    by: Iterable[str | Iterable[str]],
+    options: dict[str, Any],
+) -> Evaluator:
+    """An evaluator of these options, without events; raises InputError and MetricError."""
+    known = inspect.signature(Evaluator).parameters
+    for name in options:
+        if name not in known:
+            # slices= is by= here, as columns are meant.
+            near = "write by=" if name == "slices" else did_you_mean(name, known)
+            raise InputError(name, expected="an option of Evaluator", got="none", remedy=near)
+    binary = "score" in columns.given or {"positive", "threshold"} & set(options)
+    evaluator = Evaluator(task or ("binary" if binary else "multiclass"), slices=by, **options)
+    if evaluator.task == "multiclass" and "score" in columns.given:
+        raise OptionError.conflicts("score", 'task="multiclass"', remedy="name it with proba=")
+    if evaluator.plan.ordered:
+        raise InputError(
+            "metrics",
+            expected="metrics that do not depend on the order of events, which Spark has not",
+            got="kappa_temporal",
+            remedy="leave out temporal= and kappa_temporal",
+        )
+    return evaluator
+
+
+def _check_batch(
+    df: DataFrame, window: WindowSpec | None, columns: _Columns, groups: list[str]
+) -> None:
+    if df.isStreaming:
+        raise InputError(
+            "df",
+            expected="a DataFrame that ends",
+            got="one of a stream",
+            remedy="call evaluate_stream, or evaluate within foreachBatch",
+        )
+    if window is not None and not window.needs_time:
+        raise InputError(
+            "window",
+            expected="None, or Panes or Fading of event time",
+            got=f"{shown(window)}, which depends on the order of events, and a DataFrame has none",
+            remedy='use streameval.Panes("1h") with time=',
+        )
+    if (window is None) != (columns.time is None):
+        if window is None:
+            raise OptionError.requires("time", "window", remedy='pass window=Panes("1h")')
+        raise OptionError.requires("window", "time", remedy="name the column of the event time")
+    if groups and window is not None:
+        remedy = f'group by functions.window("{columns.time}", "1 hour") too'
+        raise OptionError.conflicts("group_by", "window", remedy=remedy)
+
+
+def _check_interpreter(df: DataFrame) -> None:
+    """Raise InputError where workers on this machine would run a Python without streameval."""
+    context = getattr(df.sparkSession, "_sc", None)  # a remote session has none
+    if context is None or not context.master.startswith("local"):
+        return
+    program = shutil.which(context.pythonExec)
+    if program != sys.executable and not _has_streameval(program):
+        raise InputError(
+            "PYSPARK_PYTHON",
+            expected=f"a Python that has streameval, such as {sys.executable}",
+            got=shown(context.pythonExec),
+            remedy="set this variable before the Spark session is created",
+        )
+
+
+@cache
+def _has_streameval(program: str | None) -> bool:
+    if program is None:
+        return False
+    command = [program, "-c", "import streameval.integrations.spark"]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
+# What tasks do.
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """How a task counts rows; sent to it."""
+
+    columns: _Columns
+    labels: Any
+    empty: bytes
+    """The state of an evaluator without events."""
+
+    def count(self, evaluator: Evaluator, rows: arrow.Table, start: int, where: str) -> None:
+        """Count rows; raises InputError with their place."""
+        try:
+            evaluator.update_many(**self.columns.arguments(rows, self.labels))
+        except InputError as error:
+            raise self.columns.located(error, start, where) from None
+
+
+def _tables(batches: Iterable[arrow.RecordBatch]) -> Iterator[arrow.Table]:
+    """Spark's small batches, joined."""
+    pending: list[arrow.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        pending.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= _ROWS or size >= _BYTES:
+            yield arrow.Table.from_batches(pending)
+            pending, rows, size = [], 0, 0
+    if rows:
+        yield arrow.Table.from_batches(pending)
+
+
+def _count_partition(
+    counting: _Counting, batches: Iterator[arrow.RecordBatch]
+) -> Iterator[arrow.RecordBatch]:
+    """The state of a partition's rows, or its first error; nothing where there are no rows."""
+    part = _partition()
+    evaluator = from_bytes(counting.empty)
+    start = 0
+    try:
+        for rows in _tables(batches):
+            counting.count(evaluator, rows, start, f"partition {part}")
+            start += rows.num_rows
+        if start:
+            yield _partial(part, _packed(evaluator))
+    except StreamevalError as error:
+        yield _partial(part, None, error)
+
+
+def _merge_partition(batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.RecordBatch]:
+    """The merge of a partition's states, or the error of the first partition that has one."""
+    errors: list[tuple[int, bytes]] = []
+    part = -1
+
+    def states() -> Iterator[Evaluator]:
+        nonlocal part
+        for batch in batches:
+            for row in batch.to_pylist():
+                part = row["part"]
+                if row["error"] is not None:
+                    errors.append((part, row["error"]))
+                else:
+                    yield from_bytes(row["state"])
+
+    try:
+        merged = merge(states())
+    except StreamevalError as error:
+        if part < 0:
+            return  # an empty partition
+        if not errors:
+            yield _partial(part, None, error)
+            return
+    if errors:
+        part, failed = min(errors)
+        yield _partial(part, None, pickle.loads(failed))
+    else:
+        yield _partial(part, _packed(merged))
+
+
+def _partition() -> int:
+    context = pyspark.TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def _packed(evaluator: Evaluator) -> bytes:
+    state = evaluator.to_bytes()
+    if len(state) > _LARGEST:
+        raise StateError(
+            f"expected a state of at most 2 GB, which a cell of Spark holds, got {len(state)} "
+            "bytes; pass max_scores="
+        )
+    return state
+
+
+def _partial(part: int, state: bytes | None, error: Exception | None = None) -> arrow.RecordBatch:
+    # Errors are sent as rows: the driver raises them, and not a failed job with its stack.
+    failed = None if error is None else pickle.dumps(error)
+    schema = arrow.schema(
+        [("part", arrow.int32()), ("state", arrow.binary()), ("error", arrow.binary())]
+    )
+    return arrow.RecordBatch.from_arrays(
+        [
+            arrow.array([value], kind)
+            for value, kind in zip((part, state, failed), schema.types, strict=True)
+        ],
+        schema=schema,
+    )
+
+
+def _root(states: DataFrame) -> Evaluator | None:
+    """The merge of all states: of the tasks' in a tree, so that the driver gets one.
+
+    How many tasks merge in parallel is decided by Spark from the states' size, by its adaptive
+    coalescing of small partitions; another one merges theirs. Each holds two states at once.
+    """
+    merged = states.repartition("part").mapInArrow(_merge_partition, _PARTIAL)
+    top = merged.repartition(1).mapInArrow(_merge_partition, _PARTIAL).collect()
+    if not top:
+        return None
+    if top[0].error is not None:
+        raise pickle.loads(top[0].error)
+    return from_bytes(bytes(top[0].state))
+
+
+# A row a group.
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The metrics to return of each state."""
+
+    metrics: tuple[str, ...]
+    level: float | None
+
+    @classmethod
+    def of(
+        cls,
+        evaluator: Evaluator,
+        columns: _Columns,
+        names: Iterable[str] | None,
+        intervals: bool | float,
+    ) -> _Values:
+        """Those named, or the default ones of what the columns give."""
+        if names is None:
+            names = [
+                metric.name
+                for metric in shown_metrics(evaluator.task)
+                if columns.scored or not metric.needs_scores
+            ]
+        task: Any = evaluator.task
+        return cls(tuple(find(name, task).name for name in names), _level(intervals))
+
+    def rows(self, evaluator: Evaluator) -> tuple[ReportRow, ...]:
+        if not self.metrics:
+            return ()
+        return evaluator.report(self.metrics, intervals=self.level).rows
+
+    def schema(self) -> list[types.StructField]:
+        fields = []
+        for name in self.metrics:
+            ends = () if self.level is None else (f"{name}_low", f"{name}_high")
+            fields += [types.StructField(each, types.DoubleType()) for each in (name, *ends)]
+        texts = types.MapType(types.StringType(), types.StringType())
+        return [
+            *fields,
+            types.StructField(_REASONS, texts),
+            types.StructField(_SUPPORT, types.DoubleType()),
+            types.StructField(_STATE, types.BinaryType()),
+        ]
+
+    def columns(self, evaluator: Evaluator) -> dict[str, Any]:
+        """One value of each of the schema's fields."""
+        found: dict[str, Any] = {}
+        rows = self.rows(evaluator)
+        for row in rows:
+            found[row.metric] = row.value
+            if self.level is not None:
+                found[f"{row.metric}_low"], found[f"{row.metric}_high"] = _ends(row)
+        found[_REASONS] = [(row.metric, row.reason) for row in rows if row.reason]
+        return found | {_SUPPORT: float(evaluator.total.support), _STATE: _packed(evaluator)}
+
+
+def _level(intervals: bool | float) -> float | None:
+    if isinstance(intervals, bool):
+        return 0.95 if intervals else None
+    return intervals
+
+
+def _ends(row: ReportRow) -> tuple[float | None, float | None]:
+    if row.interval is None or not row.interval.defined:
+        return None, None
+    return row.interval.low, row.interval.high
+
+
+def _by_group(df: DataFrame, groups: list[str], counting: _Counting, values: _Values) -> DataFrame:
+    """The groups of a DataFrame of events.
+
+    A task first merges what it has of a group, where that is many rows: what goes through the
+    shuffle then is states. Rows of small groups go through it as they are, which are smaller.
+    """
+    paths = {f"group_by[{n}]": name for n, name in enumerate(groups)}
+    rows = _selected(df, counting.columns.paths | paths)
+    _check_names(groups, values)
+    with_state = types.StructType([*rows.schema, types.StructField(_STATE, types.BinaryType())])
+    rows = rows.mapInArrow(partial(_combine_groups, counting, groups), with_state)
+    return _groups_applied(rows, groups, _STATE, counting, values)
+
+
+def _check_names(groups: list[str], values: _Values) -> None:
+    made = [field.name for field in values.schema()]
+    for name in groups:
+        if name in made:
+            raise InputError(
+                "group_by",
+                expected=f"columns that are named otherwise than the result's {name!r}",
+                got=shown(groups),
+                remedy=f'rename it: df.withColumnRenamed("{name}", ...)',
+            )
+
+
+def _combine_groups(
+    counting: _Counting, groups: list[str], batches: Iterator[arrow.RecordBatch]
+) -> Iterator[arrow.RecordBatch]:
+    """A partition's rows, those of large groups as states; at most 1,000 states are held."""
+    where = f"partition {_partition()}"
+    empty = from_bytes(counting.empty)
+    held: dict[tuple[Any, ...], tuple[arrow.RecordBatch, Evaluator]] = {}
+    start = 0
+    for rows in _tables(batches):
+        found = _numbered(rows).group_by(groups).aggregate([(_NUMBER, "list")])
+        if rows.num_rows < _DENSE * found.num_rows:
+            states = arrow.nulls(rows.num_rows, arrow.binary())
+            yield from rows.append_column(_STATE, states).to_batches()
+            continue
+        if len(held) + found.num_rows > _OPEN:
+            yield from _flushed(held)
+        for key, numbers in zip(
+            found.select(groups).to_pylist(), found.column(f"{_NUMBER}_list"), strict=True
+        ):
+            mine = rows.take(numbers.values)
+            _, evaluator = held.setdefault(
+                _key(key), (mine.slice(0, 1).to_batches()[0], empty.emptied())
+            )
+            counting.count(evaluator, mine, start, where)
+        start += rows.num_rows
+    yield from _flushed(held)
+
+
+_NUMBER = "number of the row"
+
+
+def _numbered(rows: arrow.Table) -> arrow.Table:
+    return rows.append_column(_NUMBER, arrow.array(range(rows.num_rows), arrow.int64()))
+
+
+def _key(values: Mapping[str, Any]) -> tuple[Any, ...]:
+    # As text where it cannot be hashed; nan, unequal to itself, is one group in Spark.
+    return tuple(map(repr, values.values()))
+
+
+def _flushed(
+    held: dict[tuple[Any, ...], tuple[arrow.RecordBatch, Evaluator]],
+) -> Iterator[arrow.RecordBatch]:
+    """The states that a task holds, each beside the first row of its group."""
+    for first, evaluator in held.values():
+        state = arrow.array([_packed(evaluator)], arrow.binary())
+        yield first.append_column(_STATE, state)
+    held.clear()
+
+
+def _groups_applied(
+    rows: DataFrame,
+    groups: list[str],
+    column: str,
+    counting: _Counting | None,
+    values: _Values,
+) -> DataFrame:
+    """A row a group, of rows of which each is a state or, without one, an event."""
+    _check_names(groups, values)
+    keys = [rows.schema[name] for name in groups]
+    schema = types.StructType([*keys, *values.schema()])
+    empty = None if counting is None else counting.empty
+
+    def group(
+        key: tuple[arrow.Scalar, ...], batches: Iterator[arrow.RecordBatch]
+    ) -> Iterator[arrow.RecordBatch]:
+        named = dict(zip(groups, key, strict=True))
+        where = "group " + ", ".join(f"{name}={value}" for name, value in named.items())
+        merged = None if empty is None else from_bytes(empty)
+        for table in _tables(batches):
+            states = table.column(column)
+            for state in states.drop_null():
+                part = from_bytes(state.as_py())
+                if merged is None:
+                    merged = part
+                else:
+                    merged.merge(part)
+            if counting is not None and merged is not None and states.null_count:
+                counting.count(merged, table.filter(states.is_null()), 0, where)
+        if merged is not None:
+            yield _batch(named, values.columns(merged))
+
+    return rows.groupBy(*map(_quoted, groups)).applyInArrow(group, schema)
+
+
+def _batch(keys: Mapping[str, arrow.Scalar], values: Mapping[str, Any]) -> arrow.RecordBatch:
+    arrays = {name: arrow.array([key.as_py()], key.type) for name, key in keys.items()}
+    kinds = {
+        _REASONS: arrow.map_(arrow.string(), arrow.string()),
+        _STATE: arrow.binary(),
+    }
+    for name, value in values.items():
+        arrays[name] = arrow.array([value], kinds.get(name, arrow.float64()))
+    return arrow.RecordBatch.from_pydict(arrays)
+
+
+# Streams.
+
+
+def evaluate_stream(
+    df: DataFrame,
+    *,
+    y_true: str,
+    event_time: str,
+    window: Panes,
+    watermark: str | None = None,
+    y_pred: str | None = None,
+    score: str | None = None,
+    proba: str | Mapping[Any, str] | None = None,
+    weight: str | None = None,
+    by: Iterable[str | Iterable[str]] = (),
+    task: Task | None = None,
+    metrics: Iterable[str] | None = None,
+    intervals: bool | float = False,
+    output_mode: str = "append",
+    **options: Any,
+) -> DataFrame:
+    """Evaluate a stream in windows of event time, with Spark's Structured Streaming.
+
+    A task counts what a micro-batch has of each slice and pane; a stateful operator, keyed by
+    slice, merges that into the panes' states, which Spark keeps in its state store and
+    checkpoints. So a query that was killed continues with the same bytes.
+
+    An event is late, and dropped, where its pane ended before the watermark: the latest event
+    time of earlier micro-batches less ``window.lateness``. Any other counts in its own pane.
+
+    Args:
+        df: A streaming DataFrame, one row an event.
+        y_true: Column of the true label.
+        event_time: Column of the event time, a timestamp.
+        window: Length, pane and lateness. ``retain`` has no effect: a pane is kept
+            until the last window that it is in has closed.
+        watermark: The delay of Spark's watermark, which is the window's lateness.
+            None: that one, or the watermark that the DataFrame already has.
+        y_pred: Column of the predicted label.
+        score: Binary: column of the positive class's score.
+        proba: As of :func:`evaluate`.
+        weight: Column of the weight.
+        by: Columns, or tuples of columns, to slice by; any number of slices.
+        task: As of :func:`evaluate`.
+        metrics: Names; only the states that they need are kept.
+        intervals: The level of the intervals; True is 0.95.
+        output_mode: ``"append"``: the rows of a window once, when it has closed. ``"update"``: the
+            rows of each window that a micro-batch changed. The query's ``outputMode`` must be
+            the same.
+        **options: Any other option of :class:`~streameval.Evaluator`, such as ``max_scores``.
+
+    Returns:
+        A stream of rows: ``window`` (start, end), ``slice`` (``total``, or as
+        ``country=PT``), ``metric``, ``value`` (``nan`` where undefined), ``low``, ``high``,
+        ``reason``, ``events`` and ``state``: that of the window's events, for
+        :func:`merge_states`. A window without events has no rows.
+
+    Raises:
+        InputError: As :func:`evaluate`; a watermark other than the window's lateness; the state
+            store is not RocksDB, which Spark's operator requires.
+
+    A row that cannot be counted stops the query.
+    """
+    if not df.isStreaming:
+        raise InputError(
+            "df",
+            expected="a DataFrame of a stream",
+            got="one that ends",
+            remedy="call evaluate, or read it with spark.readStream",
+        )
+    if not isinstance(window, Panes) or window.pane_us % 1000:
+        raise InputError(
+            "window",
+            expected="Panes of whole milliseconds, which is the unit of Spark's watermark",
+            got=shown(window),
+            remedy='pass window=streameval.Panes("1h")',
+        )
+    if output_mode not in _OUTPUT_MODES:
+        raise InputError("output_mode", expected='"append" or "update"', got=shown(output_mode))
+    options |= {"metrics": metrics, "intervals": bool(intervals)}
+    dimensions = Slicer(by, 1).dimensions
+    columns = _Columns(
+        {"y_true": y_true, "y_pred": y_pred, "score": score, "weight": weight},
+        proba,
+        event_time,
+        Slicer(by, 1).names,
+    )
+    evaluator = _evaluator(columns, task, (), options)
+    shown_names = metrics if metrics is None else metric_names(metrics)
+    values = _Values.of(evaluator, columns, shown_names, intervals)
+    rows = columns.selected(df, options.get("labels"))
+    rows = _with_watermark(rows, event_time, window, watermark)
+    _check_streaming(df)
+    counting = _Counting(columns, options.get("labels"), evaluator.to_bytes())
+    count = partial(_count_panes, counting, dimensions, window.pane_us)
+    parts = rows.mapInArrow(count, "slice string, pane long, state binary")
+    emit = output_mode == "append"
+    found = parts.groupBy("slice").transformWithState(
+        _PaneStates(window, values, emit_closed=emit),
+        _STREAM,
+        output_mode.capitalize(),
+        "EventTime",
+    )
+    ends = [functions.timestamp_micros(name).alias(name) for name in ("start", "end")]
+    return found.select(functions.struct(*ends).alias("window"), *found.columns[2:])
+
+
+_OUTPUT_MODES = ("append", "update")
+
+_STREAM = (
+    "start long, end long, slice string, metric string, value double, low double, high double, "
+    "reason string, events double, state binary"
+)
+
+
+def _with_watermark(
+    rows: DataFrame, event_time: str, window: Panes, watermark: str | None
+) -> DataFrame:
+    """The rows with the watermark by which our panes close; raises InputError."""
+    field = rows.schema[event_time]
+    if not isinstance(field.dataType, types.TimestampType):
+        raise InputError(
+            f"event_time: column {event_time!r}",
+            expected="timestamps, which Spark's watermark requires",
+            got=f"a column of type {field.dataType.simpleString()}",
+            remedy=f'convert it with functions.to_timestamp("{event_time}")',
+        )
+    lateness = window.lateness_us
+    given = field.metadata.get(_WATERMARK)
+    for name, delay in (
+        ("watermark", None if watermark is None else duration(watermark, "watermark")),
+        (f"withWatermark of column {event_time!r}", None if given is None else given * 1000),
+    ):
+        if delay is not None and delay != lateness:
+            text = duration_text(delay)
+            raise InputError(
+                name,
+                expected=f"{duration_text(lateness)}, the lateness of the window",
+                got=text,
+                remedy=f'pass window=Panes(..., lateness="{text}")',
+            )
+    if given is not None:
+        return rows
+    return rows.withWatermark(event_time, f"{lateness // 1000} milliseconds")
+
+
+def _check_streaming(df: DataFrame) -> None:
+    if find_spec("google.protobuf") is None:
+        raise MissingExtraError("evaluate_stream", package="protobuf", extra="spark")
+    provider = df.sparkSession.conf.get(_PROVIDER)
+    if provider != _ROCKSDB:
+        raise InputError(
+            _PROVIDER,
+            expected="RocksDB, which Spark's operator with state requires",
+            got=shown(provider),
+            remedy=f'spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")',
+        )
+    _check_interpreter(df)
+
+
+def _count_panes(
+    counting: _Counting,
+    dimensions: tuple[tuple[str, ...], ...],
+    pane_us: int,
+    batches: Iterator[arrow.RecordBatch],
+) -> Iterator[arrow.RecordBatch]:
+    """A state of each slice and pane of a partition of a micro-batch."""
+    columns = counting.columns
+    assert columns.time is not None
+    empty = from_bytes(counting.empty)
+    slicer = Slicer(dimensions, 1)
+    untimed = replace(counting, columns=replace(columns, time=None, slices=()))
+    where = f"partition {_partition()}"
+    held: dict[tuple[str, int], Evaluator] = {}
+    start = 0
+    for rows in _tables(batches):
+        try:
+            moments = event_times(rows.column(columns.time), rows.num_rows)
+            slices = {name: rows.column(name) for name in columns.slices}
+            groups = [(key, chosen) for key, chosen in slicer.groups(slices, rows.num_rows)]
+        except InputError as error:
+            raise columns.located(error, start, where) from None
+        everything: list[tuple[Any, IntArray]] = [((), np.arange(rows.num_rows))]
+        for key, chosen in everything + groups:
+            for pane, inside in grouped(moments[chosen] // pane_us):
+                mine = chosen if inside is None else chosen[inside]
+                state = held.setdefault((slice_name(key), pane * pane_us), empty.emptied())
+                untimed.count(state, rows.take(arrow.array(mine)), start, where)
+        start += rows.num_rows
+    for (name, pane), evaluator in held.items():
+        arrays = {
+            "slice": arrow.array([name], arrow.string()),
+            "pane": arrow.array([pane], arrow.int64()),
+            "state": arrow.array([_packed(evaluator)], arrow.binary()),
+        }
+        yield arrow.RecordBatch.from_pydict(arrays)
+
+
+class _PaneStates:
+    """A slice's panes in Spark's state store, and the windows that they make.
+
+    It has the methods of Spark's StatefulProcessor.
+
+    Args:
+        window: Which panes make a window.
+        values: The metrics to emit.
+        emit_closed: Whether a window is emitted once, when it has closed, and not at each change.
+    """
+
+    def __init__(self, window: Panes, values: _Values, *, emit_closed: bool) -> None:
+        self._length, self._pane = window.length_us, window.pane_us
+        self._values = values
+        self._emit_closed = emit_closed
+
+    def init(self, handle: Any) -> None:
+        """Open the states of the key."""
+        self._handle = handle
+        self._states = handle.getMapState("panes", "start long", "state binary")
+
+    # The names, and those of the arguments, are Spark's.
+
+    # The names, and those of the arguments, are Spark's.
+
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Iterator[Any],
+        timerValues: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        """Merge the states of a micro-batch."""
+        watermark = timerValues.getCurrentWatermarkInMs() * 1000
+        parts: dict[int, list[Evaluator]] = {}
+        for row in rows:
+            if row.pane + self._pane > watermark:  # else it is late
+                parts.setdefault(row.pane, []).append(from_bytes(bytes(row.state)))
+        for start, states in parts.items():
+            kept = self._state(start)
+            merged = merge(states if kept is None else [kept, *states])
+            self._states.updateValue((start,), (_packed(merged),))
+            # The last one drops the pane.
+            for end in self._ends(start) if self._emit_closed else [start + self._length]:
+                self._handle.registerTimer(end // 1000 - 1)
+        if not self._emit_closed:
+            for end in sorted({end for start in parts for end in self._ends(start)}):
+                yield from self._rows(key[0], end)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: Any,  # noqa: N803
+        expiredTimerInfo: Any,  # noqa: N803
+    ) -> Iterator[Row]:
+        """Emit a window that has closed, and drop the pane that is in no later one."""
+        end = (expiredTimerInfo.getExpiryTimeInMs() + 1) * 1000
+        if self._emit_closed:
+            yield from self._rows(key[0], end)
+        if self._states.containsKey((end - self._length,)):
+            self._states.removeKey((end - self._length,))
+
+    def handleInitialState(  # noqa: N802
+        self,
+        key: Any,
+        initialState: Any,  # noqa: N803
+        timerValues: Any,  # noqa: N803
+    ) -> None:
+        """There is none."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _ends(self, start: int) -> range:
+        """The ends of the windows that a pane is in."""
+        return range(start + self._pane, start + self._length + 1, self._pane)
+
+    def _state(self, start: int) -> Evaluator | None:
+        if not self._states.containsKey((start,)):
+            return None
+        return from_bytes(bytes(self._states.getValue((start,))[0]))
+
+    def _rows(self, name: str, end: int) -> Iterator[Any]:
+        start = end - self._length
+        panes = map(self._state, range(start, end, self._pane))
+        merged = merge(state for state in panes if state is not None)
+        state, events = _packed(merged), float(merged.total.support)
+        for row in self._values.rows(merged):
+            low, high = _ends(row)
+            yield Row(
+                start=start,
+                end=end,
+                slice=name,
+                metric=row.metric,
+                value=row.value,
+                low=low,
+                high=high,
+                reason=row.reason,
+                events=events,
+                state=state,
+            )
