@@ -110,13 +110,13 @@ class TableColumns:
         own = self.found_in(_names(table))
         columns: dict[str, Any] = {use: table[path] for use, path in own.named.items()}
         columns |= {f"{SLICE}{name}": table[name] for name in own.slices}
-        if isinstance(own.proba, str):
+        if isinstance(own.proba, str) and len(columns["y_true"]):
             columns["proba"] = _probabilities(table[own.proba], evaluator.options["labels"])
-        elif own.proba is not None:
+        elif isinstance(own.proba, Mapping):
             columns["proba"] = {label: table[path] for label, path in own.proba.items()}
         rows = len(columns["y_true"])
         places = range(start, start + rows)
-        if own.time is None:
+        if own.time is None or not rows:
             return EventColumns(columns, places)
         unit = evaluator.options["time_unit"]
         columns["time"] = times = event_times(table[own.time], rows, unit, first=True)
@@ -285,7 +285,8 @@ class PartCounter:
         try:
             events = self.columns.events(table, evaluator, start)
             places = events.places
-            evaluator.update_many(**arguments(events.columns))
+            if events.rows:
+                evaluator.update_many(**arguments(events.columns))
         except InputError as error:
             row = "" if error.position is None else name(int(places[error.position]))
             raise self._located(error, where, row) from None
