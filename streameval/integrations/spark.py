@@ -10,7 +10,6 @@ Importing this module needs the extra ``spark``. Examples that run are in docs/s
 
 from __future__ import annotations
 
-import inspect
 import pickle
 import shutil
 import subprocess
@@ -30,16 +29,16 @@ from streameval.errors import (
     StateError,
     StreamevalError,
     did_you_mean,
-    listed,
     shown,
 )
-from streameval.evaluator.evaluator import Evaluator, from_bytes, merge
+from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator, merge
 from streameval.evaluator.reports import ReportRow
 from streameval.evaluator.slices import Slicer, slice_name
 from streameval.events.event import Task
 from streameval.events.time import duration, duration_text, event_times
-from streameval.events.values import IntArray
 from streameval.metrics.registry import find, metric_names, shown_metrics
+from streameval.records.event_table import PartCounter, Proba
+from streameval.state_files.codec import unpack
 from streameval.windows.panes import Panes
 from streameval.windows.time_buckets import grouped
 from streameval.windows.window import WindowSpec
@@ -85,10 +84,10 @@ _WATERMARK = "spark.watermarkDelayMs"
 def evaluate(
     df: DataFrame,
     *,
-    y_true: str,
+    y_true: str = "y_true",
     y_pred: str | None = None,
     score: str | None = None,
-    proba: str | Mapping[Any, str] | None = None,
+    proba: Proba | None = None,
     weight: str | None = None,
     unit: str | None = None,
     time: str | None = None,
@@ -113,7 +112,8 @@ def evaluate(
         score: Binary: column of the positive class's score.
         proba: Probabilities: a column that is a map or struct label -> number, an array or a
             vector of Spark ML in the order of ``labels``, or (binary) the positive class's number;
-            or a mapping from each label to its column.
+            or columns: ``PREFIX*``, a mapping from each label to its column, or a list in
+            the order of ``labels``.
         weight: Column of the weight.
         unit: Column of the unit, with ``bootstrap=``.
         time: Column of the event time: a timestamp, or a number with ``time_unit=``.
@@ -146,28 +146,33 @@ def evaluate(
         StateError: States that do not merge, such as those of partitions with different
             negative labels, or one that is larger than a cell of Spark, 2 GB.
     """
-    options |= {"window": window, "metrics": metrics, "intervals": bool(intervals)}
-    columns = _Columns(
-        {"y_true": y_true, "y_pred": y_pred, "score": score, "weight": weight, "unit": unit},
-        proba,
-        time,
-        Slicer(by, 1).names,
-    )
-    evaluator = _evaluator(columns, task, by, options)
     groups = [group_by] if isinstance(group_by, str) else list(group_by)
-    _check_batch(df, window, columns, groups)
+    _check_batch(df, window, time, groups)
+    counter = PartCounter.of(
+        y_true=y_true,
+        y_pred=y_pred,
+        score=score,
+        proba=proba,
+        weight=weight,
+        unit=unit,
+        time=time,
+        by=by,
+        window=window,
+        task=task,
+        metrics=metrics,
+        intervals=bool(intervals),
+        **options,
+    )
+    event, counter = _events(df, counter)
     _check_interpreter(df)
-    counting = _Counting(columns, options.get("labels"), evaluator.to_bytes())
     if groups:
-        shown_names = metrics if metrics is None else metric_names(metrics)
-        values = _Values.of(evaluator, columns, shown_names, intervals)
-        return _by_group(df, groups, counting, values)
-    rows = columns.selected(df, options.get("labels"))
+        return _by_group(df, groups, event, counter, _Values.of(counter, metrics, intervals))
+    rows = df.select(event)
     if time is not None:
         # No event is then late in its partition; the merge of partitions keeps the newest.
-        rows = rows.sortWithinPartitions(_quoted(time))
-    found = _root(rows.mapInArrow(partial(_count_partition, counting), _PARTIAL))
-    return evaluator if found is None else found
+        rows = rows.sortWithinPartitions(functions.col(_EVENT).getField(time))
+    found = _root(rows.mapInArrow(partial(_count_partition, counter), _PARTIAL))
+    return counter.evaluator() if found is None else found
 
 
 def merge_states(
@@ -205,8 +210,8 @@ def merge_states(
             if given:
                 remedy = "the result is an Evaluator, which has all of them"
                 raise OptionError.requires(name, "by", remedy=remedy)
-    states = _selected(df, {column: column} | {name: name for name in groups})
-    kind = states.schema[column].dataType
+    state = _column(df, column, "column")
+    kind = df.select(state).schema[0].dataType
     if not isinstance(kind, types.BinaryType):
         raise InputError(
             f"column {column!r}",
@@ -216,12 +221,12 @@ def merge_states(
         )
     _check_interpreter(df)
     if groups:
-        return _groups_applied(
-            states, groups, column, None, _Values(tuple(names), _level(intervals))
-        )
-    tagged = states.select(
+        keys = _keys(df, groups)
+        rows = df.select(*keys, state.alias(_STATE))
+        return _groups_applied(rows, groups, None, _Values(tuple(names), _level(intervals)))
+    tagged = df.select(
         functions.spark_partition_id().alias("part"),
-        functions.col(_quoted(column)).alias(_STATE),
+        state.alias(_STATE),
         functions.lit(None).cast("binary").alias("error"),
     ).where("state is not null")
     found = _root(tagged.mapInArrow(_merge_partition, _PARTIAL))
@@ -230,105 +235,38 @@ def merge_states(
     return found
 
 
-# Which columns, and their values as the arguments of an evaluator.
+# Columns of a DataFrame, in types that an evaluator takes.
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """The columns of the events.
+_EVENT = "event"
+"""The column that holds an event, a struct: a name within one may have dots for Spark."""
 
-    Args:
-        named: From an argument of ``update_many`` to its column, or None.
-        proba: A column, or from each label to its column.
-        time: The column of the event time.
-        slices: The columns that slices are made of.
+
+def _events(df: DataFrame, counter: PartCounter) -> tuple[Any, PartCounter]:
+    """The events of a DataFrame as one column, and the counter that knows what it holds.
+
+    Raises:
+        InputError: A column is not there, or cannot hold times.
     """
-
-    named: Mapping[str, str | None]
-    proba: str | Mapping[Any, str] | None
-    time: str | None
-    slices: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        given = self.given
-        if "score" in given and self.proba is not None:
-            raise OptionError.conflicts("proba", "score")
-        if not {"y_pred", "score"} & set(given) and self.proba is None:
+    columns = counter.columns
+    if isinstance(columns.proba, str) and columns.proba.endswith("*"):
+        # Each task would find the same columns; here an error is known before any of them.
+        columns = replace(columns, proba=replace(columns, named={}).found_in(df.columns).proba)
+    chosen = _selected(df, columns.paths)
+    if columns.time is not None:
+        kind = chosen.schema[columns.time].dataType
+        times = types.TimestampType | types.TimestampNTZType | types.NumericType
+        if not isinstance(kind, times):
             raise InputError(
-                "evaluate",
-                expected="y_pred=, score= or proba=",
-                got="none of them",
-                remedy="name the column that holds the prediction",
+                f"time: column {columns.time!r}",
+                expected="timestamps, or numbers with time_unit=",
+                got=f"a column of type {kind.simpleString()}",
+                remedy=f'convert it with functions.to_timestamp("{columns.time}")',
             )
-
-    @property
-    def given(self) -> dict[str, str]:
-        return {name: column for name, column in self.named.items() if column is not None}
-
-    @property
-    def scored(self) -> bool:
-        return "score" in self.given or self.proba is not None
-
-    @property
-    def paths(self) -> dict[str, str]:
-        """From what each column is to its name, each column once."""
-        found = self.given
-        if isinstance(self.proba, str):
-            found["proba"] = self.proba
-        elif self.proba is not None:
-            found |= {f"proba[{shown(label)}]": column for label, column in self.proba.items()}
-        if self.time is not None:
-            found["event_time"] = self.time
-        return found | {f"slices[{shown(name)}]": name for name in self.slices}
-
-    def selected(self, df: DataFrame, labels: object) -> DataFrame:
-        """These columns of a DataFrame, as numbers, text and lists; raises InputError."""
-        rows = _selected(df, self.paths)
-        if self.time is not None:
-            kind = rows.schema[self.time].dataType
-            times = types.TimestampType | types.TimestampNTZType | types.NumericType
-            if not isinstance(kind, times):
-                raise InputError(
-                    f"time: column {self.time!r}",
-                    expected="timestamps, or numbers with time_unit=",
-                    got=f"a column of type {kind.simpleString()}",
-                    remedy=f'convert it with functions.to_timestamp("{self.time}")',
-                )
-        if isinstance(self.proba, str) and labels is None:
-            kind = rows.schema[self.proba].dataType
-            if isinstance(kind, types.ArrayType):
-                raise InputError(
-                    f"proba: column {self.proba!r}",
-                    expected="labels=, which names the array's numbers in their order",
-                    got="no labels=",
-                    remedy="pass labels=[...], or a column that is a map label -> probability",
-                )
-        return rows
-
-    def arguments(self, rows: arrow.Table, labels: object) -> dict[str, Any]:
-        """The rows as arguments of ``update_many``; raises InputError."""
-        found: dict[str, Any] = {name: rows.column(path) for name, path in self.given.items()}
-        if isinstance(self.proba, str):
-            found["proba"] = _probabilities(rows.column(self.proba), labels)
-        elif self.proba is not None:
-            found["proba"] = {label: rows.column(path) for label, path in self.proba.items()}
-        if self.time is not None:
-            found["event_time"] = rows.column(self.time)
-        if self.slices:
-            found["slices"] = {name: rows.column(name) for name in self.slices}
-        return found
-
-    def located(self, error: InputError, start: int, where: str) -> InputError:
-        """An error of :meth:`arguments` or ``update_many``, in terms of the DataFrame."""
-        column = self.paths.get(error.field) or self.paths.get(error.field.partition("[")[0])
-        row = "" if error.position is None else f", row {start + error.position}"
-        return InputError(
-            f"{error.field} ({'' if column is None else f'column {column!r}, '}{where}{row})",
-            expected=error.expected,
-            got=error.got,
-            remedy=error.remedy,
-            remedy_code=error.remedy_code,
-        )
+    fields = [
+        _readable(field, _column(df, field.name, "")).alias(field.name) for field in chosen.schema
+    ]
+    return functions.struct(*fields).alias(_EVENT), replace(counter, columns=columns)
 
 
 def _quoted(name: str) -> str:
@@ -336,29 +274,26 @@ def _quoted(name: str) -> str:
 
 
 def _selected(df: DataFrame, paths: Mapping[str, str]) -> DataFrame:
-    """Columns of a DataFrame by their names, in types that Arrow has; raises InputError.
+    """Columns of a DataFrame, from what each is to its name; raises InputError."""
+    chosen = {path: _column(df, path, use).alias(path) for use, path in paths.items()}
+    return df.select(*chosen.values())
 
-    Args:
-        df: Where they are.
-        paths: From what each is to its name.
-    """
-    chosen: dict[str, Any] = {}
-    for use, path in paths.items():
-        if path in df.columns:
-            chosen[path] = functions.col(_quoted(path)).alias(path)
-            continue
-        first, _, rest = path.partition(".")
-        kind: Any = df.schema[first].dataType if first in df.columns else None
-        names = [*df.columns, *(f"{first}.{name}" for name in getattr(kind, "names", ()))]
-        if not rest or not isinstance(kind, types.StructType):
-            raise _no_column(use, path, names)
-        for name in rest.split("."):
-            if not isinstance(kind, types.StructType) or name not in kind.names:
-                raise _no_column(use, path, names)
-            kind = kind[name].dataType
-        chosen[path] = functions.col(path).alias(path)
-    rows = df.select(*chosen.values())
-    return rows.select(*(_readable(field) for field in rows.schema))
+
+def _column(df: DataFrame, path: str, use: str) -> Any:
+    """A column of a DataFrame, or with a dot one of a struct."""
+    if path in df.columns:
+        return functions.col(_quoted(path))
+    first, *rest = path.split(".")
+    kind: Any = df.schema[first].dataType if first in df.columns else None
+    names = [*df.columns, *(f"{first}.{name}" for name in getattr(kind, "names", ()))]
+    for name in rest:
+        if not isinstance(kind, types.StructType) or name not in kind.names:
+            kind = None
+            break
+        kind = kind[name].dataType
+    if kind is None:
+        raise _no_column(use, path, names)
+    return functions.col(path)
 
 
 def _no_column(use: str, path: str, names: list[str]) -> InputError:
@@ -370,73 +305,19 @@ def _no_column(use: str, path: str, names: list[str]) -> InputError:
     )
 
 
-def _readable(field: types.StructField) -> Any:
+def _readable(field: types.StructField, column: Any) -> Any:
     """The column in a type that numpy has: a decimal as a number, a vector as an array."""
-    column = functions.col(_quoted(field.name))
     if isinstance(field.dataType, types.DecimalType):
-        return column.cast("double").alias(field.name)
+        return column.cast("double")
     if field.dataType.typeName() == "vectorudt":
         from pyspark.ml.functions import vector_to_array
 
-        return vector_to_array(column).alias(field.name)
+        return vector_to_array(column)
     return column
 
 
-def _probabilities(column: arrow.ChunkedArray, labels: object) -> Any:
-    """A column of probabilities as an evaluator takes them."""
-    kind = column.type
-    if arrow.types.is_map(kind):
-        return [None if pairs is None else dict(pairs) for pairs in column.to_pylist()]
-    if arrow.types.is_struct(kind):
-        if column.null_count:
-            return column.to_pylist()
-        names = [kind.field(n).name for n in range(kind.num_fields)]
-        return dict(zip(names, column.combine_chunks().flatten(), strict=True))
-    if not (arrow.types.is_list(kind) or arrow.types.is_large_list(kind)):
-        return column
-    names = listed(labels, "labels", "a list of labels")
-    lists: Any = column.to_pylist()
-    for position, shares in enumerate(lists):
-        if shares is None or len(shares) != len(names):
-            raise InputError(
-                "proba",
-                expected=f"{len(names)} probabilities, one of each of labels=",
-                got="null" if shares is None else str(len(shares)),
-                position=position,
-            )
-    table = np.asarray(lists, dtype=np.float64).reshape(len(lists), len(names))
-    return {name: table[:, n] for n, name in enumerate(names)}
-
-
-def _evaluator(
-    columns: _Columns,
-    task: Task | None,
-    by: Iterable[str | Iterable[str]],
-    options: dict[str, Any],
-) -> Evaluator:
-    """An evaluator of these options, without events; raises InputError and MetricError."""
-    known = inspect.signature(Evaluator).parameters
-    for name in options:
-        if name not in known:
-            # slices= is by= here, as columns are meant.
-            near = "write by=" if name == "slices" else did_you_mean(name, known)
-            raise InputError(name, expected="an option of Evaluator", got="none", remedy=near)
-    binary = "score" in columns.given or {"positive", "threshold"} & set(options)
-    evaluator = Evaluator(task or ("binary" if binary else "multiclass"), slices=by, **options)
-    if evaluator.task == "multiclass" and "score" in columns.given:
-        raise OptionError.conflicts("score", 'task="multiclass"', remedy="name it with proba=")
-    if evaluator.plan.ordered:
-        raise InputError(
-            "metrics",
-            expected="metrics that do not depend on the order of events, which Spark has not",
-            got="kappa_temporal",
-            remedy="leave out temporal= and kappa_temporal",
-        )
-    return evaluator
-
-
 def _check_batch(
-    df: DataFrame, window: WindowSpec | None, columns: _Columns, groups: list[str]
+    df: DataFrame, window: WindowSpec | None, time: str | None, groups: list[str]
 ) -> None:
     if df.isStreaming:
         raise InputError(
@@ -445,19 +326,8 @@ def _check_batch(
             got="one of a stream",
             remedy="call evaluate_stream, or evaluate within foreachBatch",
         )
-    if window is not None and not window.needs_time:
-        raise InputError(
-            "window",
-            expected="None, or Panes or Fading of event time",
-            got=f"{shown(window)}, which depends on the order of events, and a DataFrame has none",
-            remedy='use streameval.Panes("1h") with time=',
-        )
-    if (window is None) != (columns.time is None):
-        if window is None:
-            raise OptionError.requires("time", "window", remedy='pass window=Panes("1h")')
-        raise OptionError.requires("window", "time", remedy="name the column of the event time")
     if groups and window is not None:
-        remedy = f'group by functions.window("{columns.time}", "1 hour") too'
+        remedy = f'group by functions.window("{time}", "1 hour") too'
         raise OptionError.conflicts("group_by", "window", remedy=remedy)
 
 
@@ -487,21 +357,17 @@ def _has_streameval(program: str | None) -> bool:
 # What tasks do.
 
 
-@dataclass(frozen=True, slots=True)
-class _Counting:
-    """How a task counts rows; sent to it."""
+def _restored(state: bytes) -> Evaluator:
+    """The evaluator of a task's state.
 
-    columns: _Columns
-    labels: Any
-    empty: bytes
-    """The state of an evaluator without events."""
+    Two tasks may have counted equal events, and have equal states: both count.
+    """
+    return Evaluator.from_state(unpack(state, kind=EVALUATOR_KIND))
 
-    def count(self, evaluator: Evaluator, rows: arrow.Table, start: int, where: str) -> None:
-        """Count rows; raises InputError with their place."""
-        try:
-            evaluator.update_many(**self.columns.arguments(rows, self.labels))
-        except InputError as error:
-            raise self.columns.located(error, start, where) from None
+
+def _of_events(rows: arrow.Table) -> arrow.Table:
+    """The events' own columns."""
+    return arrow.Table.from_struct_array(rows.column(_EVENT))
 
 
 def _tables(batches: Iterable[arrow.RecordBatch]) -> Iterator[arrow.Table]:
@@ -520,15 +386,15 @@ def _tables(batches: Iterable[arrow.RecordBatch]) -> Iterator[arrow.Table]:
 
 
 def _count_partition(
-    counting: _Counting, batches: Iterator[arrow.RecordBatch]
+    counter: PartCounter, batches: Iterator[arrow.RecordBatch]
 ) -> Iterator[arrow.RecordBatch]:
     """The state of a partition's rows, or its first error; nothing where there are no rows."""
     part = _partition()
-    evaluator = from_bytes(counting.empty)
+    evaluator = counter.evaluator()
     start = 0
     try:
         for rows in _tables(batches):
-            counting.count(evaluator, rows, start, f"partition {part}")
+            counter.count_table(evaluator, _of_events(rows), f"partition {part}", start)
             start += rows.num_rows
         if start:
             yield _partial(part, _packed(evaluator))
@@ -549,7 +415,7 @@ def _merge_partition(batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.Rec
                 if row["error"] is not None:
                     errors.append((part, row["error"]))
                 else:
-                    yield from_bytes(row["state"])
+                    yield _restored(row["state"])
 
     try:
         merged = merge(states())
@@ -608,7 +474,7 @@ def _root(states: DataFrame) -> Evaluator | None:
         return None
     if top[0].error is not None:
         raise pickle.loads(top[0].error)
-    return from_bytes(bytes(top[0].state))
+    return _restored(bytes(top[0].state))
 
 
 # A row a group.
@@ -623,21 +489,14 @@ class _Values:
 
     @classmethod
     def of(
-        cls,
-        evaluator: Evaluator,
-        columns: _Columns,
-        names: Iterable[str] | None,
-        intervals: bool | float,
+        cls, counter: PartCounter, names: Iterable[str] | None, intervals: bool | float
     ) -> _Values:
         """Those named, or the default ones of what the columns give."""
+        task: Any = counter.evaluator().task
         if names is None:
-            names = [
-                metric.name
-                for metric in shown_metrics(evaluator.task)
-                if columns.scored or not metric.needs_scores
-            ]
-        task: Any = evaluator.task
-        return cls(tuple(find(name, task).name for name in names), _level(intervals))
+            scored = "score" in counter.columns.named or counter.columns.proba is not None
+            names = [row.name for row in shown_metrics(task) if scored or not row.needs_scores]
+        return cls(tuple(find(name, task).name for name in metric_names(names)), _level(intervals))
 
     def rows(self, evaluator: Evaluator) -> tuple[ReportRow, ...]:
         if not self.metrics:
@@ -681,115 +540,115 @@ def _ends(row: ReportRow) -> tuple[float | None, float | None]:
     return row.interval.low, row.interval.high
 
 
-def _by_group(df: DataFrame, groups: list[str], counting: _Counting, values: _Values) -> DataFrame:
+def _by_group(
+    df: DataFrame, groups: list[str], event: Any, counter: PartCounter, values: _Values
+) -> DataFrame:
     """The groups of a DataFrame of events.
 
-    A task first merges what it has of a group, where that is many rows: what goes through the
+    A task first counts what it has of a group, where that is many rows: what goes through the
     shuffle then is states. Rows of small groups go through it as they are, which are smaller.
     """
-    paths = {f"group_by[{n}]": name for n, name in enumerate(groups)}
-    rows = _selected(df, counting.columns.paths | paths)
-    _check_names(groups, values)
-    with_state = types.StructType([*rows.schema, types.StructField(_STATE, types.BinaryType())])
-    rows = rows.mapInArrow(partial(_combine_groups, counting, groups), with_state)
-    return _groups_applied(rows, groups, _STATE, counting, values)
+    rows = df.select(*_keys(df, groups), event)
+    state = types.StructField(_STATE, types.BinaryType())
+    combine = partial(_combine_groups, counter, len(groups))
+    combined = rows.mapInArrow(combine, types.StructType([*rows.schema, state]))
+    return _groups_applied(combined, groups, counter, values)
 
 
-def _check_names(groups: list[str], values: _Values) -> None:
-    made = [field.name for field in values.schema()]
+def _keys(df: DataFrame, groups: list[str]) -> list[Any]:
+    """The columns to group by, under names that have no dots."""
+    return [
+        _column(df, name, f"group_by[{n}]").alias(f"group_{n}") for n, name in enumerate(groups)
+    ]
+
+
+def _combine_groups(
+    counter: PartCounter, groups: int, batches: Iterator[arrow.RecordBatch]
+) -> Iterator[arrow.RecordBatch]:
+    """A partition's rows, those of large groups as states; at most 1,000 states are held."""
+    where = f"partition {_partition()}"
+    empty = counter.evaluator()
+    held: dict[tuple[str, ...], tuple[arrow.Table, Evaluator]] = {}
+    start = 0
+    for rows in _tables(batches):
+        numbered = rows.select(range(groups)).append_column(
+            "row", arrow.array(np.arange(rows.num_rows))
+        )
+        names = numbered.column_names[:groups]
+        found = numbered.group_by(names).aggregate([("row", "list")])
+        if rows.num_rows < _DENSE * found.num_rows:
+            states = arrow.nulls(rows.num_rows, arrow.binary())
+            yield from rows.append_column(_STATE, states).to_batches()
+        else:
+            if len(held) + found.num_rows > _OPEN:
+                yield from _flushed(held)
+            for key, of_group in zip(
+                found.select(names).to_pylist(), found.column("row_list"), strict=True
+            ):
+                mine = np.asarray(of_group.values)
+                # As text, because nan, which is one group, is unequal to itself.
+                text = tuple(map(repr, key.values()))
+                if text not in held:
+                    held[text] = rows.slice(mine[0], 1), empty.emptied()
+                counter.count_table(
+                    held[text][1],
+                    _of_events(rows.take(of_group.values)),
+                    where,
+                    name=lambda row, mine=mine, start=start: f"row {start + mine[row]}",  # type: ignore[misc]
+                )
+        start += rows.num_rows
+    yield from _flushed(held)
+
+
+def _flushed(
+    held: dict[tuple[str, ...], tuple[arrow.Table, Evaluator]],
+) -> Iterator[arrow.RecordBatch]:
+    """The states that a task holds, each beside the first event of its group."""
+    for first, evaluator in held.values():
+        state = arrow.array([_packed(evaluator)], arrow.binary())
+        yield from first.append_column(_STATE, state).to_batches()
+    held.clear()
+
+
+def _groups_applied(
+    rows: DataFrame, groups: list[str], counter: PartCounter | None, values: _Values
+) -> DataFrame:
+    """A row a group, of rows of which each is a state or, without one, an event."""
+    made = values.schema()
     for name in groups:
-        if name in made:
+        if name in [field.name for field in made]:
             raise InputError(
                 "group_by",
                 expected=f"columns that are named otherwise than the result's {name!r}",
                 got=shown(groups),
                 remedy=f'rename it: df.withColumnRenamed("{name}", ...)',
             )
-
-
-def _combine_groups(
-    counting: _Counting, groups: list[str], batches: Iterator[arrow.RecordBatch]
-) -> Iterator[arrow.RecordBatch]:
-    """A partition's rows, those of large groups as states; at most 1,000 states are held."""
-    where = f"partition {_partition()}"
-    empty = from_bytes(counting.empty)
-    held: dict[tuple[Any, ...], tuple[arrow.RecordBatch, Evaluator]] = {}
-    start = 0
-    for rows in _tables(batches):
-        found = _numbered(rows).group_by(groups).aggregate([(_NUMBER, "list")])
-        if rows.num_rows < _DENSE * found.num_rows:
-            states = arrow.nulls(rows.num_rows, arrow.binary())
-            yield from rows.append_column(_STATE, states).to_batches()
-            continue
-        if len(held) + found.num_rows > _OPEN:
-            yield from _flushed(held)
-        for key, numbers in zip(
-            found.select(groups).to_pylist(), found.column(f"{_NUMBER}_list"), strict=True
-        ):
-            mine = rows.take(numbers.values)
-            _, evaluator = held.setdefault(
-                _key(key), (mine.slice(0, 1).to_batches()[0], empty.emptied())
-            )
-            counting.count(evaluator, mine, start, where)
-        start += rows.num_rows
-    yield from _flushed(held)
-
-
-_NUMBER = "number of the row"
-
-
-def _numbered(rows: arrow.Table) -> arrow.Table:
-    return rows.append_column(_NUMBER, arrow.array(range(rows.num_rows), arrow.int64()))
-
-
-def _key(values: Mapping[str, Any]) -> tuple[Any, ...]:
-    # As text where it cannot be hashed; nan, unequal to itself, is one group in Spark.
-    return tuple(map(repr, values.values()))
-
-
-def _flushed(
-    held: dict[tuple[Any, ...], tuple[arrow.RecordBatch, Evaluator]],
-) -> Iterator[arrow.RecordBatch]:
-    """The states that a task holds, each beside the first row of its group."""
-    for first, evaluator in held.values():
-        state = arrow.array([_packed(evaluator)], arrow.binary())
-        yield first.append_column(_STATE, state)
-    held.clear()
-
-
-def _groups_applied(
-    rows: DataFrame,
-    groups: list[str],
-    column: str,
-    counting: _Counting | None,
-    values: _Values,
-) -> DataFrame:
-    """A row a group, of rows of which each is a state or, without one, an event."""
-    _check_names(groups, values)
-    keys = [rows.schema[name] for name in groups]
-    schema = types.StructType([*keys, *values.schema()])
-    empty = None if counting is None else counting.empty
+    keys = list(rows.schema)[: len(groups)]
 
     def group(
         key: tuple[arrow.Scalar, ...], batches: Iterator[arrow.RecordBatch]
     ) -> Iterator[arrow.RecordBatch]:
-        named = dict(zip(groups, key, strict=True))
-        where = "group " + ", ".join(f"{name}={value}" for name, value in named.items())
-        merged = None if empty is None else from_bytes(empty)
+        named = ", ".join(f"{name}={value}" for name, value in zip(groups, key, strict=True))
+        merged = None if counter is None else counter.evaluator()
         for table in _tables(batches):
-            states = table.column(column)
+            states = table.column(_STATE)
             for state in states.drop_null():
-                part = from_bytes(state.as_py())
+                part = _restored(state.as_py())
                 if merged is None:
                     merged = part
                 else:
                     merged.merge(part)
-            if counting is not None and merged is not None and states.null_count:
-                counting.count(merged, table.filter(states.is_null()), 0, where)
+            if counter is not None and merged is not None and states.null_count:
+                events = _of_events(table.filter(states.is_null()))
+                counter.count_table(merged, events, f"group {named}")
         if merged is not None:
-            yield _batch(named, values.columns(merged))
+            columns = values.columns(merged)
+            yield _batch({field.name: one for field, one in zip(keys, key, strict=True)}, columns)
 
-    return rows.groupBy(*map(_quoted, groups)).applyInArrow(group, schema)
+    found = rows.groupBy(*(field.name for field in keys)).applyInArrow(
+        group, types.StructType([*keys, *made])
+    )
+    return found.toDF(*groups, *(field.name for field in made))
 
 
 def _batch(keys: Mapping[str, arrow.Scalar], values: Mapping[str, Any]) -> arrow.RecordBatch:
@@ -809,13 +668,13 @@ def _batch(keys: Mapping[str, arrow.Scalar], values: Mapping[str, Any]) -> arrow
 def evaluate_stream(
     df: DataFrame,
     *,
-    y_true: str,
+    y_true: str = "y_true",
     event_time: str,
     window: Panes,
     watermark: str | None = None,
     y_pred: str | None = None,
     score: str | None = None,
-    proba: str | Mapping[Any, str] | None = None,
+    proba: Proba | None = None,
     weight: str | None = None,
     by: Iterable[str | Iterable[str]] = (),
     task: Task | None = None,
@@ -882,26 +741,31 @@ def evaluate_stream(
         )
     if output_mode not in _OUTPUT_MODES:
         raise InputError("output_mode", expected='"append" or "update"', got=shown(output_mode))
-    options |= {"metrics": metrics, "intervals": bool(intervals)}
-    dimensions = Slicer(by, 1).dimensions
-    columns = _Columns(
-        {"y_true": y_true, "y_pred": y_pred, "score": score, "weight": weight},
-        proba,
-        event_time,
-        Slicer(by, 1).names,
+    counter = PartCounter.of(
+        y_true=y_true,
+        y_pred=y_pred,
+        score=score,
+        proba=proba,
+        weight=weight,
+        task=task,
+        metrics=metrics,
+        intervals=bool(intervals),
+        **options,
     )
-    evaluator = _evaluator(columns, task, (), options)
-    shown_names = metrics if metrics is None else metric_names(metrics)
-    values = _Values.of(evaluator, columns, shown_names, intervals)
-    rows = columns.selected(df, options.get("labels"))
-    rows = _with_watermark(rows, event_time, window, watermark)
+    slicer = Slicer(by, 1)
+    # The panes and slices are Spark's keys here; an evaluator counts what is in one of them.
+    keyed = replace(counter.columns, time=event_time, slices=slicer.names)
+    event, timed = _events(df, replace(counter, columns=keyed))
+    counter = replace(counter, columns=replace(timed.columns, time=None, slices=()))
+    values = _Values.of(counter, metrics, intervals)
+    times = _column(df, event_time, "event_time").alias(_TIME)
+    rows = _with_watermark(df.select(event, times), event_time, window, watermark)
     _check_streaming(df)
-    counting = _Counting(columns, options.get("labels"), evaluator.to_bytes())
-    count = partial(_count_panes, counting, dimensions, window.pane_us)
+    count = partial(_count_panes, counter, timed, slicer, window.pane_us)
     parts = rows.mapInArrow(count, "slice string, pane long, state binary")
     emit = output_mode == "append"
     found = parts.groupBy("slice").transformWithState(
-        _PaneStates(window, values, emit_closed=emit),
+        _PaneStates(window, values, emit_closed=emit),  # type: ignore[arg-type]
         _STREAM,
         output_mode.capitalize(),
         "EventTime",
@@ -911,6 +775,9 @@ def evaluate_stream(
 
 
 _OUTPUT_MODES = ("append", "update")
+
+_TIME = "time"
+"""The column of the event time beside the event: Spark's watermark is of a column."""
 
 _STREAM = (
     "start long, end long, slice string, metric string, value double, low double, high double, "
@@ -922,7 +789,7 @@ def _with_watermark(
     rows: DataFrame, event_time: str, window: Panes, watermark: str | None
 ) -> DataFrame:
     """The rows with the watermark by which our panes close; raises InputError."""
-    field = rows.schema[event_time]
+    field = rows.schema[_TIME]
     if not isinstance(field.dataType, types.TimestampType):
         raise InputError(
             f"event_time: column {event_time!r}",
@@ -946,7 +813,7 @@ def _with_watermark(
             )
     if given is not None:
         return rows
-    return rows.withWatermark(event_time, f"{lateness // 1000} milliseconds")
+    return rows.withWatermark(_TIME, f"{lateness // 1000} milliseconds")
 
 
 def _check_streaming(df: DataFrame) -> None:
@@ -964,33 +831,44 @@ def _check_streaming(df: DataFrame) -> None:
 
 
 def _count_panes(
-    counting: _Counting,
-    dimensions: tuple[tuple[str, ...], ...],
+    counter: PartCounter,
+    timed: PartCounter,
+    slicer: Slicer,
     pane_us: int,
     batches: Iterator[arrow.RecordBatch],
 ) -> Iterator[arrow.RecordBatch]:
-    """A state of each slice and pane of a partition of a micro-batch."""
-    columns = counting.columns
-    assert columns.time is not None
-    empty = from_bytes(counting.empty)
-    slicer = Slicer(dimensions, 1)
-    untimed = replace(counting, columns=replace(columns, time=None, slices=()))
+    """A state of each slice and pane of a partition of a micro-batch.
+
+    Args:
+        counter: Counts the events of one slice and pane.
+        timed: The same with the columns of time and slices.
+        slicer: Which slices there are.
+        pane_us: Length of a pane.
+        batches: The rows.
+    """
+    empty = counter.evaluator()
     where = f"partition {_partition()}"
     held: dict[tuple[str, int], Evaluator] = {}
     start = 0
-    for rows in _tables(batches):
+    for table in _tables(batches):
+        rows = _of_events(table)
         try:
-            moments = event_times(rows.column(columns.time), rows.num_rows)
-            slices = {name: rows.column(name) for name in columns.slices}
-            groups = [(key, chosen) for key, chosen in slicer.groups(slices, rows.num_rows)]
+            moments = event_times(rows.column(timed.columns.time), rows.num_rows)
+            slices = {name: rows.column(name) for name in timed.columns.slices}
+            groups = [((), np.arange(rows.num_rows)), *slicer.groups(slices, rows.num_rows)]
         except InputError as error:
-            raise columns.located(error, start, where) from None
-        everything: list[tuple[Any, IntArray]] = [((), np.arange(rows.num_rows))]
-        for key, chosen in everything + groups:
+            row = "" if error.position is None else f"row {start + error.position}"
+            raise timed.located(error, where, row) from None
+        for key, chosen in groups:
             for pane, inside in grouped(moments[chosen] // pane_us):
                 mine = chosen if inside is None else chosen[inside]
                 state = held.setdefault((slice_name(key), pane * pane_us), empty.emptied())
-                untimed.count(state, rows.take(arrow.array(mine)), start, where)
+                counter.count_table(
+                    state,
+                    rows.take(arrow.array(mine)),
+                    where,
+                    name=lambda row, mine=mine, start=start: f"row {start + mine[row]}",  # type: ignore[misc]
+                )
         start += rows.num_rows
     for (name, pane), evaluator in held.items():
         arrays = {
@@ -1037,7 +915,7 @@ class _PaneStates:
         parts: dict[int, list[Evaluator]] = {}
         for row in rows:
             if row.pane + self._pane > watermark:  # else it is late
-                parts.setdefault(row.pane, []).append(from_bytes(bytes(row.state)))
+                parts.setdefault(row.pane, []).append(_restored(bytes(row.state)))
         for start, states in parts.items():
             kept = self._state(start)
             merged = merge(states if kept is None else [kept, *states])
@@ -1080,7 +958,7 @@ class _PaneStates:
     def _state(self, start: int) -> Evaluator | None:
         if not self._states.containsKey((start,)):
             return None
-        return from_bytes(bytes(self._states.getValue((start,))[0]))
+        return _restored(bytes(self._states.getValue((start,))[0]))
 
     def _rows(self, name: str, end: int) -> Iterator[Any]:
         start = end - self._length

@@ -289,9 +289,10 @@ class PartCounter:
                 evaluator.update_many(**arguments(events.columns))
         except InputError as error:
             row = "" if error.position is None else name(int(places[error.position]))
-            raise self._located(error, where, row) from None
+            raise self.located(error, where, row) from None
 
-    def _located(self, error: InputError, where: str, row: str) -> InputError:
+    def located(self, error: InputError, where: str, row: str) -> InputError:
+        """An error of a table's columns, with their names and the place of the row."""
         paths = self.columns.paths
         path = paths.get(error.field) or paths.get(error.field.partition("[")[0])
         place = ", ".join(filter(None, ("" if path is None else f"column {path!r}", where, row)))
