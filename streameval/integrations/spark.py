@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from streameval.errors import (
     did_you_mean,
     shown,
 )
-from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator, merge
+from streameval.evaluator.evaluator import EVALUATOR_KIND, Evaluator
 from streameval.evaluator.reports import ReportRow
 from streameval.evaluator.slices import Slicer, slice_name
 from streameval.events.event import Task
@@ -365,6 +366,17 @@ def _restored(state: bytes) -> Evaluator:
     return Evaluator.from_state(unpack(state, kind=EVALUATOR_KIND))
 
 
+def _merged(states: Iterable[Evaluator]) -> Evaluator | None:
+    """The merge of restored states into the first of them; None where there are none."""
+    whole: Evaluator | None = None
+    for state in states:
+        if whole is None:
+            whole = state
+        else:
+            whole.merge(state)
+    return whole
+
+
 def _of_events(rows: arrow.Table) -> arrow.Table:
     """The events' own columns."""
     return arrow.Table.from_struct_array(rows.column(_EVENT))
@@ -418,17 +430,14 @@ def _merge_partition(batches: Iterator[arrow.RecordBatch]) -> Iterator[arrow.Rec
                     yield _restored(row["state"])
 
     try:
-        merged = merge(states())
+        merged = _merged(states())
     except StreamevalError as error:
-        if part < 0:
-            return  # an empty partition
-        if not errors:
-            yield _partial(part, None, error)
-            return
+        yield _partial(part, None, error)
+        return
     if errors:
         part, failed = min(errors)
         yield _partial(part, None, pickle.loads(failed))
-    else:
+    elif merged is not None:
         yield _partial(part, _packed(merged))
 
 
@@ -632,12 +641,8 @@ def _groups_applied(
         merged = None if counter is None else counter.evaluator()
         for table in _tables(batches):
             states = table.column(_STATE)
-            for state in states.drop_null():
-                part = _restored(state.as_py())
-                if merged is None:
-                    merged = part
-                else:
-                    merged.merge(part)
+            parts = (_restored(state.as_py()) for state in states.drop_null())
+            merged = _merged(parts if merged is None else chain([merged], parts))
             if counter is not None and merged is not None and states.null_count:
                 events = _of_events(table.filter(states.is_null()))
                 counter.count_table(merged, events, f"group {named}")
@@ -918,7 +923,8 @@ class _PaneStates:
                 parts.setdefault(row.pane, []).append(_restored(bytes(row.state)))
         for start, states in parts.items():
             kept = self._state(start)
-            merged = merge(states if kept is None else [kept, *states])
+            merged = _merged(states if kept is None else [kept, *states])
+            assert merged is not None
             self._states.updateValue((start,), (_packed(merged),))
             # The last one drops the pane.
             for end in self._ends(start) if self._emit_closed else [start + self._length]:
@@ -963,7 +969,9 @@ class _PaneStates:
     def _rows(self, name: str, end: int) -> Iterator[Any]:
         start = end - self._length
         panes = map(self._state, range(start, end, self._pane))
-        merged = merge(state for state in panes if state is not None)
+        merged = _merged(state for state in panes if state is not None)
+        if merged is None:
+            return
         state, events = _packed(merged), float(merged.total.support)
         for row in self._values.rows(merged):
             low, high = _ends(row)
