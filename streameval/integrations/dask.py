@@ -113,7 +113,9 @@ def evaluate(
     states = [count(part, number) for number, part in enumerate(_parts(data, counter))]
     while len(states) > 1:
         groups = [states[n : n + split_every] for n in range(0, len(states), split_every)]
-        states = [delayed(_merged, pure=False)(group) for group in groups]
+        states = [
+            delayed(_merged, pure=False)(group) if len(group) > 1 else group[0] for group in groups
+        ]
     return from_bytes(states[0].compute().state) if states else counter.evaluator()
 
 
