@@ -153,11 +153,18 @@ def _names(table: Any) -> Iterable[object]:
 def _probabilities(column: Any, labels: Sequence[Any] | None) -> Any:
     """A column of numbers, mappings, Arrow's pairs, or arrays in the order of the labels."""
     array = column_array(column, "proba")
-    if array.dtype != object:
+    if array.dtype.kind not in "OU":
         return array
     values: list[Any] = array.tolist()
     first = next((value for value in values if value is not None), None)
-    if not hasattr(first, "__len__") or isinstance(first, (str, Mapping)):
+    if isinstance(first, str):
+        raise InputError(
+            "proba",
+            expected="numbers, mappings from labels, or lists in the order of labels=",
+            got=f"the text {shown(first)}",
+            remedy="give each label a column, as Dask turns lists and dicts of Python into text",
+        )
+    if not hasattr(first, "__len__") or isinstance(first, Mapping):
         return values
     if isinstance(first, (list, tuple)) and len(first) and isinstance(first[0], tuple):
         return [None if pairs is None else dict(pairs) for pairs in values]
@@ -289,9 +296,10 @@ class PartCounter:
                 evaluator.update_many(**arguments(events.columns))
         except InputError as error:
             row = "" if error.position is None else name(int(places[error.position]))
-            raise self._located(error, where, row) from None
+            raise self.located(error, where, row) from None
 
-    def _located(self, error: InputError, where: str, row: str) -> InputError:
+    def located(self, error: InputError, where: str, row: str) -> InputError:
+        """An error of a table's columns, with their names and the place of the row."""
         paths = self.columns.paths
         path = paths.get(error.field) or paths.get(error.field.partition("[")[0])
         place = ", ".join(filter(None, ("" if path is None else f"column {path!r}", where, row)))

@@ -55,6 +55,9 @@ def collection(case: Case, kind: str) -> Any:
         rows = case.records(list(range(case.rows)))
         return dask_bag.from_sequence(rows, npartitions=5)
     whole = pd.DataFrame(case.columns)
+    if "shares" in whole:
+        # Of a column of Python's lists, Dask makes text.
+        whole["shares"] = whole["shares"].astype(pd.ArrowDtype(arrow.list_(arrow.float64())))
     parts = [whole.iloc[rows] for rows in cuts(case, [0, 40, 40, 500])]
     if kind == "data frame":
         return dataframe.from_delayed([dask.delayed(part) for part in parts], meta=whole.iloc[:0])
@@ -122,7 +125,8 @@ def test_states_merge_in_a_tree() -> None:
     tasks: Counter[str] = Counter()
 
     def recorded(graph: Any, keys: Any, **options: Any) -> Any:
-        tasks.update(str(key).rpartition("_")[2].partition("-")[0] for key in dict(graph))
+        names = graph.__dask_graph__() if hasattr(graph, "__dask_graph__") else graph
+        tasks.update(str(key).partition("-")[0] for key in names)
         return dask.get(graph, keys, **options)
 
     parts = [
@@ -130,7 +134,7 @@ def test_states_merge_in_a_tree() -> None:
     ]
     with dask.config.set(scheduler=recorded):
         assert evaluate(parts, **case.keywords, split_every=2) == case.expected()
-    assert (tasks["counted"], tasks["merged"]) == (5, 4)
+    assert (tasks["_counted"], tasks["_merged"]) == (5, 4)
 
 
 def test_only_the_named_columns_are_loaded() -> None:
@@ -168,7 +172,7 @@ def test_partitions_of_other_types_than_the_meta_says() -> None:
     with pytest.raises(StateError) as raised:
         evaluate(data, y_true="y", y_pred="g")
     assert str(raised.value).startswith("part 0 and part 1: ")
-    assert str(raised.value).endswith("coerce the labels of both sides with str(...)")
+    assert str(raised.value).endswith("coerce the labels of both sides with int(...)")
 
 
 def test_a_partition_that_lacks_a_column() -> None:
