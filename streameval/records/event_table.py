@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -153,11 +153,18 @@ def _names(table: Any) -> Iterable[object]:
 def _probabilities(column: Any, labels: Sequence[Any] | None) -> Any:
     """A column of numbers, mappings, Arrow's pairs, or arrays in the order of the labels."""
     array = column_array(column, "proba")
-    if array.dtype != object:
+    if array.dtype.kind not in "OU":
         return array
     values: list[Any] = array.tolist()
     first = next((value for value in values if value is not None), None)
-    if not hasattr(first, "__len__") or isinstance(first, (str, Mapping)):
+    if isinstance(first, str):
+        raise InputError(
+            "proba",
+            expected="numbers, mappings from labels, or lists in the order of labels=",
+            got=f"the text {shown(first)}",
+            remedy="give each label a column, as Dask turns lists and dicts of Python into text",
+        )
+    if not hasattr(first, "__len__") or isinstance(first, Mapping):
         return values
     if isinstance(first, (list, tuple)) and len(first) and isinstance(first[0], tuple):
         return [None if pairs is None else dict(pairs) for pairs in values]
@@ -203,17 +210,25 @@ class PartCounter:
         weight: str | None = None,
         unit: str | None = None,
         time: str | None = None,
-        by: Iterable[str | Iterable[str]] = (),
-        task: Task | None = None,
+        by: Iterable[str | Iterable[str]] | None = (),
+        task: Task | Literal["auto"] | None = None,
         **options: Any,
     ) -> Self:
         """The counter of these columns, and of an evaluator with these options.
+
+        An option that is None is one that was not given.
 
         Raises:
             InputError: Names or options that conflict, or a window that parts cannot share.
             MetricError: An unknown metric.
         """
         known = inspect.signature(Evaluator).parameters
+        options = {name: value for name, value in options.items() if value is not None}
+        if task == "auto":
+            task = None
+        by = () if by is None else by
+        if unit is None:
+            unit = getattr(options.get("bootstrap"), "unit", None)
         for name in options:
             if name not in known or name == "slices":
                 near = "write by=" if name == "slices" else did_you_mean(name, known)

@@ -78,54 +78,6 @@ def cases(rows: int = 600, seed: int = 0) -> list[Case]:
     animals = np.sort(rng.choice(["ant", "bee", "cow"], rows)).tolist()
     minutes = rng.permutation(rows) * 61
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    columns: Columns
-    keywords: dict[str, Any]
-    options: dict[str, Any]
-    given: dict[str, Any]
-    slices: tuple[str, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def expected(self) -> se.Evaluator:
-        """One evaluator of all events, in the order of their times where they have some."""
-        rows = range(self.rows)
-        if "event_time" in self.given:
-            times = self.columns[self.given["event_time"]]
-            rows = sorted(rows, key=times.__getitem__)
-
-        def column(path: Any) -> Any:
-            if isinstance(path, dict):
-                return {label: column(inner) for label, inner in path.items()}
-            return [self.columns[path][row] for row in rows]
-
-        evaluator = se.Evaluator(**self.options)
-        arguments = {name: column(path) for name, path in self.given.items()}
-        if self.slices:
-            arguments["slices"] = {name: column(name) for name in self.slices}
-        evaluator.update_many(**arguments)
-        return evaluator
-
-    def part(self, rows: list[int]) -> Columns:
-        """These rows of the table."""
-        return {name: [values[row] for row in rows] for name, values in self.columns.items()}
-
-    def records(self, rows: list[int]) -> list[dict[str, Any]]:
-        """These rows as dicts."""
-        return [{name: values[row] for name, values in self.columns.items()} for row in rows]
-
-
-def cases(rows: int = 600, seed: int = 0) -> list[Case]:
-    """One case of each way to name columns, and of each option that changes what is kept."""
-    rng = np.random.default_rng(seed)
-    # Sorted, so that some parts hold one class only.
-    spam = np.sort(rng.choice(["ham", "spam"], rows)).tolist()
-    scores = rng.integers(0, 200, rows) / 200
-    shares = rng.dirichlet([1, 1, 1], rows)
-    animals = np.sort(rng.choice(["ant", "bee", "cow"], rows)).tolist()
-    minutes = rng.permutation(rows) * 61
-    times = np.datetime64("2026-01-01T00:00:00", "us") + days * np.timedelta64(1, "m")
     columns: Columns = {
         "label": spam,
         "p": scores.tolist(),
@@ -229,8 +181,8 @@ def cases(rows: int = 600, seed: int = 0) -> list[Case]:
             "replicates",
             binary
             | spam_options
-            | {"unit": "user", "bootstrap": se.Bootstrap(replicates=4, unit="user")},
-            spam_options | {"bootstrap": se.Bootstrap(replicates=4, unit="user")},
+            | {"unit": "user", "bootstrap": se.Bootstrap(replicates=20, unit="user")},
+            spam_options | {"bootstrap": se.Bootstrap(replicates=20, unit="user")},
             binary | {"unit": "user"},
         ),
         case(

@@ -26,14 +26,18 @@ def _dotted(path: Path) -> str:
     return name.removesuffix(".__init__")
 
 
-MODULES = [_dotted(path) for path in _with_examples(sorted(PACKAGE.rglob("*.py")))]
-_ENGINES = {"spark.md"}
-"""Pages whose examples `make test-engines` runs."""
+_ENGINES = {"beam", "dask", "spark"}
+"""Pages and modules of integrations whose examples `make test-engines` runs."""
 
+MODULES = [
+    _dotted(path)
+    for path in _with_examples(sorted(PACKAGE.rglob("*.py")))
+    if path.stem not in _ENGINES
+]
 DOCUMENTS = [
     path
     for path in _with_examples([ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
-    if path.name not in _ENGINES
+    if path.stem not in _ENGINES
 ]
 
 

@@ -164,6 +164,12 @@ TABLE = {"y": [True, False], "p": [0.5, 0.25], "s": [[0.5, 0.5], [1.0]]}
         ({"score": "p"}, {"y": ["a"], "p": [1.0]}, "y_true (column 'y', part 0"),
         ({"proba": "s"}, TABLE, "proba (column 's', part 0): expected labels, got no labels; pass"),
         (
+            {"proba": "s"},
+            {"y": ["a"], "s": ["[0.5, 0.5]"]},
+            "proba (column 's', part 0): expected numbers, mappings from labels, or lists in the "
+            "order of labels=, got the text '[0.5, 0.5]'; give each label a column",
+        ),
+        (
             {"proba": "s", "labels": [False, True]},
             TABLE,
             "proba (column 's', part 0, row 1): expected 2 probabilities, one of each of labels=",
