@@ -31,7 +31,7 @@ from streameval.states.ranking.coarse_score import (
 from streameval.states.ranking.portable_index import PortableScoreIndex
 from streameval.states.score_index import ScoreIndex
 
-CLASSES = list({PortableScoreIndex, ScoreIndex})
+CLASSES = list(dict.fromkeys((PortableScoreIndex, ScoreIndex)))
 POINTS = (0.0, 0.5, 1.0)
 HUGE = 1.7976931348623157e308
 EDGES = sorted(
