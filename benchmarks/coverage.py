@@ -731,7 +731,7 @@ def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
     for size in reversed(_SIZES):
         yield partial(_precisions, size, runs)
         yield partial(_losses, size, runs)
-        yield partial(_calibrations, size, max(20, runs // 4))
+        yield partial(_calibrations, size, looked)
         yield partial(_confusions, "Labels, two classes", "binary", size, runs)
         yield partial(_confusions, "Labels, several classes", "multiclass", size, runs)
     for users, each in ((50, 20), (200, 5), (200, 50)):
@@ -755,8 +755,8 @@ def table(cells: Iterable[Cell], runs: int) -> str:
         "# How often intervals contain the truth",
         "",
         f"Written by `make coverage`: {runs:,} streams a cell (a tenth where every event is looked "
-        "at, and of paired tests; a quarter of calibration errors), 95 % intervals. Every cell "
-        "that is simulated is shown. ✓: the share is as wanted; ≈: beyond it by at most two standard "
+        "at, of paired tests and of calibration errors), 95 % intervals. Every cell that is "
+        "simulated is shown. ✓: the share is as wanted; ≈: beyond it by at most two standard "
         f"errors of the simulation (for {runs:,} streams and a share of .93, "
         f"{math.sqrt(0.93 * 0.07 / runs):.4f} each); ✗: "
         "neither. *Without*: runs with no interval, which the evaluator says with a reason.",
