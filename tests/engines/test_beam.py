@@ -41,7 +41,7 @@ CASES = [case for case in cases() if "window" not in case.keywords]
 BY_NAME = {case.name: case for case in CASES}
 
 PRISM = os.environ.get("PRISM") or shutil.which("prism") or "build/prism/prism"
-"""Beam's portable runner as a program: ``make prism`` builds it."""
+"""Beam's portable runner as a program: ``make test-engines`` builds it where Go is installed."""
 
 RUNNERS = {
     "direct": ["--runner=DirectRunner"],
@@ -63,7 +63,7 @@ RUNNERS = {
 def options(request: pytest.FixtureRequest) -> PipelineOptions:
     """The options of each runner."""
     if request.param == "prism" and not Path(PRISM).exists():
-        pytest.skip("NOT TESTED: Beam's portable runner Prism is not built; run make prism")
+        pytest.skip("NOT TESTED: Beam's portable runner Prism is not built; install Go")
     return PipelineOptions(RUNNERS[request.param])
 
 
