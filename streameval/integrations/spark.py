@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -92,10 +92,10 @@ def evaluate(
     weight: str | None = None,
     unit: str | None = None,
     time: str | None = None,
-    by: Iterable[str | Iterable[str]] = (),
+    by: Iterable[str | Iterable[str]] | None = (),
     group_by: str | Sequence[str] = (),
     window: WindowSpec | None = None,
-    task: Task | None = None,
+    task: Task | Literal["auto"] | None = None,
     metrics: Iterable[str] | None = None,
     intervals: bool | float = False,
     **options: Any,
@@ -116,7 +116,7 @@ def evaluate(
             or columns: ``PREFIX*``, a mapping from each label to its column, or a list in
             the order of ``labels``.
         weight: Column of the weight.
-        unit: Column of the unit, with ``bootstrap=``.
+        unit: Column of the unit, with ``bootstrap=``, whose own ``unit`` it is by default.
         time: Column of the event time: a timestamp, or a number with ``time_unit=``.
         by: Columns, or tuples of columns, to slice by within the one evaluator.
         group_by: Columns to evaluate by, any number of groups.
@@ -681,8 +681,8 @@ def evaluate_stream(
     score: str | None = None,
     proba: Proba | None = None,
     weight: str | None = None,
-    by: Iterable[str | Iterable[str]] = (),
-    task: Task | None = None,
+    by: Iterable[str | Iterable[str]] | None = (),
+    task: Task | Literal["auto"] | None = None,
     metrics: Iterable[str] | None = None,
     intervals: bool | float = False,
     output_mode: str = "append",
@@ -757,7 +757,7 @@ def evaluate_stream(
         intervals=bool(intervals),
         **options,
     )
-    slicer = Slicer(by, 1)
+    slicer = Slicer(by or (), 1)
     # The panes and slices are Spark's keys here; an evaluator counts what is in one of them.
     keyed = replace(counter.columns, time=event_time, slices=slicer.names)
     event, timed = _events(df, replace(counter, columns=keyed))

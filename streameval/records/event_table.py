@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -210,17 +210,25 @@ class PartCounter:
         weight: str | None = None,
         unit: str | None = None,
         time: str | None = None,
-        by: Iterable[str | Iterable[str]] = (),
-        task: Task | None = None,
+        by: Iterable[str | Iterable[str]] | None = (),
+        task: Task | Literal["auto"] | None = None,
         **options: Any,
     ) -> Self:
         """The counter of these columns, and of an evaluator with these options.
+
+        An option that is None is one that was not given.
 
         Raises:
             InputError: Names or options that conflict, or a window that parts cannot share.
             MetricError: An unknown metric.
         """
         known = inspect.signature(Evaluator).parameters
+        options = {name: value for name, value in options.items() if value is not None}
+        if task == "auto":
+            task = None
+        by = () if by is None else by
+        if unit is None:
+            unit = getattr(options.get("bootstrap"), "unit", None)
         for name in options:
             if name not in known or name == "slices":
                 near = "write by=" if name == "slices" else did_you_mean(name, known)
