@@ -125,6 +125,16 @@ def test_mappings_and_pairs_of_probabilities() -> None:
         assert evaluator == case.expected()
 
 
+def test_the_keywords_of_the_call_over_any_table() -> None:
+    """An option that is None was not given; one column may be named without a list."""
+    none = ("positive", "labels", "threshold", "metrics", "window", "time", "max_scores")
+    keywords = dict.fromkeys(none) | {"task": "auto", "by": "c", "y_true": "y", "score": "p"}
+    assert PartCounter.of(**keywords) == PartCounter.of(y_true="y", score="p", by=["c"])
+    replicated = {"y_true": "y", "score": "p", "bootstrap": se.Bootstrap(unit="user")}
+    assert PartCounter.of(**replicated) == PartCounter.of(**replicated, unit="user")
+    assert PartCounter.of(y_true="y", score="p", by=iter("c")).columns.slices == ("c",)
+
+
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
