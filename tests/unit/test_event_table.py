@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import InputError, OptionError, StateError
+from streameval.errors import InputError, MissingExtraError, OptionError, StateError
 from streameval.records.event_table import PartCounter
 from tests.support.table_cases import Case, cases
 
@@ -220,6 +223,24 @@ def test_an_event_without_a_place_is_shown() -> None:
 def test_an_option_of_two_names_is_an_option_error() -> None:
     with pytest.raises(OptionError):
         PartCounter.of(score="p", proba="p")
+
+
+@pytest.mark.parametrize(
+    ("engine", "package", "feature"),
+    [("dask", "dask.delayed", "streameval on Dask"), ("beam", "apache_beam", "EvaluateFn")],
+)
+def test_an_engine_that_is_not_installed_is_named_with_its_extra(
+    engine: str, package: str, feature: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, f"streameval.integrations.{engine}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError) as raised:
+        importlib.import_module(f"streameval.integrations.{engine}")
+    message = str(raised.value)
+    assert message.startswith(f"{feature} needs the package ")
+    assert message.endswith(f"run: pip install 'streameval[{engine}]'")
+    # An engine's workers send their errors.
+    assert str(pickle.loads(pickle.dumps(raised.value))) == message
 
 
 def test_labels_of_another_type_do_not_merge() -> None:
