@@ -71,6 +71,19 @@ def test_every_cut_and_order_gives_the_same_bytes(data: Any, name: str) -> None:
     assert counted(case, parts).to_bytes() == case.expected().to_bytes()
 
 
+def test_parts_with_more_scores_than_are_kept_give_the_same_bytes() -> None:
+    rng = np.random.default_rng(1)
+    y, p = rng.random(5000) < 0.3, rng.random(5000)
+    expected = se.Evaluator(max_scores=1024)
+    expected.update_many(y, score=p)
+    counter = PartCounter.of(y_true="y", score="p", max_scores=1024)
+    shards = []
+    for rows in np.array_split(rng.permutation(5000), [100, 1700]):
+        shards.append(counter.evaluator())
+        counter.count(shards[-1], {"y": y[rows], "p": p[rows]})
+    assert se.merge(shards).to_bytes() == expected.to_bytes()
+
+
 def test_files_are_parts(tmp_path: Path) -> None:
     case = BY_NAME["weights and slices"]
     parquet, lines = tmp_path / "a.parquet", tmp_path / "b.jsonl"
@@ -96,6 +109,9 @@ def test_more_records_than_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     bad = case.records(list(range(20)))
     bad[17]["p"] = None
     with pytest.raises(InputError, match=r"^score \(column 'p', part 3, row 17\): .* got None$"):
+        counter.count(counter.evaluator(), bad, "part 3")
+    bad[15] = 7
+    with pytest.raises(InputError, match=r"^part 3, row 15: expected a dict"):
         counter.count(counter.evaluator(), bad, "part 3")
 
 
