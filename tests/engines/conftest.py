@@ -6,6 +6,7 @@ With BOUNDED=1 in the environment those marked ``slow`` are left out.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -18,10 +19,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.environ.get("BOUNDED"):
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(pytest.mark.skip(reason="takes longer than BOUNDED allows"))
+    """Skip what BOUNDED leaves out, and Spark's tests where there is no Java."""
+    for item in items:
+        if os.environ.get("BOUNDED") and item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="takes longer than BOUNDED allows"))
+        elif item.path.name.startswith("test_spark") and shutil.which("java") is None:
+            item.add_marker(pytest.mark.skip(reason="NOT TESTED on Spark: no Java is installed"))
 
 
 # Workers of an engine are other processes: they import what this one does.

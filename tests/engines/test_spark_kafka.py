@@ -32,7 +32,11 @@ from pathlib import Path
 from tests.support.spark_sessions import session
 
 bootstrap, directory, jars = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-spark = session("local[2]", directory / "spark", **{"spark.jars": jars})
+spark = session(
+    "local[2]",
+    directory / "spark",
+    **{"spark.jars": jars, "spark.sql.shuffle.partitions": "1"},
+)
 out, checkpoint = str(directory / "out"), str(directory / "checkpoint")
 EXAMPLE
 query.processAllAvailable()

@@ -33,7 +33,10 @@ Event = tuple[float, int, float, str | None]
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    made = session("local[2]", tmp_path_factory.mktemp("spark"))
+    # One task of the operator: each starts a Python of its own in every micro-batch.
+    made = session(
+        "local[2]", tmp_path_factory.mktemp("spark"), **{"spark.sql.shuffle.partitions": "1"}
+    )
     yield made
     made.stop()
 
