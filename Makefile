@@ -91,8 +91,16 @@ test-kafka: $(VENV)/.stamp-test  ## the Kafka tests against Apache Kafka, which 
 	$(BIN)/python -m tests.support.apache_kafka
 
 # BOUNDED=1 leaves out what is slow. Spark needs Java 17.
-test-engines: $(VENV)/.stamp-test-spark-dask  ## evaluation on Spark and Dask; BOUNDED=1 for the quicker part
+test-engines: $(VENV)/.stamp-test-spark-dask-beam $(if $(BOUNDED),,build/prism/prism)  ## evaluation on Spark, Dask and Beam; BOUNDED=1 for the quicker part
 	$(BIN)/python -m pytest -q -m engines tests/engines
+
+# Beam's portable runner is a program in Go, which is compiled in some minutes.
+PRISM := github.com/apache/beam/sdks/v2/go/cmd/prism
+
+build/prism/prism: | $(VENV)/.stamp-test-spark-dask-beam
+	@GOBIN="$(CURDIR)/build/prism" go install \
+	  "$(PRISM)@v$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("apache-beam"))')" || \
+	  echo "Prism could not be built with Go: Beam is tested without its portable runner" >&2
 
 KILLS ?= 200
 
@@ -116,7 +124,7 @@ bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in two minutes
 
 EVENTS ?= 100000000
 
-bench-engines: $(VENV)/.stamp-test-spark-dask  ## engines against their own evaluators and one machine; EVENTS=
+bench-engines: $(VENV)/.stamp-test-spark-dask-beam  ## engines against their own evaluators and one machine; EVENTS=
 	$(BIN)/python -m benchmarks.engines --events $(EVENTS)
 
 RUNS ?= 2000

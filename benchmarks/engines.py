@@ -1,10 +1,11 @@
-"""Engines: evaluation of Parquet on Spark, against Spark's own evaluator and one process.
+"""Engines: evaluation of Parquet on Spark, Dask and Beam, against Spark ML and one process.
 
     python -m benchmarks.engines --events 100000000
 
 Makes the events in Parquet, by parts and with a seed, and measures each row in a process of its
 own, so that none finds the caches of another. The clock runs from a started engine, which has
-evaluated one part, to the value. Writes ``engines.md``; of fewer events ``engines-short.md``.
+evaluated one part, to the value; Beam starts with each pipeline, which its rows include. Writes
+``engines.md``; of fewer events ``engines-short.md``.
 """
 
 from __future__ import annotations
@@ -106,10 +107,60 @@ def _spark_ml(rows: Any) -> float:
     return float(evaluator.evaluate(numbers))
 
 
+def _on_dask(workers: int) -> Callable[[Path], Outcome]:
+    def run(folder: Path) -> Outcome:
+        from dask import dataframe
+        from distributed import Client, LocalCluster
+
+        from streameval.integrations.dask import evaluate
+
+        def value(path: Path) -> float:
+            rows = dataframe.read_parquet(str(path))
+            return evaluate(rows, y_true="label", score="score")["roc_auc"]
+
+        with (
+            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as made,
+            Client(made),
+        ):
+            value(folder / "part-00000.parquet")
+            start = time.perf_counter()
+            found = value(folder)
+            return Outcome(time.perf_counter() - start, found)
+
+    return run
+
+
+def _on_beam(workers: int) -> Callable[[Path], Outcome]:
+    def run(folder: Path) -> Outcome:
+        import apache_beam as beam
+        from apache_beam.options.pipeline_options import PipelineOptions
+
+        from streameval.integrations.beam import EvaluateFn
+
+        state = str(folder.parent / "beam.state")
+        options = ["--runner=FnApiRunner", f"--direct_num_workers={workers}"]
+        options += ["--direct_running_mode=multi_processing"]
+        start = time.perf_counter()
+        with beam.Pipeline(options=PipelineOptions(options)) as pipeline:
+            found = (
+                pipeline
+                | beam.io.ReadFromParquetBatched(str(folder / "*.parquet"))
+                | beam.CombineGlobally(EvaluateFn(y_true="label", score="score"))
+            )
+            _ = found | beam.Map(lambda evaluator: evaluator.save(state))
+        return Outcome(time.perf_counter() - start, se.load(state)["roc_auc"])
+
+    return run
+
+
 ROWS = (
     Measured("one process: streameval evaluate", one_process),
     Measured("Spark, 1 worker: streameval", _on_spark(1, _streameval_on_spark)),
     Measured("Spark, 2 workers: streameval", _on_spark(2, _streameval_on_spark)),
+    Measured("Dask, 1 worker: streameval", _on_dask(1)),
+    Measured("Dask, 2 workers: streameval", _on_dask(2)),
+    Measured("Beam, 1 worker: streameval", _on_beam(1)),
+    Measured("Beam, 2 workers: streameval", _on_beam(2)),
     Measured("Spark, 1 worker: BinaryClassificationEvaluator", _on_spark(1, _spark_ml)),
     Measured("Spark, 2 workers: BinaryClassificationEvaluator", _on_spark(2, _spark_ml)),
 )

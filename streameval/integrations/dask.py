@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from streameval.errors import InputError, MissingExtraError, StateError, shown
 from streameval.evaluator.evaluator import Evaluator, from_bytes
@@ -38,9 +38,9 @@ def evaluate(
     weight: str | None = None,
     unit: str | None = None,
     time: str | None = None,
-    by: Iterable[str | Iterable[str]] = (),
+    by: str | Iterable[str | Iterable[str]] | None = (),
     window: WindowSpec | None = None,
-    task: Task | None = None,
+    task: Task | Literal["auto"] | None = None,
     split_every: int = 8,
     **options: Any,
 ) -> Evaluator:
@@ -62,10 +62,10 @@ def evaluate(
             the order of ``labels``; ``PREFIX*``, a column for each label; a mapping from labels
             to columns; or columns in the order of ``labels``.
         weight: Column of the weight.
-        unit: Column of the unit, with ``bootstrap=``.
+        unit: Column of the unit, with ``bootstrap=``, whose own ``unit`` it is by default.
         time: Column of the event time: times with zone (numpy's and pandas' without are UTC), or
             numbers with ``time_unit=``.
-        by: Columns, or tuples of columns, to slice by.
+        by: A column, or a list of columns or of tuples of columns, to slice by.
         window: None, :class:`~streameval.Panes` or :class:`~streameval.Fading` of event time.
             A part has no order of arrival: its events count in the order of their times, so none
             is late.
@@ -77,7 +77,7 @@ def evaluate(
 
     Cost:
         One pass over the named columns. What is sent between workers, and to the client, is
-        states: 8 bytes a distinct score and class, at most some 20 bytes a score of
+        states: 24 bytes a distinct score, at most some 20 bytes a score of
         ``max_scores``. A worker holds a part and its state, or two states.
 
     Raises:

@@ -138,7 +138,7 @@ def evaluate(
 
     Cost:
         One pass over the named columns. What is sent between tasks and to the driver is states:
-        8 bytes a distinct score and class, or at most some 20 bytes a score of ``max_scores``.
+        24 bytes a distinct score, or at most some 20 bytes a score of ``max_scores``.
 
     Raises:
         InputError: A column that is not there or has a wrong type, options that conflict, or a

@@ -210,7 +210,7 @@ class PartCounter:
         weight: str | None = None,
         unit: str | None = None,
         time: str | None = None,
-        by: Iterable[str | Iterable[str]] | None = (),
+        by: str | Iterable[str | Iterable[str]] | None = (),
         task: Task | Literal["auto"] | None = None,
         **options: Any,
     ) -> Self:
@@ -226,7 +226,7 @@ class PartCounter:
         options = {name: value for name, value in options.items() if value is not None}
         if task == "auto":
             task = None
-        by = () if by is None else by
+        by = [by] if isinstance(by, str) else list(by or ())
         if unit is None:
             unit = getattr(options.get("bootstrap"), "unit", None)
         for name in options:

@@ -29,16 +29,13 @@ def _dotted(path: Path) -> str:
 _ENGINES = {"beam", "dask", "spark"}
 """Pages and modules of integrations whose examples `make test-engines` runs."""
 
-MODULES = [
-    _dotted(path)
-    for path in _with_examples(sorted(PACKAGE.rglob("*.py")))
-    if path.stem not in _ENGINES
-]
-DOCUMENTS = [
-    path
-    for path in _with_examples([ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
-    if path.stem not in _ENGINES
-]
+
+def _here(paths: Iterable[Path]) -> list[Path]:
+    return [path for path in _with_examples(paths) if path.stem not in _ENGINES]
+
+
+MODULES = [_dotted(path) for path in _here(sorted(PACKAGE.rglob("*.py")))]
+DOCUMENTS = _here([ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
-from streameval.errors import InputError, OptionError, StateError
+from streameval.errors import InputError, MissingExtraError, OptionError, StateError
 from streameval.records.event_table import PartCounter
 from tests.support.table_cases import Case, cases
 
@@ -68,6 +71,19 @@ def test_every_cut_and_order_gives_the_same_bytes(data: Any, name: str) -> None:
     assert counted(case, parts).to_bytes() == case.expected().to_bytes()
 
 
+def test_parts_with_more_scores_than_are_kept_give_the_same_bytes() -> None:
+    rng = np.random.default_rng(1)
+    y, p = rng.random(5000) < 0.3, rng.random(5000)
+    expected = se.Evaluator(max_scores=1024)
+    expected.update_many(y, score=p)
+    counter = PartCounter.of(y_true="y", score="p", max_scores=1024)
+    shards = []
+    for rows in np.array_split(rng.permutation(5000), [100, 1700]):
+        shards.append(counter.evaluator())
+        counter.count(shards[-1], {"y": y[rows], "p": p[rows]})
+    assert se.merge(shards).to_bytes() == expected.to_bytes()
+
+
 def test_files_are_parts(tmp_path: Path) -> None:
     case = BY_NAME["weights and slices"]
     parquet, lines = tmp_path / "a.parquet", tmp_path / "b.jsonl"
@@ -93,6 +109,9 @@ def test_more_records_than_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     bad = case.records(list(range(20)))
     bad[17]["p"] = None
     with pytest.raises(InputError, match=r"^score \(column 'p', part 3, row 17\): .* got None$"):
+        counter.count(counter.evaluator(), bad, "part 3")
+    bad[15] = 7
+    with pytest.raises(InputError, match=r"^part 3, row 15: expected a dict"):
         counter.count(counter.evaluator(), bad, "part 3")
 
 
@@ -123,6 +142,16 @@ def test_mappings_and_pairs_of_probabilities() -> None:
         evaluator = counter.evaluator()
         counter.count_table(evaluator, {"animal": case.columns["animal"], "shares": column})
         assert evaluator == case.expected()
+
+
+def test_the_keywords_of_the_call_over_any_table() -> None:
+    """An option that is None was not given; one column may be named without a list."""
+    none = ("positive", "labels", "threshold", "metrics", "window", "time", "max_scores")
+    keywords = dict.fromkeys(none) | {"task": "auto", "by": "c", "y_true": "y", "score": "p"}
+    assert PartCounter.of(**keywords) == PartCounter.of(y_true="y", score="p", by=["c"])
+    replicated = {"y_true": "y", "score": "p", "bootstrap": se.Bootstrap(unit="user")}
+    assert PartCounter.of(**replicated) == PartCounter.of(**replicated, unit="user")
+    assert PartCounter.of(y_true="y", score="p", by=iter("c")).columns.slices == ("c",)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +239,24 @@ def test_an_event_without_a_place_is_shown() -> None:
 def test_an_option_of_two_names_is_an_option_error() -> None:
     with pytest.raises(OptionError):
         PartCounter.of(score="p", proba="p")
+
+
+@pytest.mark.parametrize(
+    ("engine", "package", "feature"),
+    [("dask", "dask.delayed", "streameval on Dask"), ("beam", "apache_beam", "EvaluateFn")],
+)
+def test_an_engine_that_is_not_installed_is_named_with_its_extra(
+    engine: str, package: str, feature: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, f"streameval.integrations.{engine}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError) as raised:
+        importlib.import_module(f"streameval.integrations.{engine}")
+    message = str(raised.value)
+    assert message.startswith(f"{feature} needs the package ")
+    assert message.endswith(f"run: pip install 'streameval[{engine}]'")
+    # An engine's workers send their errors.
+    assert str(pickle.loads(pickle.dumps(raised.value))) == message
 
 
 def test_labels_of_another_type_do_not_merge() -> None:
