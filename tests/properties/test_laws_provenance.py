@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import streameval as se
@@ -101,6 +101,8 @@ def test_what_is_missing(parts, expected):
 
 # Real states, merged as trees of any shape.
 
+of_states = settings(max_examples=15, deadline=None)
+
 
 @st.composite
 def _shards(draw):
@@ -137,6 +139,7 @@ def merged_as_tree(draw, states: list[bytes]) -> se.Evaluator:
     return nodes[0]
 
 
+@of_states
 @given(_shards(), st.data())
 def test_any_tree_of_merges_gives_the_same_bytes(states, data):
     whole = se.merge(map(se.from_bytes, states))
@@ -147,6 +150,7 @@ def test_any_tree_of_merges_gives_the_same_bytes(states, data):
     assert se.from_bytes(whole.to_bytes()) == whole
 
 
+@of_states
 @given(_shards(), st.data())
 def test_a_state_that_is_there_twice_is_found_at_any_depth(states, data):
     again = data.draw(st.sampled_from(states))
@@ -154,6 +158,7 @@ def test_a_state_that_is_there_twice_is_found_at_any_depth(states, data):
         merged_as_tree(data.draw, [*states, again])
 
 
+@of_states
 @given(_shards(), st.data())
 def test_a_merge_and_a_part_of_it_overlap(states, data):
     part = data.draw(st.lists(st.sampled_from(states), min_size=1, unique=True))
