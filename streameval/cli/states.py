@@ -100,9 +100,8 @@ def _chosen(
     missing = [] if expected is None else together.union.missing(expected)
     if missing:
         named = "" if not together.union.contents else "; states without a name match none"
-        say(
-            f"--expect: {len(missing)} of {len(expected or ())} missing, nothing was merged{named}:"
-        )
+        lacking = f"{len(missing)} of {len(expected or ())} shards missing"
+        say(f"--expect: {lacking}, nothing was merged{named}:")
         for shard in missing:
             say(f"{shard.name} {shard.sequence}".rstrip())
         raise typer.Exit(FAILURE)

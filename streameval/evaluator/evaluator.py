@@ -675,8 +675,8 @@ class Evaluator:
         if windows.timeline is not None:
             return windows.timeline.latest is None
         states = windows.total.current()
-        for name in states.plan.keeps:  # noqa: SIM110 -- a generator costs as much as a state
-            if states.support(name):
+        for row in states.plan.rows:  # noqa: SIM110 -- a generator takes as long as the rest
+            if row.support(getattr(states, row.name)):
                 return False
         return True
 

@@ -79,7 +79,7 @@ def test_an_overlap_is_found_where_a_position_is_shared_or_epochs_differ(one, ot
         assert any(
             str(Shard(name, epoch, first, end)) in found.what
             and all((name, epoch, at) in cells(one) & cells(other) for at in range(first, end))
-            for name, epoch, first in {cell for cell in cells(one) & cells(other)}
+            for name, epoch, first in cells(one) & cells(other)
             for end in range(first + 1, 19)
         )
 

@@ -299,5 +299,5 @@ BAD: list[Any] = [
 
 @pytest.mark.parametrize("data", BAD, ids=str)
 def test_what_is_no_provenance(data: Any) -> None:
-    with pytest.raises(StateError, match="^provenance: expected"):
+    with pytest.raises(StateError, match=r"^provenance: expected"):
         Provenance.from_data(data)
