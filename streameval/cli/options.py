@@ -324,6 +324,14 @@ def expected_shards(path: str) -> list[Shard]:
     return shards
 
 
+def skips_bad(on_bad: OnBad, max_bad: float | None) -> bool:
+    """Whether bad records are skipped, which a largest share of them requires."""
+    skip = on_bad is OnBad.SKIP
+    if max_bad is not None and not skip:
+        raise OptionError.requires("--max-bad", "--on-bad skip")
+    return skip
+
+
 def label_texts(text: str | None) -> tuple[str, ...] | None:
     """The labels in a comma list, as they are written.
 
