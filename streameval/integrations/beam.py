@@ -152,7 +152,7 @@ class EvaluateFn(apache_beam.CombineFn):  # type: ignore[misc]
                 if whole.evaluator is None:
                     whole.evaluator = other.evaluator.copy()
                 else:
-                    whole.evaluator.merge(other.evaluator)
+                    whole.evaluator.add_events(other.evaluator)
             whole.pending += other.pending
             if len(whole.pending) >= _PENDING:
                 _counted(self._counter, whole)

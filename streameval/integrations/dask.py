@@ -178,7 +178,7 @@ def _merged(partials: Sequence[_Partial]) -> _Partial:
     evaluator = from_bytes(whole.state)
     for other in partials[1:]:
         try:
-            evaluator.merge(from_bytes(other.state))
+            evaluator.add_events(from_bytes(other.state))
         except StateError as error:
             raise StateError(f"{whole.name} and {other.name}: {error}") from None
         whole = whole._replace(last=other.last)
