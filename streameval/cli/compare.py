@@ -12,9 +12,9 @@ from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.evaluate import count_and_report, read_chunks
-from streameval.cli.feed import BadRecordError, Feed
+from streameval.records.feed import BadRecordError, Feed
 from streameval.cli.output import Format, check_target, say
-from streameval.cli.request import Request
+from streameval.records.request import Request
 from streameval.cli.result import comparison_result
 from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.comparison import Comparison
@@ -194,7 +194,7 @@ class _Join:
             parts = []
             for chunk in read_chunks([source], wanted, types, progress=progress):
                 if chunk.bad.count and not skip:
-                    raise BadRecordError(str(chunk.bad.first[0]))
+                    raise BadRecordError(chunk.bad.first[0])
                 bad.count_only(chunk.bad.reasons)
                 bad.first.extend(chunk.bad.first[: KEPT - len(bad.first)])
                 parts.append(chunk.events)

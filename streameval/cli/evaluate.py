@@ -11,7 +11,7 @@ from itertools import accumulate
 import typer
 
 from streameval.cli import options
-from streameval.cli.feed import BadRecordError, Feed
+from streameval.records.feed import BadRecordError, Feed
 from streameval.cli.output import (
     BAD_INPUT,
     FAILURE,
@@ -22,7 +22,7 @@ from streameval.cli.output import (
     say_bad_records,
     say_reasons,
 )
-from streameval.cli.request import Request
+from streameval.records.request import Request
 from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import OptionError, StateError
 from streameval.evaluator.comparison import Comparison
@@ -30,7 +30,7 @@ from streameval.evaluator.evaluator import Evaluator
 from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.label_text import LABEL_TYPES
-from streameval.records.sources import FORMATS, Source, find_sources, read_source
+from streameval.records.sources import FORMATS, Source, column_names, find_sources, read_source
 
 _MAX_SLICES = 10_000
 
@@ -99,10 +99,13 @@ def evaluate(
         slices=options.parse_slices(slice) or (),
         max_slices=max_slices or _MAX_SLICES,
         max_scores=max_scores,
-        details=details,
+        intervals=details.intervals is not None,
+        also_kept=details.metrics,
     )
+    details.check_window(request.window)
     chosen = next((f for f in FORMATS if f == input_format), None)
     sources = find_sources(files, chosen)
+    request = request.with_columns(column_names(sources[0]), sources[0].name)
     details.check_plot()
     if save is not None:
         check_target(save)

@@ -12,6 +12,7 @@ import typer
 from streameval.cli.output import Format
 from streameval.errors import InputError, shown
 from streameval.evaluator.slices import Slicer
+from streameval.records.request import Dimensions
 from streameval.states.ranking.coarse_score import LEAST_SCORES
 from streameval.windows.kinds import KINDS, window_forms
 from streameval.windows.window import WindowKind, WindowSpec
@@ -21,9 +22,6 @@ LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
 TaskChoice = StrEnum("TaskChoice", ["AUTO", "BINARY", "MULTICLASS"])
 OnBad = StrEnum("OnBad", ["STOP", "SKIP"])
 TimeUnit = StrEnum("TimeUnit", ["S", "MS", "US", "NS"])
-
-Dimensions = tuple[tuple[str, ...], ...]
-"""Names of the fields that make each kind of slice."""
 
 _field: Any = partial(typer.Option, metavar="FIELD", rich_help_panel="Fields of a record")
 _task: Any = partial(typer.Option, rich_help_panel="The task")

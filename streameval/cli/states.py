@@ -18,9 +18,11 @@ from streameval.cli.result import (
     result_of,
     with_details,
 )
-from streameval.errors import InputError, StateError
+from streameval.errors import InputError
 from streameval.evaluator.comparison import Comparison, load_any
 from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.merging import merged
+from streameval.records.request import Dimensions
 from streameval.records.sources import find_paths
 
 
@@ -39,15 +41,8 @@ def merge(
     details.check_plot()
     if save is not None:
         check_target(save)
-    first, *others = find_paths(states)
-    total = load_any(first)
-    for path in others:
-        # One state after another: many shards take the memory of two.
-        state = load_any(path)
-        try:
-            total.merge(state)  # type: ignore[arg-type]  # it refuses the other kind
-        except StateError as error:
-            raise StateError(f"{path}: {error}") from None
+    # Each is loaded when its turn comes: of n states log n are held at once.
+    total = merged((path, load_any(path)) for path in find_paths(states))
     result = _result(total, options.metric_names(metrics), details, dimensions)
     is_written = save is None or saved(total, save)
     result.write(format)
@@ -78,7 +73,7 @@ def _result(
     state: Evaluator | Comparison,
     names: Sequence[str] | None,
     details: Details,
-    dimensions: options.Dimensions | None,
+    dimensions: Dimensions | None,
 ) -> Result | ComparisonResult:
     """The result of an evaluator or a comparison; errors as of :func:`result_of`."""
     if isinstance(state, Evaluator):

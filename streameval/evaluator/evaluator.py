@@ -6,7 +6,6 @@ import copy
 import itertools
 import math
 import os
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -941,48 +940,3 @@ def load(path: str | os.PathLike[str]) -> Evaluator:
         StateError: As :func:`from_bytes`, or the file cannot be read.
     """
     return Evaluator.from_state(read_file(path, kind=EVALUATOR_KIND))
-
-
-def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
-    """One evaluator of all the shards' events; the operands are unchanged.
-
-    The result's bits do not depend on the order of the shards while all weights
-    are whole. A weight that is not makes sums floats, whose last bits depend on
-    the order in which they are added.
-
-    Raises:
-        StateError: There are none, they were set up differently, or one object
-            is given twice; pass its :meth:`~Evaluator.copy` where its events
-            shall count twice.
-
-    >>> shards = [Evaluator(), Evaluator()]
-    >>> shards[0].update(True, score=0.9)
-    >>> shards[1].update(False, score=0.4)
-    >>> merge(shards)["roc_auc"]
-    1.0
-    """
-    result: Evaluator | None = None
-    # Not the evaluators themselves: an iterator may load one after another.
-    merged: dict[int, tuple[int, weakref.ref[Evaluator]]] = {}
-    if not isinstance(evaluators, Iterator):
-        evaluators = listed(evaluators, "merge", "a list of evaluators")
-    for position, evaluator in enumerate(evaluators):
-        if not isinstance(evaluator, Evaluator):
-            got = type(evaluator).__name__
-            remedy = "; call the method merge of the first one" if got == "Comparison" else ""
-            raise StateError(f"evaluators[{position}]: expected an Evaluator, got {got}{remedy}")
-        before, earlier = merged.get(id(evaluator), (0, None))
-        if earlier is not None and earlier() is evaluator:
-            raise StateError(
-                f"evaluators[{position}]: expected each evaluator once, got that of "
-                f"evaluators[{before}] again, whose events would count twice; pass copy() "
-                "of it if they shall"
-            )
-        merged[id(evaluator)] = position, weakref.ref(evaluator)
-        if result is None:
-            result = evaluator.copy()
-        else:
-            result.merge(evaluator)
-    if result is None:
-        raise StateError("expected at least one evaluator to merge, got none")
-    return result

@@ -59,7 +59,8 @@ class LabelTypes:
                 source,
                 expected="label columns of one type",
                 got=names,
-                remedy="say which with --label-type str, int or bool",
+                remedy='say which with label_type="str", "int" or "bool"',
+                remedy_code="label_types",
             )
 
     def of(self, path: str) -> LabelType:
@@ -94,8 +95,9 @@ def read_csv(
                 source,
                 expected="one column for each label's probability",
                 got=f"the one column {want.path!r}",
-                remedy="give --proba label=column,label=column, or --positive LABEL "
+                remedy="give proba={label: column, ...}, or positive= "
                 "where the column is that label's probability",
+                remedy_code="proba_text",
             )
     table = _CsvRows(stream, source)
     indices = {want.path: _index(table.header, want.path, source) for want in wanted}
@@ -105,6 +107,11 @@ def read_csv(
         if len(rows.lines) or bad.count:
             # In a function of its own, which frees the cells before the next are read.
             yield _chunk(source, wanted, indices, label_types, rows, bad)
+
+
+def csv_columns(stream: Readable, source: str) -> list[str]:
+    """The names in the header; raises InputError where there is none."""
+    return _CsvRows(stream, source).header
 
 
 def _chunk(
@@ -203,7 +210,15 @@ def _bad_cell(
     try:
         label_from_text(text, label_types.of(want.path))
     except InputError as error:
-        return BadRecord(source, line, want.path, error.expected, error.got, error.remedy)
+        return BadRecord(
+            source,
+            line,
+            want.path,
+            error.expected,
+            error.got,
+            error.remedy,
+            error.remedy_code,
+        )
     raise AssertionError("a cell that reads is not bad")
 
 

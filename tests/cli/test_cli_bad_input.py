@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from streameval.cli import feed
+from streameval.records import feed
 from streameval.records import chunk
 from tests.cli.test_cli_evaluate import write_jsonl, written
 from tests.support.command_runs import COMMAND, Command, in_process, own_process

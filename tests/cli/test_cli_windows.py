@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import streameval as se
-from streameval.cli import feed
+from streameval.records import feed
 from streameval.cli.options import parse_slices, parse_window
 from streameval.errors import InputError
 from tests.support.command_runs import Command, in_process, own_process

@@ -12,7 +12,7 @@ import pytest
 
 from streameval.errors import InputError, MissingExtraError
 from streameval.records.chunk import BadRecord, Chunk, Wanted
-from streameval.records.parquet import read_parquet
+from streameval.records.arrow import read_parquet
 
 pytestmark = pytest.mark.backend_independent
 
@@ -172,7 +172,7 @@ def test_pandas_is_not_imported(tmp_path: Path) -> None:
     code = f"""
 import sys
 from streameval.records.chunk import Wanted
-from streameval.records.parquet import read_parquet
+from streameval.records.arrow import read_parquet
 wanted = [Wanted("y", "label"), Wanted("s", "number"), Wanted("t", "label")]
 rows = sum(chunk.events.rows for chunk in read_parquet(open({str(path)!r}, "rb"), "a", wanted))
 sys.exit(rows != 2 or "pandas" in sys.modules)
