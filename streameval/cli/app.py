@@ -16,7 +16,13 @@ from streameval.cli.output import (
     say,
     write_version,
 )
-from streameval.errors import InputError, MissingExtraError, SourceError, StoreError, StreamevalError
+from streameval.errors import (
+    InputError,
+    MissingExtraError,
+    SourceError,
+    StoreError,
+    StreamevalError,
+)
 
 # Module and member of each command. A module is imported for its command only: the
 # others may take longer to load than the command to run.

@@ -12,9 +12,7 @@ from streameval.certainty.bootstrap import REPLICATES
 from streameval.certainty.interval import checked_level
 from streameval.cli import options
 from streameval.cli.evaluate import count_and_report, read_chunks
-from streameval.records.feed import BadRecordError, Feed
 from streameval.cli.output import Format, check_target, say
-from streameval.records.request import Request
 from streameval.cli.result import comparison_result
 from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.comparison import Comparison
@@ -24,7 +22,9 @@ from streameval.events.values import Label, canonical_label, is_missing
 from streameval.records.chunk import KEPT, BadRecords, Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import Column, EventColumns, joined
+from streameval.records.feed import BadRecordError, Feed
 from streameval.records.label_text import LABEL_TYPES
+from streameval.records.request import Request
 from streameval.records.sources import FORMATS, Source, find_sources
 
 

@@ -11,7 +11,6 @@ from itertools import accumulate
 import typer
 
 from streameval.cli import options
-from streameval.records.feed import BadRecordError, Feed
 from streameval.cli.output import (
     BAD_INPUT,
     FAILURE,
@@ -22,14 +21,15 @@ from streameval.cli.output import (
     say_bad_records,
     say_reasons,
 )
-from streameval.records.request import Request
 from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import OptionError, StateError
 from streameval.evaluator.comparison import Comparison
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
+from streameval.records.feed import BadRecordError, Feed
 from streameval.records.label_text import LABEL_TYPES
+from streameval.records.request import Request
 from streameval.records.sources import FORMATS, Source, column_names, find_sources, read_source
 
 _MAX_SLICES = 10_000

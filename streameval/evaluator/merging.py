@@ -96,7 +96,8 @@ def merged(states: Iterable[tuple[str, State]], default: Any = ...) -> State:
         default: Returned where there are none.
 
     Raises:
-        StateError: Two cannot be merged; the error begins with the name of the later one.
+        StateError: Two cannot be merged; the error begins with the names of both, or of the first
+            states of the groups that have been merged to them.
     """
     levels: list[tuple[int, str, Any]] = []
     for name, state in states:
@@ -116,5 +117,5 @@ def _join_last(levels: list[tuple[int, str, Any]]) -> None:
     try:
         total.merge(state)
     except StateError as error:
-        raise StateError(f"{name}: {error}") from None
+        raise StateError(f"{first} and {name}: {error}") from None
     levels.append((level + 1, first, total))

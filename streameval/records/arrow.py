@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streameval.errors import InputError, MissingExtraError, did_you_mean, shown
+from streameval.errors import InputError, MissingExtraError
 from streameval.events.values import BoolArray
 from streameval.records.chunk import (
     EXPECTED,
@@ -22,6 +22,7 @@ from streameval.records.chunk import (
     Chunk,
     Wanted,
     checked_chunk,
+    no_column,
 )
 from streameval.records.event_columns import Column, EventColumns, probability_columns
 from streameval.records.json_record import split_path
@@ -102,11 +103,14 @@ def arrow_table(data: Any) -> Table | None:
             return iter(data.to_batches(columns=names, batch_size=_ROWS))
 
         return Table(list(data.schema.names), scanned)
-    if hasattr(data, "__arrow_c_stream__"):
-        reader = arrow.RecordBatchReader.from_stream(data)
-    else:
-        batch = arrow.record_batch(data)
-        reader = arrow.RecordBatchReader.from_batches(batch.schema, [batch])
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            reader = arrow.RecordBatchReader.from_stream(data)
+        else:
+            batch = arrow.record_batch(data)
+            reader = arrow.RecordBatchReader.from_batches(batch.schema, [batch])
+    except arrow.ArrowException:  # an array or a series, which has no columns
+        return None
     return Table(list(reader.schema.names), lambda names: iter(reader))
 
 
@@ -122,7 +126,7 @@ def read_table(table: Table, source: str, wanted: Sequence[Wanted]) -> Iterator[
     for want in wanted:
         name = want.path if want.path in table.names else split_path(want.path)[0]
         if table.names.count(name) != 1:
-            raise _no_column(source, want, table.names, table.names)
+            raise no_column(source, name, table.names)
         columns.append(name)
     first = 0
     try:
@@ -137,7 +141,7 @@ def read_table(table: Table, source: str, wanted: Sequence[Wanted]) -> Iterator[
         raise InputError(
             source,
             expected="columns of one type each",
-            got=" ".join(str(error).split()),
+            got=" ".join(" ".join(map(str, error.args)).split()),
             remedy="convert such a column to one type: text, numbers, true/false or timestamps",
         ) from None
 
@@ -164,18 +168,7 @@ def _names(schema: Any, want: Wanted, source: str) -> tuple[str, ...]:
             kind = inner[name]
         else:
             return names
-    raise _no_column(source, want, schema.names, _paths(schema))
-
-
-def _no_column(
-    source: str, want: Wanted, columns: Sequence[str], paths: Sequence[str]
-) -> InputError:
-    return InputError(
-        source,
-        expected=f"{'one' if want.path in columns else 'a'} column {want.path!r}",
-        got=f"{columns.count(want.path) or 'none'} among {shown(', '.join(columns))[1:-1]}",
-        remedy=did_you_mean(want.path, paths),
-    )
+    raise no_column(source, want.path, schema.names, _paths(schema))
 
 
 def _paths(fields: Any, before: str = "") -> list[str]:
@@ -322,9 +315,7 @@ def _probabilities(values: Any, want: Wanted, source: str) -> Column:
 def _is_list(kind: Any) -> bool:
     from pyarrow import types
 
-    return bool(
-        types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    )
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _block(values: Any, want: Wanted, source: str) -> Column:

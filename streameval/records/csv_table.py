@@ -11,10 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streameval.errors import InputError, did_you_mean, shown
+from streameval.errors import InputError, shown
 from streameval.events.values import BoolArray, FloatArray
 from streameval.records.blocks import Readable, line_blocks
-from streameval.records.chunk import EXPECTED, BadRecord, BadRecords, Chunk, Wanted, checked_chunk
+from streameval.records.chunk import (
+    EXPECTED,
+    BadRecord,
+    BadRecords,
+    Chunk,
+    Wanted,
+    checked_chunk,
+    no_column,
+)
 from streameval.records.event_columns import Column, EventColumns, RecordPlaces
 from streameval.records.label_text import LabelType, label_from_text, likely_type
 from streameval.records.times import number_or_text
@@ -148,16 +156,9 @@ def _chunk(
 
 
 def _index(header: list[str], path: str, source: str) -> int:
-    count = header.count(path)
-    if count == 1:
+    if header.count(path) == 1:
         return header.index(path)
-    listed = ", ".join(header[:12]) + (", …" if len(header) > 12 else "")
-    raise InputError(
-        source,
-        expected=f"one column {path!r}",
-        got=f"{count or 'none'} among {shown(listed)[1:-1]}",
-        remedy="" if count else did_you_mean(path, header),
-    )
+    raise no_column(source, path, header)
 
 
 def _labels(cells: list[str], label_type: LabelType) -> tuple[Column, list[int]]:

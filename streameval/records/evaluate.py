@@ -13,6 +13,7 @@ import numpy as np
 
 from streameval.errors import InputError, listed, shown
 from streameval.evaluator.evaluator import Evaluator
+from streameval.evaluator.options import known_window
 from streameval.evaluator.slices import Slicer
 from streameval.events.values import MAX_WEIGHT, check_same_length, column_array
 from streameval.metrics.registry import metric_names
@@ -21,7 +22,7 @@ from streameval.records.chunk import BadRecord, Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import BATCH_ROWS, BadRecordError, Feed
 from streameval.records.label_text import LABEL_TYPES
-from streameval.records.request import CALL, Proba, Request, checked_proba
+from streameval.records.request import CALL, Dimensions, Request, checked_proba
 from streameval.records.sources import FORMATS, column_names, find_sources, read_source
 from streameval.records.tables import find_table, probability_block, read_columns
 from streameval.windows.replicated import Bootstrap
@@ -34,7 +35,7 @@ _DATA = "data"
 _BLOCK = "proba"
 
 _TASKS = ("auto", "binary", "multiclass")
-_MAX_COUNT = 2**62
+_MAX_COUNT = 2**62 - 1
 
 
 def evaluate(
@@ -134,6 +135,9 @@ def evaluate(
             engine = importlib.import_module(f"streameval.integrations.{_ENGINES[name]}")
             evaluator: Evaluator = engine.evaluate(data, **given)
             return evaluator
+    for name in ("y_true", "y_pred", "score", "weight", "time"):
+        if not isinstance(given[name], str) and (given[name] is not None or name == "y_true"):
+            raise InputError(name, expected="the name of a column", got=shown(given[name]))
     block = None if _plain(proba) else probability_block(proba, "proba")
     request = Request(
         y_true=y_true,
@@ -149,8 +153,8 @@ def evaluate(
         threshold=threshold,
         task=_one_of("task", task, _TASKS),
         metrics=None if metrics is None else tuple(metric_names(metrics)),
-        window=window,
-        slices=() if by is None else Slicer(by, max_slices).dimensions,
+        window=None if window is None else known_window(window),
+        slices=() if by is None else _dimensions(by, max_slices),
         max_slices=max_slices,
         max_scores=max_scores,
         intervals=intervals,
@@ -196,7 +200,7 @@ def _opened(
             raise InputError(
                 name,
                 expected="files",
-                got=f"a {type(data).__name__}",
+                got=f"a {_class_name(data)}",
                 remedy=f"leave {name}= out: a table has types of its own",
             )
     if paths is not None:
@@ -217,7 +221,7 @@ def _opened(
             _DATA,
             expected="a data frame, a pyarrow table, data set or reader, a DuckDB relation, a "
             "mapping name -> array, a path, or a list of paths",
-            got=f"{shown(data)} of type {type(data).__name__}",
+            got=shown(data) if type(data).__module__ == "builtins" else f"a {_class_name(data)}",
         )
     request = request.with_columns(table.names, _DATA)
     return request, _with_block(read_table(table, _DATA, _wanted(request, block)), block)
@@ -251,11 +255,16 @@ def _with_block(chunks: Iterator[Chunk], block: Any) -> Iterator[Chunk]:
         if block is not None:
             places = np.asarray(chunk.events.places)
             rows = int(places[-1]) + 1 if len(places) else rows
-            check_same_length(len(block), max(rows, len(block)), "proba")
+            if rows > len(block):
+                break
             chunk.events.columns[_BLOCK] = block[places]
         yield chunk
-    if block is not None:
-        check_same_length(rows, len(block), "proba")
+    if block is not None and rows != len(block):
+        raise InputError(
+            _BLOCK,
+            expected=f"a row for each of the table's, which has {rows} or more",
+            got=f"{len(block)}",
+        )
 
 
 def _paths(data: Any) -> list[str] | None:
@@ -264,6 +273,12 @@ def _paths(data: Any) -> list[str] | None:
     if not all(isinstance(one, (str, os.PathLike)) for one in given):
         return None
     return [os.fspath(one) for one in given]
+
+
+def _class_name(data: Any) -> str:
+    package = type(data).__module__.partition(".")[0]
+    name = type(data).__name__
+    return name if package == "builtins" else f"{package}.{name}"
 
 
 def _lineage(data: Any) -> set[str]:
@@ -276,6 +291,14 @@ def _plain(proba: Any) -> bool:
     if isinstance(proba, (list, tuple)):
         return not any(isinstance(row, (list, tuple, np.ndarray)) for row in proba)
     return len(getattr(proba, "shape", ())) != 2
+
+
+def _dimensions(by: Any, max_slices: int) -> Dimensions:
+    try:
+        return Slicer(by, max_slices).dimensions
+    except InputError as error:
+        field = "by" if error.field == "slices" else error.field
+        raise InputError(field, expected=error.expected, got=error.got) from None
 
 
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
@@ -313,7 +336,6 @@ def from_counts(
     metrics: str | Iterable[str] | None = None,
     bins: int = 10,
     max_scores: int | None = None,
-    intervals: bool = False,
     undefined: float | None = None,
 ) -> Evaluator:
     """An evaluator of events that a database has counted: ``GROUP BY score, label``.
@@ -324,7 +346,7 @@ def from_counts(
     Args:
         score: The scores, a column; None with ``y_pred``.
         label: The true labels, a column.
-        count: How many events each row stands for: whole numbers from 0 to 2⁶².
+        count: How many events each row stands for: whole numbers from 0, all together below 2⁶².
         y_pred: The predicted labels, a column, for ``GROUP BY y_pred, label``; beside scores,
             where they do not follow from ``threshold``.
         by: Key -> column, for ``GROUP BY …, country``: slices. An event beyond ``max_slices``
@@ -338,25 +360,31 @@ def from_counts(
         metrics: As of :class:`~streameval.Evaluator`.
         bins: As of :class:`~streameval.Evaluator`.
         max_scores: As of :class:`~streameval.Evaluator`.
-        intervals: As of :class:`~streameval.Evaluator`.
         undefined: As of :class:`~streameval.Evaluator`.
+
+    There is no ``intervals=``: the score index has what intervals read, and what that argument
+    keeps, the sum of squared weights, cannot be told from counts.
 
     Cost:
         That of as many weighted events as there are rows, not as many as they stand for.
 
     Raises:
-        InputError: A count that is negative, not whole or beyond 2⁶², or a value that an
+        InputError: A count that is negative, not whole or too large, or a value that an
             evaluator refuses, with its position.
 
     >>> ev = from_counts(score=[0.9, 0.4, 0.4], label=[1, 1, 0], count=[2_000_000, 1_000, 3_000])
-    >>> ev["roc_auc"], ev.confusion.support
-    (0.9997501249375312, 2004000)
+    >>> ev["roc_auc"], ev.confusion.total
+    (0.99975012..., 2004000)
     """
     for name, column in (("label", label), ("count", count)):
         if column is None:
             raise InputError(
                 name, expected="a column", got="none", remedy=f"pass {name}= with each row's"
             )
+    if score is None and y_pred is None:
+        raise InputError(
+            "score", expected="scores, or y_pred=", got="none", remedy="pass each row's score"
+        )
     counts = _counts(count)
     rows, weights = _events_of(counts)
     table: dict[str, Any] = {"count": weights}
@@ -381,7 +409,6 @@ def from_counts(
         slices=Slicer(tuple(by or ()), max_slices).dimensions,
         max_slices=max_slices,
         max_scores=max_scores,
-        intervals=intervals,
         more={"bins": bins, "undefined": undefined},
         wording=CALL,
     )
@@ -407,11 +434,12 @@ def _counts(count: object) -> Any:
         good = np.array([_is_count(value) for value in array.tolist()], dtype=np.bool_)
     if not good.all():
         position = int(np.argmin(good))
-        large = array.dtype.kind == "f" and array[position] > MAX_WEIGHT
+        value = array[position]
+        large = isinstance(value, (float, np.floating)) and MAX_WEIGHT < value < np.inf
         raise InputError(
             "count",
-            expected="a whole number from 0 to 2**62",
-            got=shown(array[position].item() if array.dtype.kind != "O" else array[position]),
+            expected="a whole number from 0, below 2**62",
+            got=shown(value.item() if isinstance(value, np.generic) else value),
             position=position,
             remedy="floats hold whole numbers to 2**53 only: cast it, CAST(... AS BIGINT)"
             if large
@@ -424,7 +452,8 @@ def _is_count(value: object) -> bool:
     """Whether a Python value, such as a Decimal of SUM(...), is a count."""
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         return False
-    return bool(0 <= value <= _MAX_COUNT) and value == int(value)
+    most = MAX_WEIGHT if isinstance(value, float) else _MAX_COUNT
+    return bool(0 <= value <= most) and value == int(value)
 
 
 def _events_of(counts: Any) -> tuple[Any, Any]:

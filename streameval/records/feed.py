@@ -245,7 +245,7 @@ class Feed:
         paths = {
             **request.fields,
             "event_time": request.time,
-            "proba": None if self._pairs else request.proba,
+            "proba": request.proba if isinstance(request.proba, str) and not self._pairs else None,
             **{f"slices[{path!r}]": path for path in request.slice_fields},
             **{
                 f"{name}[{model!r}]": path

@@ -80,7 +80,7 @@ def remote_size(url: str) -> int | None:
 
 def _file_system(url: str) -> tuple[Any, str]:
     try:
-        from fsspec.core import url_to_fs
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
     except ImportError:
         raise MissingExtraError(f"reading {url}", package="fsspec", extra="remote") from None
     try:

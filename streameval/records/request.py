@@ -263,7 +263,8 @@ class Request:
         if len(self.labels) != len(fields):
             raise InputError(
                 self.wording.where("proba"),
-                expected=f"{len(self.labels)} fields, one for each of {self.wording.option('labels')}",
+                expected=f"{len(self.labels)} fields, one for each of "
+                + self.wording.option("labels"),
                 got=f"{len(fields)}: {', '.join(fields[:8])}",
             )
         return list(zip(self.labels, fields, strict=True))

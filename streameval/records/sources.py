@@ -170,9 +170,10 @@ def read_source(
         MissingExtraError: Parquet without pyarrow.
     """
     sized = bool(source.size)
-    with _unpacked(source), nullcontext(stdin) if source.path == "-" else _opened(
-        source.path
-    ) as file:
+    with (
+        _unpacked(source),
+        nullcontext(stdin) if source.path == "-" else _opened(source.path) as file,
+    ):
         for chunk in _chunks(source, file, wanted, label_types):
             yield chunk
             progress(file.tell() if sized else 0)

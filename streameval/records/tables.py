@@ -11,11 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from streameval.errors import InputError, MissingExtraError, did_you_mean, shown
+from streameval.errors import InputError, MissingExtraError, shown
 from streameval.events.time import event_times
-from streameval.events.values import check_same_length, column_array, named_columns
+from streameval.events.values import (
+    FloatArray,
+    check_same_length,
+    column_array,
+    is_missing,
+    named_columns,
+)
 from streameval.records.arrow import Table, arrow_table
-from streameval.records.chunk import BadRecords, Chunk, Wanted
+from streameval.records.chunk import (
+    EXPECTED,
+    MISSING,
+    BadRecord,
+    BadRecords,
+    Chunk,
+    Wanted,
+    no_column,
+)
 from streameval.records.event_columns import Column, EventColumns
 
 _ROWS = 1 << 16
@@ -84,19 +98,39 @@ def read_columns(
     length: int | None = None
     for want in wanted:
         if want.path not in columns:
-            raise InputError(
-                source,
-                expected=f"a column {want.path!r}",
-                got=f"none among {shown(', '.join(map(str, columns)))[1:-1]}",
-                remedy=did_you_mean(want.path, columns),
-            )
+            raise no_column(source, want.path, list(map(str, columns)))
         read[want.path] = column = _column(columns[want.path], want)
         own = _length(column)
         length = own if length is None else length
         check_same_length(length, own, want.path)
     events = EventColumns(read, range(length or 0))
     for start in range(0, events.rows, rows):
-        yield Chunk(source, events.take(slice(start, start + rows)), BadRecords())
+        yield _chunk(source, events.take(slice(start, start + rows)), wanted)
+
+
+def _chunk(source: str, events: EventColumns, wanted: Sequence[Wanted]) -> Chunk:
+    """The chunk of these events, those without a value for a field left out as bad."""
+    bad = BadRecords()
+    keep = np.ones(events.rows, dtype=np.bool_)
+    for want in wanted:
+        column = events.columns[want.path]
+        if want.kind == "slice" or not isinstance(column, list):
+            continue
+        missing = np.fromiter(map(is_missing, column), np.bool_, len(column))
+        new = missing & keep
+        bad.add_column(
+            np.flatnonzero(new).tolist(),
+            lambda n, w=want, c=column: BadRecord(  # type: ignore[misc]
+                source,
+                int(events.places[n]),
+                w.path,
+                EXPECTED[w.kind],
+                shown(c[n]),
+                MISSING.get(w.kind, ""),
+            ),
+        )
+        keep &= ~missing
+    return Chunk(source, events if keep.all() else events.take(keep), bad)
 
 
 def _column(values: Any, want: Wanted) -> Column:
@@ -110,23 +144,28 @@ def _column(values: Any, want: Wanted) -> Column:
         if table is not None:
             return {label: column_array(column, want.path) for label, column in table.items()}
         if isinstance(values, list) and any(isinstance(value, Mapping) for value in values):
-            return values
+            rows: list[Any] = values
+            return rows
         if np.ndim(values) == 2:
             return probability_block(values, want.path)
     array = column_array(values, want.path)
-    return array if array.dtype.kind in "biuf" else list(array.tolist())
+    if array.dtype.kind in "biuf":
+        return array
+    values_of: list[Any] = array.tolist()
+    return values_of
 
 
-def probability_block(values: Any, field: str) -> Any:
+def probability_block(values: Any, field: str) -> FloatArray:
     """An (n, K) array of numbers; raises InputError."""
     try:
-        return np.asarray(values).astype(np.float64, casting="same_kind")
+        block: FloatArray = np.asarray(values).astype(np.float64, casting="same_kind")
     except (TypeError, ValueError):
         raise InputError(
             field,
             expected="probabilities: an array of numbers with a row for each event",
             got=f"a {type(values).__name__} of something else",
         ) from None
+    return block
 
 
 def _length(column: Column) -> int:
