@@ -24,7 +24,7 @@ from streameval.records.csv_table import LabelTypes
 from streameval.records.event_columns import Column, EventColumns, joined
 from streameval.records.feed import BadRecordError, Feed
 from streameval.records.label_text import LABEL_TYPES
-from streameval.records.request import Request
+from streameval.records.request import MAX_SLICES, Request
 from streameval.records.sources import FORMATS, Source, find_sources
 
 
@@ -71,9 +71,7 @@ def compare(
         raise OptionError.conflicts(
             "--anytime", "--window", remedy="such a test covers all events since the start"
         )
-    skip = on_bad is options.OnBad.SKIP
-    if max_bad is not None and not skip:
-        raise OptionError.requires("--max-bad", "--on-bad skip")
+    skip = options.skips_bad(on_bad, max_bad)
     request = Request(
         y_true=y_true,
         models=models,
@@ -87,7 +85,7 @@ def compare(
         metrics=options.metric_names(metrics),
         window=None if window is None else options.parse_window(window),
         slices=options.parse_slices(slice) or (),
-        max_slices=max_slices or 10_000,
+        max_slices=max_slices or MAX_SLICES,
     )
     tests = {
         "level": checked_level(level),

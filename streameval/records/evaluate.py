@@ -22,7 +22,7 @@ from streameval.records.chunk import BadRecord, Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.feed import BATCH_ROWS, BadRecordError, Feed
 from streameval.records.label_text import LABEL_TYPES
-from streameval.records.request import CALL, Dimensions, Request, checked_proba
+from streameval.records.request import CALL, MAX_SLICES, Dimensions, Request, checked_proba
 from streameval.records.sources import FORMATS, column_names, find_sources, read_source
 from streameval.records.tables import find_table, probability_block, read_columns
 from streameval.windows.replicated import Bootstrap
@@ -49,7 +49,7 @@ def evaluate(
     time: str | None = None,
     time_unit: str | None = None,
     by: str | Iterable[str | Iterable[str]] | None = None,
-    max_slices: int = 10_000,
+    max_slices: int = MAX_SLICES,
     window: WindowSpec | None = None,
     task: str = "auto",
     positive: object = None,
@@ -328,7 +328,7 @@ def from_counts(
     *,
     y_pred: object = None,
     by: Mapping[str, object] | None = None,
-    max_slices: int = 10_000,
+    max_slices: int = MAX_SLICES,
     task: str = "auto",
     positive: object = None,
     labels: Iterable[object] | None = None,

@@ -25,6 +25,8 @@ Dimensions: TypeAlias = tuple[tuple[str, ...], ...]
 Proba: TypeAlias = str | Mapping[Any, str] | Sequence[str]
 """A field, ``PREFIX*``, label -> field, or fields in the order of the labels."""
 
+MAX_SLICES = 10_000
+
 _KINDS: dict[str, Kind] = {
     "y_true": "label",
     "y_pred": "label",
@@ -99,7 +101,7 @@ class Request:
     time_unit: str | None = None
     window: WindowSpec | None = None
     slices: Dimensions = ()
-    max_slices: int = 10_000
+    max_slices: int = MAX_SLICES
     max_scores: int | None = None
     intervals: bool = False
     also_kept: tuple[str, ...] = ()
