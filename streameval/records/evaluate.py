@@ -129,11 +129,14 @@ def evaluate(
     (0.75, {'D': nan, 'P': 0.5})
     """
     given = {name: value for name, value in locals().items() if name != "data"}
+    paths = _paths(data)
+    if paths is None:
+        _check_of_files(data, input_format=input_format, label_type=label_type)
     for name in _lineage(data):
         if name in _ENGINES:
-            # Above this layer, and loaded for such a table only.
+            # Beside this layer, and loaded for such a table only.
             engine = importlib.import_module(f"streameval.integrations.{_ENGINES[name]}")
-            evaluator: Evaluator = engine.evaluate(data, **given)
+            evaluator: Evaluator = engine.evaluate(data, **_of_engine(given))
             return evaluator
     for name in ("y_true", "y_pred", "score", "weight", "time"):
         if not isinstance(given[name], str) and (given[name] is not None or name == "y_true"):
@@ -166,7 +169,7 @@ def evaluate(
         },
         wording=CALL,
     )
-    request, chunks = _opened(data, request, block, input_format, label_type)
+    request, chunks = _opened(data, paths, request, block, input_format, label_type)
     return _counted(request, chunks)
 
 
@@ -191,18 +194,14 @@ def _counted(request: Request, chunks: Iterable[Chunk]) -> Evaluator:
 
 
 def _opened(
-    data: Any, request: Request, block: Any, input_format: str | None, label_type: str | None
+    data: Any,
+    paths: list[str] | None,
+    request: Request,
+    block: Any,
+    input_format: str | None,
+    label_type: str | None,
 ) -> tuple[Request, Iterator[Chunk]]:
     """The request in terms of the data's columns, and the chunks of the data."""
-    paths = _paths(data)
-    for name, value in (("input_format", input_format), ("label_type", label_type)):
-        if value is not None and paths is None:
-            raise InputError(
-                name,
-                expected="files",
-                got=f"a {_class_name(data)}",
-                remedy=f"leave {name}= out: a table has types of its own",
-            )
     if paths is not None:
         if block is not None:
             raise InputError(
@@ -225,6 +224,24 @@ def _opened(
         )
     request = request.with_columns(table.names, _DATA)
     return request, _with_block(read_table(table, _DATA, _wanted(request, block)), block)
+
+
+def _check_of_files(data: Any, **given: str | None) -> None:
+    """Raise InputError for an argument that is about files only."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                name,
+                expected="files",
+                got=f"a {_class_name(data)}",
+                remedy=f"leave {name}= out: a table has types of its own",
+            )
+
+
+def _of_engine(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that were given, for an engine, which has the same defaults."""
+    defaults = evaluate.__kwdefaults__
+    return {name: value for name, value in given.items() if value is not defaults[name]}
 
 
 def _files(

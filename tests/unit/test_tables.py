@@ -345,17 +345,13 @@ def test_a_distributed_table_is_given_to_its_integration(
     monkeypatch.setitem(sys.modules, f"streameval.integrations.{name}", module)
     kind = type("DataFrame", (), {"__module__": f"{package}.sql.dataframe"})
     data = type("Derived", (kind,), {"__module__": "mine"})()
-    se.evaluate(data, y_true="label", score="score", by=["country"], max_scores=2000)
+    by, replicates = ["country"], se.Bootstrap(unit="user")
+    se.evaluate(data, y_true="label", score="score", by=by, task="auto", bootstrap=replicates)
     assert seen.pop("data") is data
-    assert {key: value for key, value in seen.items() if value not in (None, False)} == {
-        "y_true": "label",
-        "score": "score",
-        "by": ["country"],
-        "max_scores": 2000,
-        "max_slices": 10_000,
-        "task": "auto",
-        "bins": 10,
-    }
+    # The engine has the same defaults, so it is given what differs from them.
+    assert seen == {"y_true": "label", "score": "score", "by": by, "bootstrap": replicates}
+    with pytest.raises(se.InputError, match=r"label_type: expected files, got a mine\.Derived"):
+        se.evaluate(data, y_true="label", score="score", label_type="int")
 
 
 @pytest.mark.parametrize(
