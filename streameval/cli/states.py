@@ -9,7 +9,7 @@ import typer
 
 from streameval.cli import options
 from streameval.cli.evaluate import saved
-from streameval.cli.output import FAILURE, Format, check_target
+from streameval.cli.output import FAILURE, Format, check_target, say
 from streameval.cli.result import (
     ComparisonResult,
     Details,
@@ -19,17 +19,20 @@ from streameval.cli.result import (
     with_details,
 )
 from streameval.errors import InputError
-from streameval.evaluator.comparison import Comparison, load_any
+from streameval.evaluator.comparison import Comparison, load_any, provenances_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.merging import merged
 from streameval.records.request import Dimensions
 from streameval.records.sources import find_paths
+from streameval.state_files.provenance import ON_COMMAND_LINE, Collection, Shard
 
 
 @with_details
 def merge(
     states: options.StatesArgument,
     *,
+    expect: options.ExpectOption = None,
+    allow_overlap: options.AllowOverlapOption = False,
     slice: options.ShowSliceOption = None,
     details: Details,
     metrics: options.MetricsOption = None,
@@ -41,8 +44,10 @@ def merge(
     details.check_plot()
     if save is not None:
         check_target(save)
+    expected = None if expect is None else options.expected_shards(expect)
+    chosen = _chosen(find_paths(states), expected, allow_overlap=allow_overlap)
     # Each is loaded when its turn comes: of n states log n are held at once.
-    total = merged((path, load_any(path)) for path in find_paths(states))
+    total = merged(((path, load_any(path)) for path in chosen), allow_overlap=allow_overlap)
     result = _result(total, options.metric_names(metrics), details, dimensions)
     is_written = save is None or saved(total, save)
     result.write(format)
@@ -67,6 +72,36 @@ def report(
     result.write(format)
     if not details.draw(result.series):
         raise typer.Exit(FAILURE)
+
+
+def _chosen(
+    paths: Sequence[str], expected: Sequence[Shard] | None, *, allow_overlap: bool
+) -> list[str]:
+    """The files to merge: without those whose shard is there in a newer epoch.
+
+    Raises:
+        StateError: Events would count twice.
+        typer.Exit: An expected shard is missing.
+    """
+    known = provenances_of(paths)
+    together = Collection(known, ON_COMMAND_LINE)
+    chosen = []
+    for path, provenance in known:
+        if allow_overlap:
+            together.union.add(provenance)
+        elif (replaced := together.replaced(path, provenance)) is not None:
+            say(replaced)
+            continue
+        chosen.append(path)
+    missing = [] if expected is None else together.union.missing(expected)
+    if missing:
+        named = "" if not together.union.contents else "; states without a name match none"
+        lacking = f"{len(missing)} of {len(expected or ())} shards missing"
+        say(f"--expect: {lacking}, nothing was merged{named}:")
+        for shard in missing:
+            say(f"{shard.name} {shard.sequence}".rstrip())
+        raise typer.Exit(FAILURE)
+    return chosen
 
 
 def _result(
