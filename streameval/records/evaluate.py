@@ -240,7 +240,7 @@ def _check_of_files(data: Any, **given: str | None) -> None:
 
 def _of_engine(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that were given, for an engine, which has the same defaults."""
-    defaults = evaluate.__kwdefaults__
+    defaults = evaluate.__kwdefaults__ or {}
     return {name: value for name, value in given.items() if value is not defaults[name]}
 
 
