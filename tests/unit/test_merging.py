@@ -51,7 +51,7 @@ def test_of_ten_thousand_shards_fourteen_are_held(monkeypatch: pytest.MonkeyPatc
 def test_shards_in_every_form(tmp_path: Path, count: int) -> None:
     shards = [_shard(n) for n in range(count)]
     for n, shard in enumerate(shards):
-        shard.name_shard(f"shard {n}")  # some are alike
+        shard.name_shard(f"shard-{n}")  # some are alike
     one_by_one = shards[0].copy()
     for shard in shards[1:]:
         one_by_one.merge(shard)
