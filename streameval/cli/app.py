@@ -16,7 +16,13 @@ from streameval.cli.output import (
     say,
     write_version,
 )
-from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
+from streameval.errors import (
+    InputError,
+    MissingExtraError,
+    SourceError,
+    StoreError,
+    StreamevalError,
+)
 
 # Module and member of each command. A module is imported for its command only: the
 # others may take longer to load than the command to run.
@@ -104,5 +110,20 @@ def run(arguments: list[str]) -> int:
         say(str(error) or "out of memory")
         return FAILURE
     except StreamevalError as error:
-        say(str(error))
+        say(str(_in_options(error)))
         return BAD_INPUT
+
+
+def _in_options(error: StreamevalError) -> StreamevalError:
+    """The error with its remedy in the options of the command line."""
+    if not isinstance(error, InputError) or not error.remedy_code:
+        return error
+    from streameval.records.chunk import remedy_text
+
+    return InputError(
+        error.field,
+        expected=error.expected,
+        got=error.got,
+        position=error.position,
+        remedy=remedy_text(error.remedy, error.remedy_code),
+    )
