@@ -9,6 +9,7 @@ from typing import Any
 from streameval.events.time import iso_time
 from streameval.service.config.settings import QuarantineSettings
 from streameval.service.sources.raw import BadEvent, RawBatch
+from streameval.service.store.dialect import Connection
 
 _RECENT = 100
 _DETAIL_CHARACTERS = 500
@@ -175,9 +176,7 @@ def listed(
     connection: Connection, *, reason: str | None = None, most: int = _RECENT
 ) -> list[dict[str, Any]]:
     """The newest kept records, the newest first, as plain data."""
-    query = (
-        f"SELECT {_COLUMNS} FROM quarantine {_OF_REASON} ORDER BY id DESC LIMIT :most"
-    )
+    query = f"SELECT {_COLUMNS} FROM quarantine {_OF_REASON} ORDER BY id DESC LIMIT :most"
     return [
         {
             "id": row[0],
