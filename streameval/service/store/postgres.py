@@ -164,7 +164,7 @@ def parse_address(text: str) -> Address:
         query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
         raise _no_address("postgresql://…") from None
-    user, at, hosts = parts.netloc.rpartition("@")
+    user, _, hosts = parts.netloc.rpartition("@")
     name, colon, password = user.partition(":")
     if "@" in user or parts.fragment or any(c in parts.path[1:] for c in "@/"):
         # A part of it may be one of a password.
@@ -555,20 +555,19 @@ class PostgresStore:
         Raises:
             StoreError: It belongs to something else, or to a newer release.
         """
+        schema = self.session.address.schema
         query = (
             "SELECT count(*), count(*) FILTER (WHERE relname = 'streameval_schema') "
             "FROM pg_class WHERE relnamespace = to_regnamespace(%s)"
         )
-        row = self.executed(
-            lambda raw: raw.execute(query, (self.session.address.schema,)).fetchone()
-        )
+        row = self.executed(lambda raw: raw.execute(query, (schema,)).fetchone())
         relations, ours = row or (0, 0)
         if not relations:
             return None
         if not ours:
             raise StoreError(
-                f"{self.path}: the schema {self.session.address.schema} is not a store of streameval, and "
-                "was left alone; name another with ?schema="
+                f"{self.path}: the schema {schema} is not a store of streameval, and was left "
+                "alone; name another with ?schema="
             )
         row = self.executed(
             lambda raw: raw.execute("SELECT version FROM streameval_schema").fetchone()
@@ -586,33 +585,27 @@ class PostgresStore:
         """Bring the schema to this release's version, in one transaction, once."""
         if self.version() == len(MIGRATIONS):
             return
-        schema = self.session.address.schema
+        schema, raw = self.session.address.schema, self.session.raw
         with worded(self.session.address, "its schema cannot be made"):
-            self.session.raw.execute("BEGIN")
+            raw.execute("BEGIN")
             try:
                 # Not two at once; it ends with the transaction.
-                self.session.raw.execute(
+                raw.execute(
                     "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
                     (f"streameval {schema}",),
                 )
                 version = self.version()
                 if version is None:
-                    row = self.session.raw.execute(
-                        "SELECT to_regnamespace(%s)", (schema,)
-                    ).fetchone()
+                    row = raw.execute("SELECT to_regnamespace(%s)", (schema,)).fetchone()
                     if row is None or row[0] is None:
-                        self.session.raw.execute(f"CREATE SCHEMA {schema}")
-                    self.session.raw.execute(
-                        "CREATE TABLE streameval_schema (version BIGINT NOT NULL)"
-                    )
-                    self.session.raw.execute("INSERT INTO streameval_schema VALUES (0)")
+                        raw.execute(f"CREATE SCHEMA {schema}")
+                    raw.execute("CREATE TABLE streameval_schema (version BIGINT NOT NULL)")
+                    raw.execute("INSERT INTO streameval_schema VALUES (0)")
                 for step in MIGRATIONS[version or 0 :]:
                     for statement in step():
-                        self.session.raw.execute(statement)
-                self.session.raw.execute(
-                    "UPDATE streameval_schema SET version = %s", (len(MIGRATIONS),)
-                )
-                self.session.raw.execute("COMMIT")
+                        raw.execute(statement)
+                raw.execute("UPDATE streameval_schema SET version = %s", (len(MIGRATIONS),))
+                raw.execute("COMMIT")
             except BaseException:
                 self._leave()
                 raise
