@@ -8,7 +8,6 @@ hold: how much is left to read, the share of late records, how long a checkpoint
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -36,6 +35,7 @@ from streameval.service.progress import Progress
 from streameval.service.signals import on_signals
 from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
 from streameval.service.store.begins import BEGINS, read_begins
+from streameval.service.store.dialect import Connection
 from streameval.service.store.evolution import stored_beside
 from streameval.service.store.kept_settings import SETTINGS
 from streameval.service.store.positions import ReadPartition, read_positions
@@ -82,14 +82,14 @@ class MergedStates:
         self.evaluators = open_evaluators(settings)
         self._parts: dict[tuple[str, str, str], _Part] = {}
 
-    def read(self, unit: str, connection: sqlite3.Connection) -> bool:
+    def read(self, unit: str, connection: Connection) -> bool:
         """Read what is new in one unit of a store; whether there was anything.
 
         Raises:
             StoreError: A row is damaged or of other settings.
         """
         found: dict[tuple[str, str], list[int]] = {}
-        query = "SELECT partition, window, number FROM states ORDER BY partition, window, number"
+        query = "SELECT partition, \"window\", number FROM states ORDER BY partition, number"
         for partition, window, number in connection.execute(query):
             if window in self._windows:
                 found.setdefault((partition, window), []).append(number)
