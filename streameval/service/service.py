@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import signal
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,6 +21,9 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
 from streameval.service.loop import Runner
+from streameval.service.probes import probes
+from streameval.service.progress import Progress
+from streameval.service.signals import on_signals
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.raw import Opening, Position, Source
@@ -33,6 +33,7 @@ from streameval.service.store.evolution import (
     stored_beside,
     while_running,
 )
+from streameval.service.store.kept_settings import keep_settings
 from streameval.service.store.store import Store, inbox_of, keep_window_order, open_store
 
 if TYPE_CHECKING:
@@ -78,14 +79,18 @@ def run_service(
     stop, hangup = _Signalled(Runner.stop), _Signalled(Runner.request_reread)
     with ExitStack() as stack:
         # From the start: a stop while it opens its store is a stop like any other.
-        stack.enter_context(_signals(stop, hangup))
+        stack.enter_context(on_signals(stop, hangup))
         stack.enter_context(_rare_collections())
+        # Before the store is opened, which may take long: a probe waits meanwhile.
+        progress = Progress()
+        stack.enter_context(probes(settings.serve, progress))
         store = open_store(
             settings.store, fingerprint(settings), evolve=partial(_evolve, settings, drop)
         )
         stack.callback(store.close)
         settings = settled(settings, stored_beside(store.meta()))
         keep_window_order(store, settings)
+        keep_settings(store, settings)
         longest = _LONGEST_RECORD
         if settings.http is not None:
             longest = max(longest, settings.http.max_line_bytes)
@@ -98,8 +103,10 @@ def run_service(
         if settings.webhook is not None:
             webhook = Webhook(settings.webhook, resolve=resolve)
         join = open_join(settings, store, time.monotonic, wall_time)
-        runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
-        parts = _Parts(settings, runner, webhook)
+        runner = Runner(
+            settings, store, decoder, publisher, join=join, webhook=webhook, progress=progress
+        )
+        parts = _Parts(settings, store, runner, webhook)
         stack.callback(parts.close)
         stop.set_runner(runner)
         hangup.set_runner(runner)
@@ -121,7 +128,12 @@ def run_service(
             from streameval.service.http.server import Server
 
             server = parts.server = Server(
-                settings.serve, settings.http, publisher, inbox, token=token
+                settings.serve,
+                settings.http,
+                publisher,
+                inbox,
+                token=token,
+                progress=progress,
             )
             stack.callback(server.stop)
             url = server.url
@@ -202,8 +214,11 @@ def drops_text(path: str, drops: Mapping[str, str]) -> str:
 class _Parts:
     """The parts of a run whose settings may change while it runs."""
 
-    def __init__(self, settings: RunSettings, runner: Runner, webhook: Webhook | None) -> None:
+    def __init__(
+        self, settings: RunSettings, store: Store, runner: Runner, webhook: Webhook | None
+    ) -> None:
         self._settings = settings
+        self._store = store
         self._runner = runner
         self._webhook = webhook
         self.inbox: Inbox | None = None
@@ -234,6 +249,7 @@ class _Parts:
         changed = differences(self._settings, settings)
         self._settings = settings
         self._runner.configure(settings, webhook)
+        keep_settings(self._store, settings)
         if self.inbox is not None and settings.http is not None:
             self.inbox.max_bytes = settings.http.max_inbox_bytes
         if self.server is not None:
@@ -274,28 +290,3 @@ def _rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
-
-
-@contextmanager
-def _signals(stop: Callable[[], None], hangup: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call ``stop``, SIGHUP ``hangup``; a second SIGINT interrupts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signalled = False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal signalled
-        if signalled and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        signalled = True
-        stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    if hasattr(signal, "SIGHUP"):  # not on Windows
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda number, frame: hangup())
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -46,6 +46,9 @@ SCHEMA_VERSION = 2
 RESTORED = "store.db"
 """The store in a backup."""
 
+CHECKPOINT_AT = "checkpoint_at"
+"""The counter with the time of the last checkpoint that wrote, in microseconds since 1970."""
+
 _WINDOW_ORDER = "windows"
 """The key in ``meta`` with the names of the windows in the order of the settings. What the counts
 depend on does not include it: windows may be reordered, and their counts stay."""
@@ -378,6 +381,15 @@ def read_store(path: str, unit: str | None = None) -> Store:
     return Store(path, connection, None)
 
 
+def file_of(path: str) -> tuple[int, int] | None:
+    """What identifies the file at a path: a restored store is another one. None: there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def inbox_of(path: str) -> Path:
     """The directory of a store's inbox: beside it, also where its path is a link."""
     return Path(os.path.realpath(path) + ".inbox")
@@ -555,10 +567,32 @@ def _begin(
 def _compare(connection: Connection, path: str, fingerprint: Mapping[str, str]) -> None:
     with worded(path, "cannot be read"):
         known = dict(connection.execute("SELECT key, value FROM meta"))
+    for change in _differing(known, fingerprint):
+        raise refused_change(path, *change)
+
+
+def _differing(
+    meta: Mapping[str, str], fingerprint: Mapping[str, str]
+) -> Iterator[tuple[str, Any, Any]]:
     for key, value in fingerprint.items():
-        before = known.get(f"config.{key}")
-        for change in changed_settings(key, _decoded(before), _decoded(value)):
-            raise refused_change(path, *change)
+        yield from changed_settings(key, _decoded(meta.get(f"config.{key}")), _decoded(value))
+
+
+def check_same_run(path: str, meta: Mapping[str, str], fingerprint: Mapping[str, str]) -> None:
+    """Raise ConfigError where a store was counted under settings of another fingerprint.
+
+    Args:
+        path: Of the store, which is only read.
+        meta: The store's properties.
+        fingerprint: Of the settings that it is to be read with.
+    """
+    for key, was, got in _differing(meta, fingerprint):
+        # An older release did not write all of them.
+        if f"config.{key.partition('.')[0]}" in meta or f"config.{key}" in meta:
+            raise ConfigError(
+                f"{key}: {path} is counted with {_worded(key, was)}, got {_worded(key, got)}; "
+                "give the configuration of its run, or leave out --config"
+            )
 
 
 def keep_window_order(store: Store, settings: RunSettings) -> None:
