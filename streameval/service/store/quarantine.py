@@ -162,9 +162,7 @@ class Quarantine:
         return self._shown
 
 
-def published(
-    connection: Connection, by_reason: dict[str, int] | None = None
-) -> dict[str, Any]:
+def published(connection: Connection, by_reason: dict[str, int] | None = None) -> dict[str, Any]:
     """Counts and the newest records, as plain data.
 
     Args:
