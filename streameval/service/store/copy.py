@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import islice
 from urllib.parse import quote, unquote
 
@@ -14,7 +15,14 @@ from streameval.service.store.check import Checked, check_store, checked_unit, s
 from streameval.service.store.checksums import keep_checksums
 from streameval.service.store.dialect import Connection, has_table, streamed
 from streameval.service.store.postgres import ONE_UNIT, PostgresStore, is_postgres
-from streameval.service.store.store import RESTORED, Store, each_unit, open_store, read_store
+from streameval.service.store.store import (
+    RESTORED,
+    Store,
+    each_unit,
+    open_store,
+    read_store,
+    sync,
+)
 
 _COPIED = {
     "meta": ("key", "value"),
@@ -90,7 +98,11 @@ def back_up_units(source: str, directory: str) -> Checked:
             checked_unit(store, connection)
             _copy_units({unit: (store, connection)}, store.path, path, overwrite=False)
             found.append(check_store(path))
+            with closing(sqlite3.connect(path)) as file:
+                file.execute("PRAGMA journal_mode = DELETE")
+            sync(path)
             os.unlink(path + ".lock")
+    sync(directory)
     return summed(found)
 
 
