@@ -52,7 +52,7 @@ def write_events(store: Any, partition: str, scores: list[float]) -> Evaluator:
         quarantine = Quarantine(connection, QuarantineSettings(), lambda: 1)
         counters = store.counters()
     evaluator = Evaluator("binary")
-    evaluator.update([score > 0.5 for score in scores], score=scores)
+    evaluator.update_many([score > 0.5 for score in scores], score=scores)
     number = counters.get("checkpoints", 0) + 1
     with store.transaction():
         rows.write(partition, "all", number, evaluator, [])
@@ -351,8 +351,7 @@ def test_a_database_of_another_encoding_is_refused(address: str) -> None:
     conninfo = parse_address(address).conninfo
     with psycopg.connect(conninfo, autocommit=True) as other:
         other.execute(
-            "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' "
-            "TEMPLATE template0"
+            "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
         )
     with pytest.raises(StoreError, match="expected a database in UTF8, got LATIN1"):
         open_store(address.replace("/postgres?", "/latin?"), KEYS)
