@@ -313,6 +313,8 @@ class _Session:
     def lost(self, error: BaseException | None) -> bool:
         """Whether an error is that of a connection or server that has gone."""
         state = getattr(error, "sqlstate", None) or ""
+        if not self.users:
+            return False  # it was closed by its stores
         return self.raw.closed or state.startswith(_LOST) or state in _LOST_STATES
 
 
