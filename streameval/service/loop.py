@@ -21,13 +21,14 @@ from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.decode.labels import LabelKind
 from streameval.service.join.label_join import LabelJoin
 from streameval.service.lateness import LateLog
+from streameval.service.progress import Progress
 from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
 from streameval.service.sources.raw import Decoded, Position, RawBatch, Source
 from streameval.service.store.begins import read_begins
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import Quarantine
 from streameval.service.store.state_rows import StateRows, read_rows
-from streameval.service.store.store import Store
+from streameval.service.store.store import CHECKPOINT_AT, Store
 
 _READ_MOST = 20_000
 _WAIT_SECONDS = 0.1
@@ -52,6 +53,7 @@ class Runner:
         webhook: Receives alerts.
         now: Microseconds since 1970.
         clock: Seconds; it never goes backwards.
+        progress: Notes the steps of the loop, for probes.
 
     Raises:
         ConfigError: A window or metric is invalid.
@@ -69,6 +71,7 @@ class Runner:
         webhook: Webhook | None = None,
         now: Callable[[], int] = wall_time,
         clock: Callable[[], float] = time.monotonic,
+        progress: Progress | None = None,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -106,6 +109,7 @@ class Runner:
         self._checkpoint_at = now()
         self._table = PartitionRows()
         self._late = LateLog()
+        self._progress = progress or Progress()
         self._stopping = False
         self._rereading = False
         self.reread: Callable[[], None] = lambda: None
@@ -180,6 +184,7 @@ class Runner:
 
     def _loop(self, until_end: bool) -> None:
         while not self._stopping:
+            self._progress.step()
             if self._rereading:
                 self._rereading = False
                 self.reread()
@@ -254,6 +259,7 @@ class Runner:
             self._join.expect(
                 status.partition for source in self._sources for status in source.status()
             )
+        at = self._now()
         with self._store.transaction() as connection:
             counted = self._count(number)
             if self._join is not None:
@@ -264,7 +270,12 @@ class Runner:
             self._events += counted
             self._replayed += replayed
             self._store.set_counters(
-                {"checkpoints": number, "events": self._events, "replayed": self._replayed}
+                {
+                    "checkpoints": number,
+                    "events": self._events,
+                    "replayed": self._replayed,
+                    CHECKPOINT_AT: at,
+                }
             )
             if self._decoder.label_kind != self._label_kind:
                 self._label_kind = self._decoder.label_kind
@@ -273,7 +284,7 @@ class Runner:
         self._sequence = number
         for source in self._sources:
             source.checkpointed(changed)
-        self._checkpoint_at = self._now()
+        self._checkpoint_at = at
         self._policy.wrote(begun, self._clock())
         self._snapshots.changed()
         self._log_late()
@@ -311,7 +322,7 @@ class Runner:
             labelled_until=None if until is None else until - self._wait,
             late=self._counting.late,
             join=coverage,
-            partitions=self._table.rows(self._positions, self._sources),
+            partitions=self._table.rows(self._positions.partitions, self._sources),
             quarantine=quarantine,
             checkpoint=Checkpoint(
                 self._sequence,

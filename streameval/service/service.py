@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import signal
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,12 +15,16 @@ import msgspec
 from streameval.errors import ConfigError, StreamevalError
 from streameval.events.time import wall_time
 from streameval.service.alerts.webhook import Webhook
+from streameval.service.config.checks import check_store_key
 from streameval.service.config.evaluators import fingerprint, settled, window_spec_of
-from streameval.service.config.secrets import resolved_secrets, secret
+from streameval.service.config.secrets import resolved_secrets, secret, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
 from streameval.service.loop import Runner
+from streameval.service.probes import probes
+from streameval.service.progress import Progress
+from streameval.service.signals import on_signals
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.raw import Opening, Position, Source
@@ -33,6 +34,7 @@ from streameval.service.store.evolution import (
     stored_beside,
     while_running,
 )
+from streameval.service.store.kept_settings import keep_settings
 from streameval.service.store.store import Store, inbox_of, keep_window_order, open_store
 
 if TYPE_CHECKING:
@@ -72,20 +74,26 @@ def run_service(
         ending = {name: source.ending() for name, source in settings.sources.items()}
         settings = msgspec.structs.replace(settings, **ending)
     resolve = resolved_secrets(settings)
+    settings = with_store(settings, resolve)
+    check_store_key(settings)
     token = settings.serve.token
     if token is not None:
         token = resolve(token, "serve.token")
     stop, hangup = _Signalled(Runner.stop), _Signalled(Runner.request_reread)
     with ExitStack() as stack:
         # From the start: a stop while it opens its store is a stop like any other.
-        stack.enter_context(_signals(stop, hangup))
+        stack.enter_context(on_signals(stop, hangup))
         stack.enter_context(_rare_collections())
+        # Before the store is opened, which may take long: a probe waits meanwhile.
+        progress = Progress()
+        stack.enter_context(probes(settings.serve, progress))
         store = open_store(
             settings.store, fingerprint(settings), evolve=partial(_evolve, settings, drop)
         )
         stack.callback(store.close)
         settings = settled(settings, stored_beside(store.meta()))
         keep_window_order(store, settings)
+        keep_settings(store, settings)
         longest = _LONGEST_RECORD
         if settings.http is not None:
             longest = max(longest, settings.http.max_line_bytes)
@@ -98,14 +106,16 @@ def run_service(
         if settings.webhook is not None:
             webhook = Webhook(settings.webhook, resolve=resolve)
         join = open_join(settings, store, time.monotonic, wall_time)
-        runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
-        parts = _Parts(settings, runner, webhook)
+        runner = Runner(
+            settings, store, decoder, publisher, join=join, webhook=webhook, progress=progress
+        )
+        parts = _Parts(settings, store, runner, webhook)
         stack.callback(parts.close)
         stop.set_runner(runner)
         hangup.set_runner(runner)
         log.info(
             "%s: %s events counted so far, in %d partitions",
-            settings.store,
+            store.path,
             f"{runner.events:,}",
             len(runner.positions),
         )
@@ -121,7 +131,12 @@ def run_service(
             from streameval.service.http.server import Server
 
             server = parts.server = Server(
-                settings.serve, settings.http, publisher, inbox, token=token
+                settings.serve,
+                settings.http,
+                publisher,
+                inbox,
+                token=token,
+                progress=progress,
             )
             stack.callback(server.stop)
             url = server.url
@@ -202,8 +217,11 @@ def drops_text(path: str, drops: Mapping[str, str]) -> str:
 class _Parts:
     """The parts of a run whose settings may change while it runs."""
 
-    def __init__(self, settings: RunSettings, runner: Runner, webhook: Webhook | None) -> None:
+    def __init__(
+        self, settings: RunSettings, store: Store, runner: Runner, webhook: Webhook | None
+    ) -> None:
         self._settings = settings
+        self._store = store
         self._runner = runner
         self._webhook = webhook
         self.inbox: Inbox | None = None
@@ -219,7 +237,7 @@ class _Parts:
         try:
             wanted = read()
             resolve = resolved_secrets(wanted)
-            settings, later = while_running(self._settings, wanted)
+            settings, later = while_running(self._settings, with_store(wanted, resolve))
         except StreamevalError as error:
             log.error("the configuration was not taken over, nothing has changed: %s", error)
             return
@@ -234,6 +252,7 @@ class _Parts:
         changed = differences(self._settings, settings)
         self._settings = settings
         self._runner.configure(settings, webhook)
+        keep_settings(self._store, settings)
         if self.inbox is not None and settings.http is not None:
             self.inbox.max_bytes = settings.http.max_inbox_bytes
         if self.server is not None:
@@ -274,28 +293,3 @@ def _rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
-
-
-@contextmanager
-def _signals(stop: Callable[[], None], hangup: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call ``stop``, SIGHUP ``hangup``; a second SIGINT interrupts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signalled = False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal signalled
-        if signalled and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        signalled = True
-        stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    if hasattr(signal, "SIGHUP"):  # not on Windows
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda number, frame: hangup())
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

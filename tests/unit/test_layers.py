@@ -43,6 +43,7 @@ OPTIONAL = {
     "dask": {"integrations/dask.py"},
     "distributed": set(),
     "apache_beam": {"integrations/beam.py"},
+    "psycopg": {"service/store/postgres.py"},
     "duckdb": set(),
     "fsspec": {"records/remote.py"},
     "narwhals": {"records/tables.py"},
@@ -125,7 +126,7 @@ SUFFIXES = ("py", "pyx", "pxd", "pyi", "hpp", "md", "js", "yml")
 PATH = re.compile(rf"(?<![\w/.:%-])(?:[\w-]+/)+[\w-]+\.(?:{'|'.join(SUFFIXES)})\b")
 FOLDER = re.compile(r"`((?:[\w-]+/)+)`")
 DOTTED = re.compile(r"\bstreameval(?:\.[A-Za-z_]\w*)+(?![\w/])")
-NOT_MODULES = {"streameval.db", "streameval.toml", "streameval.webhook"}
+NOT_MODULES = {"streameval.db", "streameval.unit", "streameval.toml", "streameval.webhook"}
 """Names of files and of an event, which look like names in the package."""
 
 

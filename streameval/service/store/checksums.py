@@ -20,6 +20,7 @@ from zlib import crc32
 import msgspec
 
 from streameval.errors import StoreError, shown
+from streameval.service.store.dialect import Connection, has_table
 
 _SCHEMA = """
 CREATE TABLE checksums (
@@ -61,12 +62,14 @@ def row_sum(*values: object) -> int:
     return total
 
 
-def keep_checksums(connection: sqlite3.Connection) -> None:
+def keep_checksums(connection: Connection) -> None:
     """Keep the checksums of all tables from now on; add them to a store without them.
 
     Each writer calls it inside a transaction after :func:`check_rows`, and again
-    after it has created a table.
+    after it has created a table. Of PostgreSQL the server has checksums, of its pages.
     """
+    if not isinstance(connection, sqlite3.Connection):
+        return
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
     begins = not has_table(connection, "checksums")
     if begins:
@@ -105,12 +108,6 @@ def note_unwatched(connection: sqlite3.Connection) -> None:
         "INSERT OR REPLACE INTO checksums SELECT 'sqlite_sequence', rowid, "
         "row_sum(rowid, name, seq) FROM sqlite_sequence"
     )
-
-
-def has_table(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether a store has a table of this name."""
-    query = "SELECT count(*) FROM sqlite_master WHERE name = ?"
-    return bool(connection.execute(query, (name,)).fetchone()[0])
 
 
 def _tables(connection: sqlite3.Connection) -> Iterator[_Table]:
@@ -211,12 +208,12 @@ def check_types(connection: sqlite3.Connection) -> None:
                 )
 
 
-def soundness(connection: sqlite3.Connection, name: str) -> str:
+def soundness(connection: Connection, name: str) -> str:
     """SQL that is true for a row of a table that matches its checksum.
 
     For readers of a few rows beside a run. True for every row of a store without checksums.
     """
-    if not has_table(connection, "checksums"):
+    if not isinstance(connection, sqlite3.Connection) or not has_table(connection, "checksums"):
         return "1"
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
     (table,) = (one for one in _tables(connection) if one.name == name)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from streameval.events.time import iso_time
 from streameval.service.config.settings import QuarantineSettings
 from streameval.service.sources.raw import BadEvent, RawBatch
+from streameval.service.store.dialect import Connection
 
 _RECENT = 100
 _DETAIL_CHARACTERS = 500
 _REASONS = 200
 """Most reasons that are counted separately; the decoder has a few dozen."""
+
+_OF_REASON = "WHERE reason = coalesce(:reason, reason)"
 
 _COLUMNS = "id, at, partition, kind, place, time, reason, detail, cut, replay, raw"
 
@@ -33,7 +36,7 @@ class Quarantine:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         settings: QuarantineSettings,
         now: Callable[[], int],
     ) -> None:
@@ -80,7 +83,7 @@ class Quarantine:
                 time,
                 reason,
                 event.detail[:_DETAIL_CHARACTERS],
-                int(cut),
+                cut,
                 event.raw[:limit],
             )
         )
@@ -155,29 +158,59 @@ class Quarantine:
         """Counts and the newest records, as plain data."""
         if self._shown is not None:
             return self._shown
-        (kept,) = self._connection.execute("SELECT count(*) FROM quarantine").fetchone()
-        self._shown = {
-            "total": sum(self.reasons.values()),
-            "kept": kept,
-            "reasons": dict(self.reasons),
-            "recent": listed(self._connection, most=_RECENT),
-        }
+        self._shown = published(self._connection, dict(self.reasons))
         return self._shown
 
 
-def reasons(connection: sqlite3.Connection) -> dict[str, int]:
+def published(connection: Connection, by_reason: dict[str, int] | None = None) -> dict[str, Any]:
+    """Counts and the newest records, as plain data.
+
+    Args:
+        connection: Of the store.
+        by_reason: The number of records by reason; None: as they are in the store.
+    """
+    by_reason = reasons(connection) if by_reason is None else by_reason
+    (kept,) = connection.execute("SELECT count(*) FROM quarantine").fetchone()
+    return {
+        "total": sum(by_reason.values()),
+        "kept": kept,
+        "reasons": by_reason,
+        "recent": listed(connection, most=_RECENT),
+    }
+
+
+def merged(quarantines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What :func:`published` returned of several units of a store, as one; one stays as it is.
+
+    >>> one = {"total": 2, "kept": 1, "reasons": {"score": 2}, "recent": []}
+    >>> merged([one, one])["reasons"]
+    {'score': 4}
+    """
+    if len(quarantines) == 1:
+        return dict(quarantines[0])
+    by_reason: Counter[str] = Counter()
+    for one in quarantines:
+        by_reason.update(one["reasons"])
+    recent = [row for one in quarantines for row in one["recent"]]
+    recent.sort(key=lambda row: (row["at"], row["partition"], row["id"]), reverse=True)
+    return {
+        "total": sum(one["total"] for one in quarantines),
+        "kept": sum(one["kept"] for one in quarantines),
+        "reasons": dict(by_reason),
+        "recent": recent[:_RECENT],
+    }
+
+
+def reasons(connection: Connection) -> dict[str, int]:
     """The number of refused records by reason, in the order of their first record."""
     return dict(connection.execute("SELECT reason, total FROM quarantine_reasons ORDER BY rowid"))
 
 
 def listed(
-    connection: sqlite3.Connection, *, reason: str | None = None, most: int = _RECENT
+    connection: Connection, *, reason: str | None = None, most: int = _RECENT
 ) -> list[dict[str, Any]]:
     """The newest kept records, the newest first, as plain data."""
-    query = (
-        f"SELECT {_COLUMNS} FROM quarantine WHERE (?1 IS NULL OR reason = ?1) "
-        "ORDER BY id DESC LIMIT ?2"
-    )
+    query = f"SELECT {_COLUMNS} FROM quarantine {_OF_REASON} ORDER BY id DESC LIMIT :most"
     return [
         {
             "id": row[0],
@@ -191,16 +224,16 @@ def listed(
             "raw_bytes_cut": bool(row[8]),
             "replay": bool(row[9]),
         }
-        for row in connection.execute(query, (reason, most))
+        for row in connection.execute(query, {"reason": reason, "most": most})
     ]
 
 
-def mark_for_replay(connection: sqlite3.Connection, reason: str | None) -> tuple[int, int]:
+def mark_for_replay(connection: Connection, reason: str | None) -> tuple[int, int]:
     """Mark records to be read first by the next run; returns how many, and how many are cut."""
     marked = connection.execute(
-        "UPDATE quarantine SET replay = 1 WHERE NOT cut AND (?1 IS NULL OR reason = ?1)", (reason,)
+        f"UPDATE quarantine SET replay = TRUE {_OF_REASON} AND NOT cut", {"reason": reason}
     ).rowcount
     (cut,) = connection.execute(
-        "SELECT count(*) FROM quarantine WHERE cut AND (?1 IS NULL OR reason = ?1)", (reason,)
+        f"SELECT count(*) FROM quarantine {_OF_REASON} AND cut", {"reason": reason}
     ).fetchone()
     return marked, cut

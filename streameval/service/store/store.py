@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -26,6 +26,16 @@ from streameval.service.store.checksums import (
     check_types,
     keep_checksums,
     note_unwatched,
+)
+from streameval.service.store.dialect import Connection
+from streameval.service.store.postgres import (
+    ONE_UNIT,
+    PostgresStore,
+    is_postgres,
+    open_postgres,
+    parse_address,
+    postgres_exists,
+    read_postgres,
 )
 from streameval.service.store.private_files import private_file, tighten
 
@@ -37,6 +47,9 @@ SCHEMA_VERSION = 2
 
 RESTORED = "store.db"
 """The store in a backup."""
+
+CHECKPOINT_AT = "checkpoint_at"
+"""The counter with the time of the last checkpoint that wrote, in microseconds since 1970."""
 
 _WINDOW_ORDER = "windows"
 """The key in ``meta`` with the names of the windows in the order of the settings. What the counts
@@ -235,6 +248,17 @@ class Store:
         with worded(self.path, "cannot be read"):
             return dict(self.connection.execute("SELECT key, value FROM meta"))
 
+    def units(self) -> list[str]:
+        """The units of the store: a file is one."""
+        return [ONE_UNIT]
+
+    def select(self, unit: str) -> None:
+        """Show a unit of a store that is only read: a file shows its one."""
+
+    def commits(self) -> dict[str, tuple[int, int]]:
+        """Generation and number of commits by unit: they differ when a unit has changed."""
+        return {ONE_UNIT: (1, _commits(self.connection))}
+
     def close(self) -> None:
         """Close the file and release its lock."""
         with suppress(sqlite3.Error):
@@ -249,23 +273,40 @@ def open_store(
     *,
     evolve: Callable[[Store], Mapping[str, str]] | None = None,
     busy_seconds: float = 10.0,
+    unit: str = ONE_UNIT,
+    worker: str | None = None,
+    beside: Store | None = None,
 ) -> Store:
     """Open a store for writing, or begin a new one.
 
     Args:
-        path: The file; its directory must exist.
+        path: The file, whose directory must exist; or the address of a PostgreSQL database.
         fingerprint: Key of the configuration -> its value as text: the settings that the
             counts in the store depend on. Written to a new store, compared with those
             of an old one. None: any.
         evolve: Called with an old store, under its lock, before that comparison; it returns
             the fingerprint that the store then has to have.
-        busy_seconds: How long to wait for another program that writes to it.
+        busy_seconds: How long to wait for another program that writes to the file.
+        unit: The part of a PostgreSQL store that is opened; a file is one unit, "0".
+        worker: The name of a worker that was assigned the unit of a PostgreSQL store, and takes
+            it from its former holder. None: a unit that another process holds is refused.
+        beside: Another unit of the same PostgreSQL store that this process has opened: both use
+            its connection, in turn and not at once.
 
     Raises:
         StoreError: It is in use by another process, not a store of streameval, of a
             newer release, damaged, or cannot be written.
         ConfigError: It was begun with another fingerprint.
     """
+    if is_postgres(path):
+        opened = open_postgres(
+            path,
+            unit,
+            worker,
+            cast("PostgresStore | None", beside),
+            begins=fingerprint is not None,
+        )
+        return _continued(opened, fingerprint, evolve)
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
@@ -289,12 +330,40 @@ def open_store(
     return Store(path, connection, lock)
 
 
-def read_store(path: str) -> Store:
+def _continued(
+    opened: PostgresStore,
+    fingerprint: Mapping[str, str] | None,
+    evolve: Callable[[Store], Mapping[str, str]] | None,
+) -> Store:
+    """A unit of a PostgreSQL store under these settings."""
+    store = cast("Store", opened)
+    try:
+        if not opened.meta():
+            with opened.transaction():
+                for key, value in (fingerprint or {}).items():
+                    opened.set_meta(f"config.{key}", value)
+        else:
+            if evolve is not None:
+                fingerprint = evolve(store)
+            _compare(opened.connection, opened.path, fingerprint or {})
+    except BaseException:
+        opened.close()
+        raise
+    return store
+
+
+def read_store(path: str, unit: str | None = None) -> Store:
     """Open a store for reading only, also while a run writes to it.
+
+    Args:
+        path: The file, or the address of a PostgreSQL database.
+        unit: The part of a PostgreSQL store that is shown; by default the first one.
 
     Raises:
         StoreError: There is none, or it cannot be read.
     """
+    if is_postgres(path):
+        return cast("Store", read_postgres(path, unit))
     if os.path.isdir(restoring(path)):
         raise StoreError(
             f"{path}: a restore was interrupted; repeat it, or start the run, which finishes it"
@@ -312,6 +381,32 @@ def read_store(path: str) -> Store:
             connection.close()
             raise
     return Store(path, connection, None)
+
+
+def each_unit(store: Store) -> Iterator[str]:
+    """Show each unit of a store in turn."""
+    for unit in store.units():
+        store.select(unit)
+        yield unit
+
+
+def store_exists(path: str) -> bool:
+    """Whether there is a store to read; raises StoreError where that cannot be found out."""
+    return postgres_exists(path) if is_postgres(path) else os.path.exists(path)
+
+
+def shown_path(path: str) -> str:
+    """A store's path as it may be shown: without a password."""
+    return parse_address(path).shown if is_postgres(path) else path
+
+
+def file_of(path: str) -> tuple[int, int] | None:
+    """What identifies the file at a path: a restored store is another one. None: there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def inbox_of(path: str) -> Path:
@@ -488,13 +583,35 @@ def _begin(
         connection.execute("COMMIT")
 
 
-def _compare(connection: sqlite3.Connection, path: str, fingerprint: Mapping[str, str]) -> None:
+def _compare(connection: Connection, path: str, fingerprint: Mapping[str, str]) -> None:
     with worded(path, "cannot be read"):
         known = dict(connection.execute("SELECT key, value FROM meta"))
+    for change in _differing(known, fingerprint):
+        raise refused_change(path, *change)
+
+
+def _differing(
+    meta: Mapping[str, str], fingerprint: Mapping[str, str]
+) -> Iterator[tuple[str, Any, Any]]:
     for key, value in fingerprint.items():
-        before = known.get(f"config.{key}")
-        for change in changed_settings(key, _decoded(before), _decoded(value)):
-            raise refused_change(path, *change)
+        yield from changed_settings(key, _decoded(meta.get(f"config.{key}")), _decoded(value))
+
+
+def check_same_run(path: str, meta: Mapping[str, str], fingerprint: Mapping[str, str]) -> None:
+    """Raise ConfigError where a store was counted under settings of another fingerprint.
+
+    Args:
+        path: Of the store, which is only read.
+        meta: The store's properties.
+        fingerprint: Of the settings that it is to be read with.
+    """
+    for key, was, got in _differing(meta, fingerprint):
+        # An older release did not write all of them.
+        if f"config.{key.partition('.')[0]}" in meta or f"config.{key}" in meta:
+            raise ConfigError(
+                f"{key}: {path} is counted with {_worded(key, was)}, got {_worded(key, got)}; "
+                "give the configuration of its run, or leave out --config"
+            )
 
 
 def keep_window_order(store: Store, settings: RunSettings) -> None:

@@ -18,7 +18,6 @@ an entry is found never depends on that, nor on a restart.
 from __future__ import annotations
 
 import importlib
-import sqlite3
 from collections.abc import Iterable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,6 +27,7 @@ import numpy as np
 from streameval.events.values import IntArray
 from streameval.service.join.entry_store.segments import SCHEMA, SegmentStore
 from streameval.service.join.rules import Entry
+from streameval.service.store.dialect import Connection
 from streameval.states.score_index import backend
 
 if TYPE_CHECKING:
@@ -62,9 +62,7 @@ class EntryStore:
         Some 0.3 µs an entry in memory; see SegmentStore for those on disk.
     """
 
-    def __init__(
-        self, connection: sqlite3.Connection, spread_us: int = 2**62, hot: int = 0
-    ) -> None:
+    def __init__(self, connection: Connection, spread_us: int = 2**62, hot: int = 0) -> None:
         self._hot = hot
         self._young = _Generation()
         self._old = _Generation()
@@ -72,7 +70,7 @@ class EntryStore:
         self._disk = SegmentStore(connection, spread_us)
 
     @staticmethod
-    def create(connection: sqlite3.Connection) -> None:
+    def create(connection: Connection) -> None:
         """Make the table, inside the caller's transaction."""
         connection.execute(SCHEMA)
 
@@ -164,7 +162,7 @@ class EntryStore:
 
     # Writing
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def write(self, connection: Connection) -> None:
         """Append the changed entries to the segments, inside the caller's transaction."""
         young = self._young
         keys, entries = young.entries.changes()
@@ -186,7 +184,7 @@ class EntryStore:
         # A quarter of the limit: it will grow to half of it, in one step more.
         self._young.entries.reserve(self._hot // 4)
 
-    def drop(self, connection: sqlite3.Connection, before: int) -> None:
+    def drop(self, connection: Connection, before: int) -> None:
         """Forget entries older than a moment; delete the segments that hold no others.
 
         Inside the caller's transaction.
