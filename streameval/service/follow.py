@@ -20,7 +20,7 @@ import msgspec
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation
 from streameval.events.time import duration, iso_time, wall_time
-from streameval.service.alerts.rules import AlertReader
+from streameval.service.alerts.shared import AlertReader, alerts_unit
 from streameval.service.config.evaluators import (
     evaluation_of,
     fingerprint,
@@ -225,7 +225,8 @@ class Follower:
             store.select(name)
             if first and _described(store.meta()) != self._set_up_from:
                 self._set_up(store)
-                return self._read(store)
+                self._read(store)
+                return
             first = False
             if self._states.read(name, store.connection):
                 self._snapshots.changed()
@@ -236,7 +237,9 @@ class Follower:
                 published(store.connection),
                 store.counters(),
             )
-        return None
+        if self.settings.alert:
+            store.select(alerts_unit(self.settings))
+            self._alerts.read(store.connection)
 
     def _publish(self) -> None:
         self._published += 1
