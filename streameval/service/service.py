@@ -23,7 +23,7 @@ from streameval.service.config.secrets import resolved_secrets, secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
-from streameval.service.loop import Runner
+from streameval.service.loop import ReadLoop, Runner
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.raw import Opening, Position, Source
@@ -75,7 +75,7 @@ def run_service(
     token = settings.serve.token
     if token is not None:
         token = resolve(token, "serve.token")
-    stop, hangup = _Signalled(Runner.stop), _Signalled(Runner.request_reread)
+    stop, hangup = _Signalled(ReadLoop.stop), _Signalled(ReadLoop.request_reread)
     with ExitStack() as stack:
         # From the start: a stop while it opens its store is a stop like any other.
         stack.enter_context(_signals(stop, hangup))
@@ -101,8 +101,8 @@ def run_service(
         runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
         parts = _Parts(settings, runner, webhook)
         stack.callback(parts.close)
-        stop.set_runner(runner)
-        hangup.set_runner(runner)
+        stop.set_loop(runner.loop)
+        hangup.set_loop(runner.loop)
         log.info(
             "%s: %s events counted so far, in %d partitions",
             settings.store,
@@ -127,7 +127,7 @@ def run_service(
             url = server.url
             log.info("listening at %s", url)
         if reread is not None:
-            runner.reread = partial(parts.reread, reread)
+            runner.loop.reread = partial(parts.reread, reread)
         started(runner, url)
         runner.run(sources, until_end=until_end)
         log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
@@ -244,23 +244,23 @@ class _Parts:
 
 
 class _Signalled:
-    """Calls a method of the runner on a signal, also on one that arrived before the runner."""
+    """Calls a method of the loop on a signal, also on one that arrived before the loop."""
 
-    def __init__(self, call: Callable[[Runner], None]) -> None:
+    def __init__(self, call: Callable[[ReadLoop], None]) -> None:
         self._call = call
         self._signalled = False
-        self._runner: Runner | None = None
+        self._loop: ReadLoop | None = None
 
     def __call__(self) -> None:
         self._signalled = True
-        if self._runner is not None:
-            self._call(self._runner)
+        if self._loop is not None:
+            self._call(self._loop)
 
-    def set_runner(self, runner: Runner) -> None:
-        """Set the runner."""
-        self._runner = runner
+    def set_loop(self, loop: ReadLoop) -> None:
+        """Set the loop."""
+        self._loop = loop
         if self._signalled:
-            self._call(runner)
+            self._call(loop)
 
 
 @contextmanager
