@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 __all__ = [
     "ConfigError",
+    "FencedError",
     "InputError",
     "MetricError",
     "MissingExtraError",
@@ -242,6 +243,10 @@ class SourceError(StreamevalError):
 
 class StoreError(StreamevalError):
     """A store that cannot be opened or written; it is unchanged."""
+
+
+class FencedError(StoreError):
+    """Another worker has taken over a unit of the store; nothing was written to it since."""
 
 
 class MissingExtraError(StreamevalError, ImportError):

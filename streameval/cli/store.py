@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from enum import StrEnum
@@ -16,6 +15,7 @@ from streameval.cli.options import MetricsOption, metric_names
 from streameval.cli.output import FAILURE, Format, TargetError, escaped, say, to_json, write
 from streameval.cli.result import Details, result_of
 from streameval.errors import InputError, StateError, StoreError, shown
+from streameval.service.store.dialect import Connection
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.reports import markdown_table, number, text_table
 from streameval.events.time import iso_time, wall_time
@@ -51,7 +51,7 @@ _ListFormat = StrEnum("_ListFormat", ["TABLE", "JSON"])
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[Store, sqlite3.Connection]]:
+def _opened(path: str) -> Iterator[tuple[Store, Connection]]:
     """A consistent view of a store, with the rows verified that are read."""
     with closing(read_store(path)) as store, store.reading() as connection:
         check_rows(connection, *_VERIFIED)
@@ -59,7 +59,7 @@ def _opened(path: str) -> Iterator[tuple[Store, sqlite3.Connection]]:
 
 
 def _windows(
-    store: Store, connection: sqlite3.Connection, partition: str | None, window: str | None
+    store: Store, connection: Connection, partition: str | None, window: str | None
 ) -> dict[str, Evaluation]:
     """The windows of a store in their order, or one of them."""
     if partition is not None:
@@ -307,7 +307,7 @@ def watermark(
     write(text_table(["partition", "newest time", "s ahead of the clock"], cells))
 
 
-def _join_watermark(path: str, connection: sqlite3.Connection) -> SavedWatermark:
+def _join_watermark(path: str, connection: Connection) -> SavedWatermark:
     found = read_watermark(connection)
     if found is None:
         raise StoreError(f"{path}: holds no label join; only a run with [join] has a watermark")

@@ -40,6 +40,7 @@ OPTIONAL = {
     "prometheus_client": {"service/http/prometheus.py"},
     "plotly": set(),
     "pyarrow": {"records/parquet.py"},
+    "psycopg": {"service/store/postgres.py"},
     "river": {"demo/flights.py", "integrations/river.py"},
     "sklearn": {"plots.py"},
     "matplotlib": {"plots.py"},

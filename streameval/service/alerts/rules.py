@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import logging
 import math
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from streameval.errors import StateError, StoreError, shown
+from streameval.service.store.dialect import Connection
 from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.slices import slice_name
 from streameval.events.time import duration, iso_time
@@ -341,7 +341,7 @@ def _next_state(memory: _Memory, crossing: _Crossing, wait: int, now: int) -> St
     return "pending"
 
 
-def restore_alerts(book: AlertBook, connection: sqlite3.Connection) -> str | None:
+def restore_alerts(book: AlertBook, connection: Connection) -> str | None:
     """Restore a book from a store.
 
     Returns:
@@ -379,7 +379,7 @@ class Alerts:
     def __init__(
         self,
         settings: RunSettings,
-        connection: sqlite3.Connection,
+        connection: Connection,
         webhook: Webhook | None,
         evaluators: Mapping[str, Evaluation],
         now: Callable[[], int],
@@ -443,9 +443,13 @@ class Alerts:
         """Whether the state differs from the stored one."""
         return self._state() != self._written
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def write(self, connection: Connection) -> None:
         """Write the state, inside a transaction."""
         state = self._state()
         if state != self._written:
-            connection.execute("INSERT OR REPLACE INTO alerts VALUES ('book', ?)", (state,))
+            connection.execute(
+                "INSERT INTO alerts VALUES ('book', ?) "
+                "ON CONFLICT (name) DO UPDATE SET state = excluded.state",
+                (state,),
+            )
             self._written = state

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import zlib
 from typing import Any
 
@@ -11,7 +10,7 @@ import msgspec
 from streameval.errors import StoreError
 from streameval.service.join.coverage import Coverage, SavedCoverage
 from streameval.service.join.watermark import SavedWatermark
-from streameval.service.store.checksums import has_table
+from streameval.service.store.dialect import Connection, has_table
 from streameval.service.store.store import decoded
 
 JOIN_SPANS = "run.join"
@@ -59,7 +58,7 @@ def read_spans(text: str) -> JoinSpans:
     return spans
 
 
-def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
+def read_join(connection: Connection) -> dict[str, Any] | None:
     """The join's counts as of the last checkpoint, as ``/api/join`` has them.
 
     None if the run has no join, or has not made a checkpoint with one.
@@ -77,7 +76,7 @@ def read_join(connection: sqlite3.Connection) -> dict[str, Any] | None:
     return coverage.to_dict(saved.watermark.value)
 
 
-def saved_join(connection: sqlite3.Connection) -> SavedJoin | None:
+def saved_join(connection: Connection) -> SavedJoin | None:
     """The written form; None without a join or before its first checkpoint. Raises StoreError."""
     if not has_table(connection, "join_counts"):
         return None
@@ -85,13 +84,13 @@ def saved_join(connection: sqlite3.Connection) -> SavedJoin | None:
     return None if row is None else SavedJoin.of(*row)
 
 
-def read_watermark(connection: sqlite3.Connection) -> SavedWatermark | None:
+def read_watermark(connection: Connection) -> SavedWatermark | None:
     """The watermark as of the last checkpoint; None without a join. Raises StoreError."""
     saved = saved_join(connection)
     return None if saved is None else saved.watermark
 
 
-def reset_watermark(connection: sqlite3.Connection) -> None:
+def reset_watermark(connection: Connection) -> None:
     """Delete the watermark; the next records of each partition set it anew.
 
     Inside the caller's transaction. Predictions that have expired stay expired: their

@@ -48,7 +48,8 @@ from streameval.service.join.pairing import Outcome, Pairing, PartitionNumbers
 from streameval.service.join.watermark import Watermark
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded
-from streameval.service.store.checksums import has_table, keep_checksums
+from streameval.service.store.checksums import keep_checksums
+from streameval.service.store.dialect import Connection, has_table
 from streameval.service.store.store import Store, decoded
 
 _SCHEMA = """
@@ -87,7 +88,7 @@ class LabelJoin:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         *,
         layout: Sequence[str],
         wait_us: int,
@@ -108,13 +109,13 @@ class LabelJoin:
         )
 
     @staticmethod
-    def create(connection: sqlite3.Connection) -> None:
+    def create(connection: Connection) -> None:
         """Make the tables, inside the caller's transaction."""
         EntryStore.create(connection)
         for statement in _SCHEMA.strip().split(";\n"):
             connection.execute(statement)
 
-    def _load(self, connection: sqlite3.Connection) -> dict[str, int]:
+    def _load(self, connection: Connection) -> dict[str, int]:
         """Restore counts and watermark; returns the numbers of the partitions."""
         try:
             names = connection.execute("SELECT number, partition FROM join_partitions").fetchall()
@@ -169,7 +170,7 @@ class LabelJoin:
         """The events to count and to revert since the last call."""
         return self._pairing.events.take(self._partitions.names)
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def write(self, connection: Connection) -> None:
         """Write all changes to the store, inside the caller's transaction."""
         self._entries.write(connection)
         watermark = self._watermark.value
@@ -178,11 +179,15 @@ class LabelJoin:
             self._entries.drop(connection, border)
         self._coverage.sum_up(watermark, self._remember)
         connection.executemany(
-            "INSERT OR IGNORE INTO join_partitions VALUES (?, ?)",
+            "INSERT INTO join_partitions VALUES (?, ?) ON CONFLICT (number) DO NOTHING",
             list(self._partitions.names.items()),
         )
         crc, data = SavedJoin(self._coverage.saved(), self._watermark.saved()).row()
-        connection.execute("INSERT OR REPLACE INTO join_counts VALUES (0, ?, ?)", (crc, data))
+        connection.execute(
+            "INSERT INTO join_counts VALUES (0, ?, ?) "
+            "ON CONFLICT (id) DO UPDATE SET crc = excluded.crc, data = excluded.data",
+            (crc, data),
+        )
 
     @property
     def watermark(self) -> int | None:

@@ -9,7 +9,6 @@ event is ever taken back, and events that are read after the change count.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -101,7 +100,7 @@ class Begins(msgspec.Struct):
         return None if there else Part((), False, False)
 
 
-def read_begins(connection: sqlite3.Connection) -> Begins:
+def read_begins(connection: Connection) -> Begins:
     """Those of a store; raises StoreError where they are damaged."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (BEGINS,)).fetchone()
     return Begins() if row is None else decoded(row[0], Begins, "the beginning of its parts is")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from streameval.service.alerts.rules import AlertBook, restore_alerts
 from streameval.service.join.counts import read_join
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.sources.inbox import check_inbox
-from streameval.service.store.checksums import has_table
+from streameval.service.store.dialect import Connection, has_table
 from streameval.service.store.positions import Positions, read_positions
 from streameval.service.store.quarantine import listed, reasons
 from streameval.service.store.state_rows import merged_windows
@@ -79,7 +78,7 @@ def check_store(path: str) -> Checked:
     raise AssertionError("unreachable")
 
 
-def _checked(store: Store, connection: sqlite3.Connection, commits: int) -> Checked:
+def _checked(store: Store, connection: Connection, commits: int) -> Checked:
     has_checksums = verify(connection, store.path, commits)
     with worded(store.path, "cannot be read"):
         windows = merged_windows(connection)

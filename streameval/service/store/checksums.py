@@ -20,6 +20,7 @@ from zlib import crc32
 import msgspec
 
 from streameval.errors import StoreError, shown
+from streameval.service.store.dialect import Connection, has_table
 
 _SCHEMA = """
 CREATE TABLE checksums (
@@ -105,12 +106,6 @@ def note_unwatched(connection: sqlite3.Connection) -> None:
         "INSERT OR REPLACE INTO checksums SELECT 'sqlite_sequence', rowid, "
         "row_sum(rowid, name, seq) FROM sqlite_sequence"
     )
-
-
-def has_table(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether a store has a table of this name."""
-    query = "SELECT count(*) FROM sqlite_master WHERE name = ?"
-    return bool(connection.execute(query, (name,)).fetchone()[0])
 
 
 def _tables(connection: sqlite3.Connection) -> Iterator[_Table]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 
 from streameval.errors import ConfigError, shown
+from streameval.service.store.dialect import Connection
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import OTHER, slice_order
@@ -103,7 +103,7 @@ def stored_beside(meta: Mapping[str, str]) -> dict[str, KeptBeside]:
 
 
 def evolution_of(
-    path: str, connection: sqlite3.Connection, settings: RunSettings, now: int
+    path: str, connection: Connection, settings: RunSettings, now: int
 ) -> Evolution:
     """Compare a store with settings, and find how it has to be converted.
 
@@ -135,7 +135,7 @@ class _Comparison:
     """Compares the settings that a store was begun with and those of a run."""
 
     def __init__(
-        self, path: str, connection: sqlite3.Connection, settings: RunSettings, now: int
+        self, path: str, connection: Connection, settings: RunSettings, now: int
     ) -> None:
         self._path = path
         self._connection = connection

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from dataclasses import dataclass
 
 import msgspec
 
 from streameval.errors import StoreError, shown
+from streameval.service.store.dialect import Connection
 from streameval.service.sources.raw import Position
 
 
@@ -25,7 +25,7 @@ class Positions:
         connection: Of the store.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.partitions = read_positions(connection)
         self._changed: set[str] = set()
@@ -72,7 +72,7 @@ class Positions:
         return {name: partition.position for name, partition in changed.items()}
 
 
-def read_positions(connection: sqlite3.Connection) -> dict[str, _Partition]:
+def read_positions(connection: Connection) -> dict[str, _Partition]:
     """The rows of the store by partition; raises StoreError for a damaged position."""
     found = {}
     for name, text, records, newest in connection.execute(

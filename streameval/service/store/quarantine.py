@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -15,6 +14,8 @@ _RECENT = 100
 _DETAIL_CHARACTERS = 500
 _REASONS = 200
 """Most reasons that are counted separately; the decoder has a few dozen."""
+
+_OF_REASON = "WHERE reason = coalesce(:reason, reason)"
 
 _COLUMNS = "id, at, partition, kind, place, time, reason, detail, cut, replay, raw"
 
@@ -33,7 +34,7 @@ class Quarantine:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         settings: QuarantineSettings,
         now: Callable[[], int],
     ) -> None:
@@ -80,7 +81,7 @@ class Quarantine:
                 time,
                 reason,
                 event.detail[:_DETAIL_CHARACTERS],
-                int(cut),
+                cut,
                 event.raw[:limit],
             )
         )
@@ -165,18 +166,17 @@ class Quarantine:
         return self._shown
 
 
-def reasons(connection: sqlite3.Connection) -> dict[str, int]:
+def reasons(connection: Connection) -> dict[str, int]:
     """The number of refused records by reason, in the order of their first record."""
     return dict(connection.execute("SELECT reason, total FROM quarantine_reasons ORDER BY rowid"))
 
 
 def listed(
-    connection: sqlite3.Connection, *, reason: str | None = None, most: int = _RECENT
+    connection: Connection, *, reason: str | None = None, most: int = _RECENT
 ) -> list[dict[str, Any]]:
     """The newest kept records, the newest first, as plain data."""
     query = (
-        f"SELECT {_COLUMNS} FROM quarantine WHERE (?1 IS NULL OR reason = ?1) "
-        "ORDER BY id DESC LIMIT ?2"
+        f"SELECT {_COLUMNS} FROM quarantine {_OF_REASON} ORDER BY id DESC LIMIT :most"
     )
     return [
         {
@@ -191,16 +191,16 @@ def listed(
             "raw_bytes_cut": bool(row[8]),
             "replay": bool(row[9]),
         }
-        for row in connection.execute(query, (reason, most))
+        for row in connection.execute(query, {"reason": reason, "most": most})
     ]
 
 
-def mark_for_replay(connection: sqlite3.Connection, reason: str | None) -> tuple[int, int]:
+def mark_for_replay(connection: Connection, reason: str | None) -> tuple[int, int]:
     """Mark records to be read first by the next run; returns how many, and how many are cut."""
     marked = connection.execute(
-        "UPDATE quarantine SET replay = 1 WHERE NOT cut AND (?1 IS NULL OR reason = ?1)", (reason,)
+        f"UPDATE quarantine SET replay = TRUE {_OF_REASON} AND NOT cut", {"reason": reason}
     ).rowcount
     (cut,) = connection.execute(
-        "SELECT count(*) FROM quarantine WHERE cut AND (?1 IS NULL OR reason = ?1)", (reason,)
+        f"SELECT count(*) FROM quarantine {_OF_REASON} AND cut", {"reason": reason}
     ).fetchone()
     return marked, cut

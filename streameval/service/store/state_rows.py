@@ -9,7 +9,6 @@ restart reads at most a few times the size of the state.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from streameval.evaluator.comparison import Evaluation, evaluation_from_bytes
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.event_columns import arguments
 from streameval.service.store.checksums import soundness
+from streameval.service.store.dialect import Connection, streamed
 
 Event = Mapping[str, Any]
 
@@ -64,18 +64,20 @@ def take_back(evaluator: Evaluation, event: Event) -> bool:
 
 
 def read_rows(
-    connection: sqlite3.Connection,
+    connection: Connection,
     partition: str | None = None,
     window: str | None = None,
     first: int | None = None,
 ) -> Iterator[StateRow]:
     """The rows in order, from a number on, one at a time; raises StoreError for a damaged one."""
+    wanted = {"partition = ?": partition, '"window" = ?': window, "number >= ?": first}
+    chosen = [test for test, value in wanted.items() if value is not None]
     query = (
-        f"SELECT partition, window, number, kind, reverted, data, {soundness(connection, 'states')}"
-        " FROM states WHERE (?1 IS NULL OR partition = ?1) AND (?2 IS NULL OR window = ?2) "
-        "AND (?3 IS NULL OR number >= ?3) ORDER BY partition, window, number"
+        'SELECT partition, "window", number, kind, reverted, data, '
+        f"{soundness(connection, 'states')} FROM states "
+        f"{'WHERE ' * bool(chosen)}{' AND '.join(chosen)} ORDER BY partition, \"window\", number"
     )
-    rows = connection.execute(query, (partition, window, first))
+    rows = streamed(connection, query, [value for value in wanted.values() if value is not None])
     for part, name, number, kind, reverted, data, is_sound in rows:
         try:
             if not is_sound:
@@ -93,7 +95,7 @@ def read_rows(
 
 
 def merged_windows(
-    connection: sqlite3.Connection, partition: str | None = None
+    connection: Connection, partition: str | None = None
 ) -> dict[str, Evaluation]:
     """The evaluator of each window, of all partitions or of one; raises StoreError.
 
@@ -178,11 +180,11 @@ class StateRows:
         connection: Of the store.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._rows: dict[tuple[str, str], _Rows] = {}
         query = (
-            "SELECT partition, window, number, length(data) + length(reverted) FROM states "
+            'SELECT partition, "window", number, length(data) + length(reverted) FROM states '
             "ORDER BY number"
         )
         for row in connection.execute(query):
@@ -207,7 +209,7 @@ class StateRows:
         # Not JSON: the keys of an event's probabilities may be integers.
         events = msgspec.msgpack.encode(reverted) if reverted else b""
         self._connection.execute(
-            "INSERT INTO states (partition, window, number, kind, reverted, data) "
+            'INSERT INTO states (partition, "window", number, kind, reverted, data) '
             "VALUES (?, ?, ?, ?, ?, ?)",
             (partition, window, number, kind, events, data),
         )
@@ -216,7 +218,7 @@ class StateRows:
     def _check(self) -> None:
         query = (
             "SELECT number, length(data) + length(reverted) FROM states "
-            "WHERE partition = ? AND window = ? ORDER BY number"
+            'WHERE partition = ? AND "window" = ? ORDER BY number'
         )
         for key, rows in self._rows.items():
             found = self._connection.execute(query, key).fetchall()
@@ -247,7 +249,7 @@ class StateRows:
 
     def drop(self, window: str) -> None:
         """Delete the rows of a window."""
-        self._connection.execute("DELETE FROM states WHERE window = ?", (window,))
+        self._connection.execute('DELETE FROM states WHERE "window" = ?', (window,))
         self._rows = {key: rows for key, rows in self._rows.items() if key[1] != window}
 
     def change(self, window: str, step: Callable[[Evaluation], Evaluation]) -> None:
@@ -279,7 +281,7 @@ class StateRows:
         left = [event for event in reverted if not take_back(merged, event)]
         merged = step(merged)
         self._connection.execute(
-            "DELETE FROM states WHERE partition = ? AND window = ? AND number >= ?",
+            'DELETE FROM states WHERE partition = ? AND "window" = ? AND number >= ?',
             (partition, window, first),
         )
         del rows.numbers[start:], rows.sizes[start:]

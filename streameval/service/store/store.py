@@ -16,7 +16,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
@@ -26,6 +26,13 @@ from streameval.service.store.checksums import (
     check_types,
     keep_checksums,
     note_unwatched,
+)
+from streameval.service.store.dialect import Connection
+from streameval.service.store.postgres import (
+    ONE_UNIT,
+    is_postgres,
+    open_postgres,
+    read_postgres,
 )
 from streameval.service.store.private_files import private_file, tighten
 
@@ -235,6 +242,17 @@ class Store:
         with worded(self.path, "cannot be read"):
             return dict(self.connection.execute("SELECT key, value FROM meta"))
 
+    def units(self) -> list[str]:
+        """The units of the store: a file is one."""
+        return [ONE_UNIT]
+
+    def select(self, unit: str) -> None:
+        """Show a unit of a store that is only read: a file shows its one."""
+
+    def commits(self) -> dict[str, tuple[int, int]]:
+        """Generation and number of commits by unit: they differ when a unit has changed."""
+        return {ONE_UNIT: (1, _commits(self.connection))}
+
     def close(self) -> None:
         """Close the file and release its lock."""
         with suppress(sqlite3.Error):
@@ -249,23 +267,30 @@ def open_store(
     *,
     evolve: Callable[[Store], Mapping[str, str]] | None = None,
     busy_seconds: float = 10.0,
+    unit: str = ONE_UNIT,
+    worker: str | None = None,
 ) -> Store:
     """Open a store for writing, or begin a new one.
 
     Args:
-        path: The file; its directory must exist.
+        path: The file, whose directory must exist; or the address of a PostgreSQL database.
         fingerprint: Key of the configuration -> its value as text: the settings that the
             counts in the store depend on. Written to a new store, compared with those
             of an old one. None: any.
         evolve: Called with an old store, under its lock, before that comparison; it returns
             the fingerprint that the store then has to have.
-        busy_seconds: How long to wait for another program that writes to it.
+        busy_seconds: How long to wait for another program that writes to the file.
+        unit: The part of a PostgreSQL store that is opened; a file is one unit, "0".
+        worker: The name of a worker that was assigned the unit of a PostgreSQL store, and takes
+            it from its former holder. None: a unit that another process holds is refused.
 
     Raises:
         StoreError: It is in use by another process, not a store of streameval, of a
             newer release, damaged, or cannot be written.
         ConfigError: It was begun with another fingerprint.
     """
+    if is_postgres(path):
+        return _open_unit(path, fingerprint, evolve, unit, worker)
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
@@ -289,12 +314,42 @@ def open_store(
     return Store(path, connection, lock)
 
 
-def read_store(path: str) -> Store:
+def _open_unit(
+    path: str,
+    fingerprint: Mapping[str, str] | None,
+    evolve: Callable[[Store], Mapping[str, str]] | None,
+    unit: str,
+    worker: str | None,
+) -> Store:
+    opened = open_postgres(path, unit, worker, begins=fingerprint is not None)
+    store = cast("Store", opened)
+    try:
+        if not opened.meta():
+            with opened.transaction():
+                for key, value in (fingerprint or {}).items():
+                    opened.set_meta(f"config.{key}", value)
+        else:
+            if evolve is not None:
+                fingerprint = evolve(store)
+            _compare(opened.connection, opened.path, fingerprint or {})
+    except BaseException:
+        opened.close()
+        raise
+    return store
+
+
+def read_store(path: str, unit: str | None = None) -> Store:
     """Open a store for reading only, also while a run writes to it.
+
+    Args:
+        path: The file, or the address of a PostgreSQL database.
+        unit: The part of a PostgreSQL store that is shown; by default the first one.
 
     Raises:
         StoreError: There is none, or it cannot be read.
     """
+    if is_postgres(path):
+        return cast("Store", read_postgres(path, unit))
     if os.path.isdir(restoring(path)):
         raise StoreError(
             f"{path}: a restore was interrupted; repeat it, or start the run, which finishes it"
@@ -488,7 +543,7 @@ def _begin(
         connection.execute("COMMIT")
 
 
-def _compare(connection: sqlite3.Connection, path: str, fingerprint: Mapping[str, str]) -> None:
+def _compare(connection: Connection, path: str, fingerprint: Mapping[str, str]) -> None:
     with worded(path, "cannot be read"):
         known = dict(connection.execute("SELECT key, value FROM meta"))
     for key, value in fingerprint.items():

@@ -18,7 +18,6 @@ an entry is found never depends on that, nor on a restart.
 from __future__ import annotations
 
 import importlib
-import sqlite3
 from collections.abc import Iterable, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -63,7 +62,7 @@ class EntryStore:
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, spread_us: int = 2**62, hot: int = 0
+        self, connection: Connection, spread_us: int = 2**62, hot: int = 0
     ) -> None:
         self._hot = hot
         self._young = _Generation()
@@ -72,7 +71,7 @@ class EntryStore:
         self._disk = SegmentStore(connection, spread_us)
 
     @staticmethod
-    def create(connection: sqlite3.Connection) -> None:
+    def create(connection: Connection) -> None:
         """Make the table, inside the caller's transaction."""
         connection.execute(SCHEMA)
 
@@ -164,7 +163,7 @@ class EntryStore:
 
     # Writing
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def write(self, connection: Connection) -> None:
         """Append the changed entries to the segments, inside the caller's transaction."""
         young = self._young
         keys, entries = young.entries.changes()
@@ -186,7 +185,7 @@ class EntryStore:
         # A quarter of the limit: it will grow to half of it, in one step more.
         self._young.entries.reserve(self._hot // 4)
 
-    def drop(self, connection: sqlite3.Connection, before: int) -> None:
+    def drop(self, connection: Connection, before: int) -> None:
         """Forget entries older than a moment; delete the segments that hold no others.
 
         Inside the caller's transaction.

@@ -27,6 +27,7 @@ import numpy as np
 from streameval.errors import StoreError
 from streameval.events.values import BoolArray, IntArray
 from streameval.service.join.rules import Entry
+from streameval.service.store.dialect import Connection, streamed
 
 SCHEMA = """
 CREATE TABLE join_segments (
@@ -72,7 +73,7 @@ class SegmentStore:
         each segment that holds one of them.
     """
 
-    def __init__(self, connection: sqlite3.Connection, spread_us: int = 2**62) -> None:
+    def __init__(self, connection: Connection, spread_us: int = 2**62) -> None:
         self._connection = connection
         self._spread = spread_us
         self._encode = msgspec.msgpack.Encoder().encode
@@ -99,8 +100,9 @@ class SegmentStore:
     def _stored(self) -> Iterator[tuple[int, int, _Segment]]:
         last = 0
         try:
-            for number, newest, entries, crc, data in self._connection.execute(
-                "SELECT segment, newest, entries, crc, data FROM join_segments ORDER BY segment"
+            for number, newest, entries, crc, data in streamed(
+                self._connection,
+                "SELECT segment, newest, entries, crc, data FROM join_segments ORDER BY segment",
             ):
                 last = number
                 if not isinstance(newest, int):
@@ -182,7 +184,7 @@ class SegmentStore:
         return segment
 
     def append(
-        self, connection: sqlite3.Connection, keys: Sequence[str], entries: Sequence[Entry]
+        self, connection: Connection, keys: Sequence[str], entries: Sequence[Entry]
     ) -> IntArray:
         """Write versions of entries, inside the caller's transaction.
 
@@ -231,7 +233,7 @@ class SegmentStore:
         alive: BoolArray = self._numbers[rows] == segments
         return alive
 
-    def drop(self, connection: sqlite3.Connection, before: int) -> None:
+    def drop(self, connection: Connection, before: int) -> None:
         """Delete the segments whose entries are all older than a moment, inside a transaction."""
         gone = [(segment,) for segment, newest in self._newest.items() if newest < before]
         if not gone:

@@ -1,0 +1,63 @@
+"""What a store's tables are reached by, whichever database holds them.
+
+The statements of a run are written once, in SQL that SQLite and PostgreSQL have in common: ``?``
+or ``:name`` for a value, ``ON CONFLICT`` for an upsert, ``"window"`` in quotes. The few
+questions that the two answer differently are the functions of this module.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
+
+
+class Rows(Protocol):
+    """The answer to a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that were changed."""
+
+    def fetchone(self) -> Any:
+        """The next row; None after the last one."""
+
+    def fetchall(self) -> list[Any]:
+        """All that are left."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """The tables of a store: ``sqlite3.Connection``, or one unit of a PostgreSQL store."""
+
+    def execute(self, statement: str, values: Values = ..., /) -> Rows:
+        """Execute a statement."""
+
+    def executemany(self, statement: str, values: Iterable[Values], /) -> object:
+        """Execute a statement once for each row of values."""
+
+
+def is_sqlite(connection: object) -> bool:
+    """Whether a store is a SQLite file."""
+    return isinstance(connection, sqlite3.Connection)
+
+
+def has_table(connection: Connection, name: str) -> bool:
+    """Whether a store has a table of this name."""
+    if is_sqlite(connection):
+        query = "SELECT count(*) FROM sqlite_master WHERE name = ?"
+    else:
+        query = "SELECT count(*) FROM pg_class WHERE oid = to_regclass(?)"
+    return bool(connection.execute(query, (name,)).fetchone()[0])
+
+
+def streamed(connection: Connection, query: str, values: Values = ()) -> Iterator[Any]:
+    """The rows of a query, a few at a time: for tables that may be larger than the memory.
+
+    No other statement may be executed until the last row, or until it is closed.
+    """
+    stream = getattr(connection, "stream", connection.execute)
+    yield from stream(query, values)
