@@ -13,7 +13,6 @@ from streameval.events.time import duration, iso_time, wall_time
 from streameval.service.alerts.rules import Alerts
 from streameval.service.alerts.webhook import Webhook
 from streameval.service.checkpoint_policy import CheckpointPolicy
-from streameval.service.config.evaluators import kept_metrics
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import LabelJoin
@@ -247,11 +246,9 @@ class Runner:
         Raises:
             MetricError: A metric whose states are not kept; nothing has changed.
         """
-        for evaluator in self._evaluators.values():
-            evaluator.show(kept_metrics(settings))
+        self._unit.configure(settings)
         self._settings = settings
         self.loop.configure(settings)
-        self._unit.quarantine.settings = settings.quarantine
         self._alerts.configure(settings, webhook)
         self._open_snapshots()
         self.publish(force=True)

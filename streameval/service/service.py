@@ -33,10 +33,15 @@ from streameval.service.store.evolution import (
     stored_beside,
     while_running,
 )
+from streameval.service.store.postgres import ONE_UNIT
+from streameval.service.store.postgres import parse_address as store_address
 from streameval.service.store.store import Store, inbox_of, keep_window_order, open_store
+from streameval.service.unit import Unit
 
 if TYPE_CHECKING:
     from streameval.service.http.server import Server
+    from streameval.service.sources.kafka import KafkaSettings
+    from streameval.service.worker import Worker
 
 log = logging.getLogger("streameval.run")
 
@@ -68,6 +73,12 @@ def run_service(
         ConfigError, StoreError, SourceError, MissingExtraError: It cannot be
             run, or not any longer; what was checkpointed is safe.
     """
+    is_worker = settings.kafka is not None and settings.kafka.assignment == "group"
+    if until_end and is_worker:
+        raise ConfigError(
+            '--until-end conflicts with kafka.assignment = "group"; stop the workers when their '
+            "lag is 0"
+        )
     if until_end:
         ending = {name: source.ending() for name, source in settings.sources.items()}
         settings = msgspec.structs.replace(settings, **ending)
@@ -80,18 +91,12 @@ def run_service(
         # From the start: a stop while it opens its store is a stop like any other.
         stack.enter_context(_signals(stop, hangup))
         stack.enter_context(_rare_collections())
-        store = open_store(
-            settings.store, fingerprint(settings), evolve=partial(_evolve, settings, drop)
-        )
+        if settings.kafka is not None and settings.kafka.assignment == "group":
+            _run_worker(settings, settings.kafka, drop, resolve, reread, stop, hangup)
+            return
+        settings, store = _open_settled(settings, drop)
         stack.callback(store.close)
-        settings = settled(settings, stored_beside(store.meta()))
-        keep_window_order(store, settings)
-        longest = _LONGEST_RECORD
-        if settings.http is not None:
-            longest = max(longest, settings.http.max_line_bytes)
-        decoder = RecordDecoder(
-            settings.fields, settings.evaluator, settings.join is not None, longest
-        )
+        decoder = _decoder_of(settings)
         # Without a server and alerts no snapshot is read, so none is built.
         publisher = Publisher() if settings.serve.enabled or settings.alert else None
         webhook = None
@@ -133,6 +138,76 @@ def run_service(
         log.info("ended after a checkpoint: %s events counted", f"{runner.events:,}")
 
 
+def _open_settled(
+    settings: RunSettings,
+    drop: Callable[[Mapping[str, str]], Collection[str]],
+    unit: str = ONE_UNIT,
+    worker: str | None = None,
+) -> tuple[RunSettings, Store]:
+    """A store or one of its units, open for writing; and the settings beside what it keeps."""
+    store = open_store(
+        settings.store,
+        fingerprint(settings),
+        evolve=partial(_evolve, settings, drop),
+        unit=unit,
+        worker=worker,
+    )
+    try:
+        settings = settled(settings, stored_beside(store.meta()))
+        keep_window_order(store, settings)
+    except BaseException:
+        store.close()
+        raise
+    return settings, store
+
+
+def _decoder_of(settings: RunSettings) -> RecordDecoder:
+    longest = _LONGEST_RECORD
+    if settings.http is not None:
+        longest = max(longest, settings.http.max_line_bytes)
+    return RecordDecoder(settings.fields, settings.evaluator, settings.join is not None, longest)
+
+
+def _run_worker(
+    settings: RunSettings,
+    kafka: KafkaSettings,
+    drop: Callable[[Mapping[str, str]], Collection[str]],
+    resolve: Callable[[str, str], str],
+    reread: Callable[[], RunSettings] | None,
+    stop: _Signalled,
+    hangup: _Signalled,
+) -> None:
+    """Run as one of several workers on a shared store, until a signal."""
+    # Imported only when it is used: its client is an extra.
+    from streameval.service.worker import Worker
+
+    address = store_address(settings.store)
+    opening = Opening({}, resolve, _needs_stamps(settings), inbox_of(settings.store))
+
+    def open_unit(number: int, name: str) -> Unit:
+        settled_here, store = _open_settled(settings, drop, str(number), name)
+        try:
+            join = open_join(settled_here, store, time.monotonic, wall_time)
+            return Unit(settled_here, store, _decoder_of(settled_here), join=join)
+        except BaseException:
+            store.close()
+            raise
+
+    worker = Worker(
+        settings,
+        lambda worker: kafka.open_group(worker, opening, address.name),
+        open_unit,
+    )
+    parts = _Parts(settings, worker, None)
+    if reread is not None:
+        worker.loop.reread = partial(parts.reread, reread)
+    stop.set_loop(worker.loop)
+    hangup.set_loop(worker.loop)
+    log.info("%s: a worker of the group %s", address.shown, kafka.properties["group.id"])
+    worker.run()
+    log.info("ended after a checkpoint")
+
+
 def open_sources(
     settings: RunSettings,
     positions: Mapping[str, Position],
@@ -149,12 +224,7 @@ def open_sources(
         ConfigError, SourceError, StoreError: One of them cannot be opened; none is open then.
         MissingExtraError: The client of one is not installed.
     """
-    timed = settings.join is not None or any(
-        window_spec_of(window, settings.join).needs_time for window in settings.window
-    )
-    opening = Opening(
-        positions, resolve, settings.fields.time is None and timed, inbox_of(settings.store)
-    )
+    opening = Opening(positions, resolve, _needs_stamps(settings), inbox_of(settings.store))
     opened: list[Source] = []
     try:
         for source in settings.sources.values():
@@ -164,6 +234,14 @@ def open_sources(
             one.close()
         raise
     return opened
+
+
+def _needs_stamps(settings: RunSettings) -> bool:
+    """Whether the time at which a record was written is its own."""
+    timed = settings.join is not None or any(
+        window_spec_of(window, settings.join).needs_time for window in settings.window
+    )
+    return settings.fields.time is None and timed
 
 
 def _evolve(
@@ -202,7 +280,9 @@ def drops_text(path: str, drops: Mapping[str, str]) -> str:
 class _Parts:
     """The parts of a run whose settings may change while it runs."""
 
-    def __init__(self, settings: RunSettings, runner: Runner, webhook: Webhook | None) -> None:
+    def __init__(
+        self, settings: RunSettings, runner: Runner | Worker, webhook: Webhook | None
+    ) -> None:
         self._settings = settings
         self._runner = runner
         self._webhook = webhook

@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -478,8 +478,7 @@ class PartitionRows:
     def rows(self, positions: Positions, sources: Sequence[Source]) -> list[Partition]:
         """Every partition that was ever read or can be read, by name."""
         statuses = {row.partition: (row, one.lag_unit) for one in sources for row in one.status()}
-        for status, _ in statuses.values():
-            self._log(status)
+        self.log(status for status, _ in statuses.values())
         # A name that ends with a colon holds other data of a source, and is no partition.
         read = {name: one for name, one in positions.partitions.items() if not name.endswith(":")}
         rows = []
@@ -502,14 +501,16 @@ class PartitionRows:
             )
         return rows
 
-    def _log(self, status: PartitionStatus) -> None:
-        if status.problem == self._problems.get(status.partition, ""):
-            return
-        self._problems[status.partition] = status.problem
-        if status.problem:
-            log.warning("%s: %s", status.partition, status.problem)
-        else:
-            log.info("%s: is being read again", status.partition)
+    def log(self, statuses: Iterable[PartitionStatus]) -> None:
+        """Log the problems that are new, and those that have ended."""
+        for status in statuses:
+            if status.problem == self._problems.get(status.partition, ""):
+                continue
+            self._problems[status.partition] = status.problem
+            if status.problem:
+                log.warning("%s: %s", status.partition, status.problem)
+            else:
+                log.info("%s: is being read again", status.partition)
 
 
 class Part(Generic[_T]):

@@ -8,14 +8,13 @@ store stands, whatever became of its last transaction.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 import numpy as np
 
 from streameval.events.time import wall_time
-from streameval.service.config.evaluators import open_evaluators
+from streameval.service.config.evaluators import kept_metrics, open_evaluators
 from streameval.service.config.settings import RunSettings
 from streameval.service.counting import Counting
 from streameval.service.decode.decoder import RecordDecoder
@@ -24,6 +23,7 @@ from streameval.service.join.label_join import LabelJoin
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded, Position, RawBatch
 from streameval.service.store.begins import read_begins
+from streameval.service.store.dialect import Connection
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import Quarantine
 from streameval.service.store.state_rows import StateRows, read_rows
@@ -88,6 +88,16 @@ class Unit:
         """Whether there is anything to write besides what records change."""
         return self.quarantine.pending or self.positions.changed
 
+    def configure(self, settings: RunSettings) -> None:
+        """Replace the settings that may change during a run: metrics shown, and quarantine.
+
+        Raises:
+            MetricError: A metric whose states are not kept; nothing has changed.
+        """
+        for evaluator in self.counting.evaluators.values():
+            evaluator.show(kept_metrics(settings))
+        self.quarantine.settings = settings.quarantine
+
     def replay(self) -> int:
         """Take the records of the quarantine that are marked for it; returns their number."""
         records = 0
@@ -123,7 +133,7 @@ class Unit:
         self,
         partitions: Iterable[str],
         enough: Callable[[], bool],
-        also: Callable[[sqlite3.Connection], None] = lambda connection: None,
+        also: Callable[[Connection], None] = lambda connection: None,
     ) -> dict[str, Position]:
         """Count what was taken, and write everything in one transaction.
 

@@ -32,6 +32,7 @@ from streameval.service.sources.raw import (
 try:
     from confluent_kafka import (
         OFFSET_BEGINNING,
+        OFFSET_END,
         Consumer,
         KafkaError,
         KafkaException,
@@ -42,6 +43,18 @@ except ImportError:
     raise MissingExtraError(
         "reading from Kafka", package="confluent-kafka", extra="kafka"
     ) from None
+
+__all__ = [
+    "OFFSET_END",
+    "Consumer",
+    "KafkaError",
+    "KafkaException",
+    "KafkaSource",
+    "TopicPartition",
+    "is_known",
+    "partition_name",
+    "quiet_logger",
+]
 
 _log = logging.getLogger(__name__)
 

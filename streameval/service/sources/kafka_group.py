@@ -29,6 +29,7 @@ from streameval.service.sources.kafka import (
     KafkaSettings,
 )
 from streameval.service.sources.kafka_consumer import (
+    OFFSET_END,
     Consumer,
     KafkaError,
     KafkaException,
@@ -172,6 +173,9 @@ class KafkaGroup:
     # The group
 
     def _on_assign(self, member: Any, given: list[Any]) -> None:
+        for partition in given:
+            # The positions are in the store; this consumer fetches nothing.
+            partition.offset = OFFSET_END
         member.incremental_assign(given)
         if given:
             member.pause(given)
@@ -323,7 +327,7 @@ class KafkaGroup:
 
     def status(self) -> list[PartitionStatus]:
         """The partitions that are read, and what keeps others from it."""
-        found = self._data.status()
+        found = self._data.status() if self._read else []
         if self._problem:
             found.append(PartitionStatus(f"kafka:group {self._group}", None, None, self._problem))
         return found

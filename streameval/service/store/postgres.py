@@ -145,6 +145,11 @@ class Address(NamedTuple):
     """As it may be shown: without a password."""
     password: str | None
 
+    @property
+    def name(self) -> str:
+        """Database and schema, without the host, which may have several names."""
+        return f"{urlsplit(self.conninfo).path[1:] or 'the default database'}, schema {self.schema}"
+
 
 def parse_address(text: str) -> Address:
     """The parts of ``postgresql://user:password@host:port/database?schema=name``.
@@ -453,9 +458,7 @@ class PostgresStore:
         """A consistent view of the store; raises StoreError where it cannot be read."""
         if self._written is not None or self._reading:
             raise AssertionError("a view inside a transaction")
-        self.executed(
-            lambda raw: raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        )
+        self.executed(lambda raw: raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
         self._reading = True
         try:
             yield self.connection
@@ -670,6 +673,17 @@ def _is_lost(error: BaseException | None, raw: psycopg.Connection[Any]) -> bool:
         return True
     state = getattr(error, "sqlstate", None) or ""
     return state.startswith(_LOST) or state in _LOST_STATES
+
+
+def is_away(error: StoreError) -> bool:
+    """Whether an error is about a server that cannot be reached for now, and not about a fault."""
+    import psycopg
+
+    cause = error.__cause__
+    if not isinstance(cause, psycopg.OperationalError):
+        return False
+    state = cause.sqlstate or ""
+    return not state or state.startswith(_LOST) or state in (*_LOST_STATES, "53300")
 
 
 def _connected(address: Address) -> psycopg.Connection[Any]:
