@@ -8,15 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from streameval.cli.output import (
-    BAD_INPUT,
-    FAILURE,
-    INTERRUPTED,
-    TargetError,
-    say,
-    write_version,
-)
-from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
+from streameval.cli.output import BAD_INPUT, INTERRUPTED, exit_code, say, write_version
+from streameval.errors import StreamevalError
 
 # Module and member of each command. A module is imported for its command only: the
 # others may take longer to load than the command to run.
@@ -27,6 +20,7 @@ COMMANDS = {
     "report": ("states", "report"),
     "metrics": ("catalogue", "metrics"),
     "run": ("run", "run"),
+    "serve": ("serve", "serve"),
     "store": ("store", "store_app"),
     "init": ("init", "init"),
     "demo": ("demo", "demo"),
@@ -93,16 +87,6 @@ def run(arguments: list[str]) -> int:
         if message:  # none where a bare "streameval" has printed its help
             say(f"{message.rstrip('.')}; see {command} --help")
         return BAD_INPUT
-    except (
-        MissingExtraError,
-        SourceError,
-        StoreError,
-        TargetError,
-        OSError,
-        MemoryError,
-    ) as error:
+    except (StreamevalError, OSError, MemoryError) as error:
         say(str(error) or "out of memory")
-        return FAILURE
-    except StreamevalError as error:
-        say(str(error))
-        return BAD_INPUT
+        return exit_code(error)

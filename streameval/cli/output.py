@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from streameval import __version__
-from streameval.errors import StreamevalError
+from streameval.errors import MissingExtraError, SourceError, StoreError, StreamevalError
 from streameval.records.chunk import KEPT, BadRecords
 from streameval.states.score_index import backend
 
@@ -31,6 +31,17 @@ class TargetError(StreamevalError):
 
 Format = StrEnum("Format", ["TABLE", "JSON", "MARKDOWN"])
 """Format of a result."""
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code of an error that ends a command.
+
+    >>> from streameval.errors import ConfigError, StoreError
+    >>> exit_code(StoreError("run.db: is damaged")), exit_code(ConfigError("join.wait: …"))
+    (1, 2)
+    """
+    failures = (MissingExtraError, SourceError, StoreError, TargetError, OSError, MemoryError)
+    return FAILURE if isinstance(error, failures) else BAD_INPUT
 
 
 def write(text: str) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from streameval.cli.output import escaped, write
-from streameval.events.time import iso_time, wall_time
+from streameval.cli.logs import LogFormat, LogFormatOption, log_to_stderr
+from streameval.cli.output import write
+from streameval.events.time import wall_time
 from streameval.service.config.evaluators import (
     kind_of_settings,
     main_metrics,
@@ -26,94 +25,6 @@ from streameval.service.config.secrets import check_store, resolved_secrets
 from streameval.service.config.settings import RunSettings
 from streameval.service.store.evolution import evolution_of
 from streameval.service.store.store import read_store
-
-# Log records of one line each, whatever texts they quote.
-
-
-class OneLineFormatter(logging.Formatter):
-    """Time, level, message; unprintable characters are escaped, so that a record is one line.
-
-    >>> record = logging.LogRecord("run", logging.INFO, "", 0, "slice %s", ("a\\nb",), None)
-    >>> OneLineFormatter("%(levelname)s %(message)s").format(record)
-    'INFO slice a\\\\nb'
-    """
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """The time in UTC."""
-        return iso_time(int(record.created * 1_000) * 1_000)
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as a line."""
-        return escaped(super().format(record))
-
-
-class RepeatFilter(logging.Filter):
-    """Passes a bounded number of records of each log statement in a period.
-
-    A statement is a line of the source, whatever texts its records quote. The number of
-    records left out is appended to the next record of the statement that passes;
-    :meth:`left_out` returns the number of those that no later record reports.
-
-    Args:
-        most: Records of a statement in a period.
-        seconds: The length of a period; it starts with its first record.
-
-    >>> limited = RepeatFilter(2, 60)
-    >>> made = [logging.LogRecord("run", 30, "a.py", 7, "full", (), None) for _ in range(1000)]
-    >>> sum(map(bool, map(limited.filter, made))), limited.left_out()
-    (2, 998)
-    """
-
-    def __init__(self, most: int = 100, seconds: float = 60) -> None:
-        super().__init__()
-        self._most = most
-        self._seconds = seconds
-        self._lock = threading.Lock()
-        # For each statement: when its period began, and the records passed and left out.
-        self._counts: dict[tuple[str, int], tuple[float, int, int]] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record passes; it then gets the number of those left out before it."""
-        statement = record.pathname, record.lineno
-        with self._lock:
-            begun, passed, left_out = self._counts.get(statement, (record.created, 0, 0))
-            # A clock that was set back begins a new period as well.
-            if not 0 <= record.created - begun < self._seconds:
-                begun, passed = record.created, 0
-            if passed >= self._most:
-                self._counts[statement] = begun, passed, left_out + 1
-                return False
-            self._counts[statement] = begun, passed + 1, 0
-        if left_out:
-            record.msg = f"{record.getMessage()} (and {left_out:,} more like it, left out)"
-            record.args = None
-        return True
-
-    def left_out(self) -> int:
-        """Records left out that no later record has reported."""
-        with self._lock:
-            return sum(left_out for _, _, left_out in self._counts.values())
-
-
-@contextmanager
-def log_to_stderr(level: int = logging.INFO) -> Iterator[None]:
-    """Write the log of a run, and warnings of libraries, to standard error, inside the block."""
-    repeats = RepeatFilter()
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s %(message)s"))
-    handler.addFilter(repeats)
-    logger, root = logging.getLogger("streameval"), logging.getLogger()
-    before = logger.level
-    logger.setLevel(level)
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        logger.setLevel(before)
-        if left_out := repeats.left_out():
-            print(f"{left_out:,} repeated lines were left out of this log", file=sys.stderr)
-
 
 def run(
     config: Annotated[
@@ -147,6 +58,7 @@ def run(
     until_end: Annotated[
         bool, typer.Option("--until-end", help="End when nothing is left to read.")
     ] = False,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Evaluate streams for as long as they flow; survives any crash with exact results."""
     overrides = list(set or [])
@@ -161,7 +73,7 @@ def run(
     # Imported here: --check does not need it.
     from streameval.service.service import run_service
 
-    with log_to_stderr():
+    with log_to_stderr(log_format):
         run_service(
             settings,
             until_end=until_end,

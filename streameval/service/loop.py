@@ -17,6 +17,7 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import LabelJoin
 from streameval.service.lateness import LateLog
+from streameval.service.progress import Progress
 from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
 from streameval.service.sources.raw import Position, RawBatch, Source
 from streameval.service.store.store import Store
@@ -55,6 +56,7 @@ class ReadLoop:
         clock: Seconds; it never goes backwards.
         keeps_time: Whether a checkpoint without records may have something to write, because
             entries expire with the time.
+        progress: Notes the steps of the loop, for probes.
     """
 
     def __init__(
@@ -64,10 +66,12 @@ class ReadLoop:
         clock: Callable[[], float],
         *,
         keeps_time: bool,
+        progress: Progress | None = None,
     ) -> None:
         self._counter = counter
         self._clock = clock
         self._keeps_time = keeps_time
+        self._progress = progress or Progress()
         every, events = _checkpoint_settings(settings)
         self.policy = CheckpointPolicy(every, events, clock())
         self.sources: Sequence[Source] = ()
@@ -111,6 +115,7 @@ class ReadLoop:
 
     def _read(self, until_end: bool) -> None:
         while not self._stopping:
+            self._progress.step()
             if self._rereading:
                 self._rereading = False
                 self.reread()
@@ -180,6 +185,7 @@ class Runner:
         webhook: Receives alerts.
         now: Microseconds since 1970.
         clock: Seconds; it never goes backwards.
+        progress: Notes the steps of the loop, for probes.
 
     Raises:
         ConfigError: A window or metric is invalid.
@@ -197,6 +203,7 @@ class Runner:
         webhook: Webhook | None = None,
         now: Callable[[], int] = wall_time,
         clock: Callable[[], float] = time.monotonic,
+        progress: Progress | None = None,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -208,7 +215,7 @@ class Runner:
         self._evaluators = self._unit.counting.evaluators
         with store.reading() as connection:
             self._alerts = Alerts(settings, connection, webhook, self._evaluators, now, clock)
-        self.loop = ReadLoop(self, settings, clock, keeps_time=join is not None)
+        self.loop = ReadLoop(self, settings, clock, keeps_time=join is not None, progress=progress)
         self._open_snapshots()
         self._published = 0
         self._checkpoint_at = now()
@@ -311,7 +318,7 @@ class Runner:
             labelled_until=None if until is None else until - self._wait,
             late=unit.counting.late,
             join=coverage,
-            partitions=self._table.rows(unit.positions, self.loop.sources),
+            partitions=self._table.rows(unit.positions.partitions, self.loop.sources),
             quarantine=quarantine,
             checkpoint=Checkpoint(
                 unit.checkpoints,

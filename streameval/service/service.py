@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import signal
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,6 +21,9 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
 from streameval.service.loop import ReadLoop, Runner
+from streameval.service.probes import probes
+from streameval.service.progress import Progress
+from streameval.service.signals import on_signals
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import Inbox, InboxSource
 from streameval.service.sources.raw import Opening, Position, Source
@@ -33,6 +33,7 @@ from streameval.service.store.evolution import (
     stored_beside,
     while_running,
 )
+from streameval.service.store.kept_settings import keep_settings
 from streameval.service.store.postgres import ONE_UNIT
 from streameval.service.store.postgres import parse_address as store_address
 from streameval.service.store.store import Store, inbox_of, keep_window_order, open_store
@@ -89,10 +90,13 @@ def run_service(
     stop, hangup = _Signalled(ReadLoop.stop), _Signalled(ReadLoop.request_reread)
     with ExitStack() as stack:
         # From the start: a stop while it opens its store is a stop like any other.
-        stack.enter_context(_signals(stop, hangup))
+        stack.enter_context(on_signals(stop, hangup))
         stack.enter_context(_rare_collections())
+        # Before the store is opened, which may take long: a probe waits meanwhile.
+        progress = Progress()
+        stack.enter_context(probes(settings.serve, progress))
         if settings.kafka is not None and settings.kafka.assignment == "group":
-            _run_worker(settings, settings.kafka, drop, resolve, reread, stop, hangup)
+            _run_worker(settings, settings.kafka, drop, resolve, reread, stop, hangup, progress)
             return
         settings, store = _open_settled(settings, drop)
         stack.callback(store.close)
@@ -103,7 +107,9 @@ def run_service(
         if settings.webhook is not None:
             webhook = Webhook(settings.webhook, resolve=resolve)
         join = open_join(settings, store, time.monotonic, wall_time)
-        runner = Runner(settings, store, decoder, publisher, join=join, webhook=webhook)
+        runner = Runner(
+            settings, store, decoder, publisher, join=join, webhook=webhook, progress=progress
+        )
         parts = _Parts(settings, runner, webhook)
         stack.callback(parts.close)
         stop.set_loop(runner.loop)
@@ -126,7 +132,12 @@ def run_service(
             from streameval.service.http.server import Server
 
             server = parts.server = Server(
-                settings.serve, settings.http, publisher, inbox, token=token
+                settings.serve,
+                settings.http,
+                publisher,
+                inbox,
+                token=token,
+                progress=progress,
             )
             stack.callback(server.stop)
             url = server.url
@@ -155,6 +166,7 @@ def _open_settled(
     try:
         settings = settled(settings, stored_beside(store.meta()))
         keep_window_order(store, settings)
+        keep_settings(store, settings)
     except BaseException:
         store.close()
         raise
@@ -176,6 +188,7 @@ def _run_worker(
     reread: Callable[[], RunSettings] | None,
     stop: _Signalled,
     hangup: _Signalled,
+    progress: Progress,
 ) -> None:
     """Run as one of several workers on a shared store, until a signal."""
     # Imported only when it is used: its client is an extra.
@@ -197,6 +210,7 @@ def _run_worker(
         settings,
         lambda worker: kafka.open_group(worker, opening, address.name),
         open_unit,
+        progress=progress,
     )
     parts = _Parts(settings, worker, None)
     if reread is not None:
@@ -354,28 +368,3 @@ def _rare_collections() -> Iterator[None]:
     finally:
         gc.set_threshold(*before)
         gc.unfreeze()
-
-
-@contextmanager
-def _signals(stop: Callable[[], None], hangup: Callable[[], None]) -> Iterator[None]:
-    """SIGTERM and SIGINT call ``stop``, SIGHUP ``hangup``; a second SIGINT interrupts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signalled = False
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal signalled
-        if signalled and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        signalled = True
-        stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    if hasattr(signal, "SIGHUP"):  # not on Windows
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda number, frame: hangup())
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -42,7 +42,7 @@ from streameval.service.config.settings import RunSettings, interval_level
 from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, Source
 from streameval.service.store.begins import Begins, note_begins
-from streameval.service.store.positions import Positions
+from streameval.service.store.positions import ReadPartition
 from streameval.windows.kinds import KINDS
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,11 @@ Time: TypeAlias = Annotated[str, note(format="date-time")]
 Label: TypeAlias = str | int | float | bool
 Weight: TypeAlias = int | float
 Late: TypeAlias = Annotated[
-    float, note("Share of the recent records that were too late; above 0.5: not ready.")
+    float | None,
+    note(
+        "Share of the recent records that were too late; above 0.5: not caught up. Null where "
+        "another process counts."
+    ),
 ]
 Kind: TypeAlias = Literal["records", "predictions", "labels"]
 Task: TypeAlias = Annotated[str, note(enum=["binary", "multiclass"])]
@@ -349,7 +353,7 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
     sequence: int
     at: Time
     events: int
-    seconds: float
+    seconds: Annotated[float | None, note("What it took; null where another process made it.")]
 
 
 State: TypeAlias = Literal["ok", "pending", "firing", "undefined"]
@@ -475,17 +479,27 @@ class PartitionRows:
     def __init__(self) -> None:
         self._problems: dict[str, str] = {}
 
-    def rows(self, positions: Positions, sources: Sequence[Source]) -> list[Partition]:
-        """Every partition that was ever read or can be read, by name."""
-        statuses = {row.partition: (row, one.lag_unit) for one in sources for row in one.status()}
+    def rows(
+        self, partitions: Mapping[str, ReadPartition], sources: Sequence[Source] | None
+    ) -> list[Partition]:
+        """Every partition that was ever read or can be read, by name.
+
+        Args:
+            partitions: What was read of each.
+            sources: What reads them; None: another process, so what is left to read is unknown.
+        """
+        statuses = {
+            row.partition: (row, one.lag_unit) for one in sources or () for row in one.status()
+        }
         self.log(status for status, _ in statuses.values())
         # A name that ends with a colon holds other data of a source, and is no partition.
-        read = {name: one for name, one in positions.partitions.items() if not name.endswith(":")}
+        read = {name: one for name, one in partitions.items() if not name.endswith(":")}
+        lag = None if sources is None else 0
         rows = []
         for name in sorted(read.keys() | statuses.keys()):
             known = read.get(name)
             # A partition that no source reads any longer has nothing left to read.
-            status, unit = statuses.get(name, (PartitionStatus(name, None, 0), None))
+            status, unit = statuses.get(name, (PartitionStatus(name, None, lag), None))
             newest = None if known is None else known.newest
             rows.append(
                 Partition(
@@ -578,6 +592,7 @@ class SnapshotBuilder:
     Args:
         settings: The run's.
         evaluators: The run's, by window; of several models the snapshot is about the first.
+            They may be replaced in the mapping between two snapshots.
         begins: The times from which parts of the windows hold events.
         clock: Seconds, monotonic.
     """
@@ -590,10 +605,7 @@ class SnapshotBuilder:
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
-        self._evaluators = {name: reference_of(one) for name, one in evaluators.items()}
-        self._comparisons = {
-            name: one for name, one in evaluators.items() if isinstance(one, Comparison)
-        }
+        self._given = evaluators
         self._begins = begins
         self._clock = clock
         self._metrics = main_metrics(settings)
@@ -604,17 +616,19 @@ class SnapshotBuilder:
         self._panes: dict[str, Part[_Panes]] = {}
         self._slices: dict[str, Part[list[Slice]]] = {}
         self._compared = {
-            name: Part(partial(self._make_compared, one)) for name, one in self._comparisons.items()
+            name: Part(partial(self._make_compared, name))
+            for name, one in evaluators.items()
+            if isinstance(one, Comparison)
         }
         for window in settings.window:
-            name, evaluator = window.name, self._evaluators[window.name]
+            name = window.name
             self._totals[name] = Part(partial(self._make_totals, name))
-            self._slices[name] = Part(partial(self._make_slices, evaluator))
+            self._slices[name] = Part(partial(self._make_slices, name))
             self._resampled[name] = Part(
-                partial(self._make_resampled, name), partial(resampling_seconds, evaluator.total)
+                partial(self._make_resampled, name), partial(self._resampling_seconds, name)
             )
             if kind_of_settings(window).name == "panes":
-                self._panes[name] = Part(partial(self._make_panes, name, evaluator))
+                self._panes[name] = Part(partial(self._make_panes, name))
         # Half of the time is for the totals, which readers wait for; they are made first.
         totals: list[Part[Any]] = [*self._totals.values()]
         others: list[Part[Any]] = [*self._panes.values(), *self._slices.values()]
@@ -625,6 +639,18 @@ class SnapshotBuilder:
         self._opening = threading.Lock()
         self._opened: dict[tuple[str, ...], Any] = {}
         self._opened_of = 0
+
+    def _evaluator(self, window: str) -> Evaluator:
+        """The evaluator of a window, which may have been replaced since the last look."""
+        return reference_of(self._given[window])
+
+    def _comparison(self, window: str) -> Comparison:
+        found = self._given[window]
+        assert isinstance(found, Comparison)
+        return found
+
+    def _resampling_seconds(self, window: str) -> float:
+        return resampling_seconds(self._evaluator(window).total)
 
     def changed(self) -> None:
         """Mark every part as stale, because events were counted."""
@@ -643,7 +669,7 @@ class SnapshotBuilder:
         sequence: int,
         now: int,
         labelled_until: int | None,
-        late: Mapping[str, LateShare],
+        late: Mapping[str, LateShare] | None,
         join: Mapping[str, Any] | None,
         partitions: list[Partition],
         quarantine: Mapping[str, Any],
@@ -656,7 +682,8 @@ class SnapshotBuilder:
             sequence: Its number.
             now: Microseconds since 1970.
             labelled_until: Up to which event time no more labels are waited for; None: unknown.
-            late: By window, the share of the recent events that were too late for it.
+            late: By window, the share of the recent events that were too late for it; None: it
+                is not known, because another process counts.
             join: The join's counts, as a :class:`Join`; None without a join.
             partitions: The source's partitions.
             quarantine: As a :class:`Quarantine`.
@@ -668,12 +695,12 @@ class SnapshotBuilder:
             part.refresh(self._clock, share, now, force=force)
         for window, resampled in self._resampled.items():
             share = _RESAMPLED_SHARE / len(self._resampled)
-            few = resampling_seconds(self._evaluators[window].total) <= _FORCED_SECONDS
+            few = self._resampling_seconds(window) <= _FORCED_SECONDS
             resampled.refresh(self._clock, share, now, force=force and few)
         for compared in self._compared.values():
             share = _COMPARED_SHARE / len(self._compared)
             compared.refresh(self._clock, share, now, force=False)
-        first = next(iter(self._evaluators.values()))
+        first = self._evaluator(next(iter(self._given)))
         totals = {window: part.value for window, part in self._totals.items()}
         joined = None if join is None else msgspec.convert(join, Join)
         return Snapshot(
@@ -690,8 +717,8 @@ class SnapshotBuilder:
                     spec=window_spec_text(window) + self._since(window.name),
                     immature=joined is not None and joined.waiting > 0,
                     as_of=iso_time(self._totals[window.name].as_of),
-                    late=late[window.name].value,
-                    max_scores=self._evaluators[window.name].plan.max_scores,
+                    late=None if late is None else late[window.name].value,
+                    max_scores=self._evaluator(window.name).plan.max_scores,
                 )
                 for window in self._settings.window
             ],
@@ -720,11 +747,11 @@ class SnapshotBuilder:
         )
 
     def _since(self, window: str) -> str:
-        return note_begins(self._begins, window, self._evaluators[window])
+        return note_begins(self._begins, window, self._evaluator(window))
 
     def _make_totals(self, window: str) -> _Totals:
         self._since(window)  # a window advances past the panes that are missing
-        view = self._evaluators[window].total
+        view = self._evaluator(window).total
         return _Totals(_report(view, self._level), _curves(view), _confusion(view))
 
     def _make_resampled(self, window: str) -> dict[str, Value]:
@@ -734,7 +761,7 @@ class SnapshotBuilder:
             for name in self._totals[window].value.report.metrics
             if is_resampled(name, self._settings.evaluator.task)
         ]
-        view = self._evaluators[window].total
+        view = self._evaluator(window).total
         if self._level is None or not names or view.distinct_scores > MOST_RESAMPLED:
             return {}
         return {row.metric: _value(row) for row in view.report(names, intervals=self._level)}
@@ -769,7 +796,8 @@ class SnapshotBuilder:
             names.append(name)
         return names
 
-    def _make_panes(self, window: str, evaluator: Evaluator) -> _Panes:
+    def _make_panes(self, window: str) -> _Panes:
+        evaluator = self._evaluator(window)
         # Every reported metric, so that each has a series; the report is made first.
         reported = self._totals[window].value.report.metrics
         names = list(dict.fromkeys([*reported, *self._names(evaluator.total)]))
@@ -803,7 +831,8 @@ class SnapshotBuilder:
         resampled = [name for name in names if is_resampled(name, task)]
         return [name for name in names if name not in resampled], resampled
 
-    def _make_slices(self, evaluator: Evaluator) -> list[Slice]:
+    def _make_slices(self, window: str) -> list[Slice]:
+        evaluator = self._evaluator(window)
         names = self._names(evaluator.total)
         plain, resampled = self._by_formula(names)
         found = []
@@ -836,7 +865,8 @@ class SnapshotBuilder:
                     one.differs[row.metric] = side
         return found
 
-    def _make_compared(self, comparison: Comparison) -> ModelComparison:
+    def _make_compared(self, window: str) -> ModelComparison:
+        comparison = self._comparison(window)
         found = self._compare(comparison.total)
         task = self._settings.evaluator.task
         named = [
@@ -916,12 +946,12 @@ class SnapshotBuilder:
             known = window, name, part, metric
             if known not in self._opened:
                 if part == "comparison":
-                    of_slice = self._comparisons[window].slices()[key]
+                    of_slice = self._comparison(window).slices()[key]
                     as_of = data.comparison[window].as_of
                     opened = msgspec.structs.replace(self._compare(of_slice), as_of=as_of)
                     self._opened[known] = opened
                 else:
-                    view = self._evaluators[window].slices()[key]
+                    view = self._evaluator(window).slices()[key]
                     self._opened[known] = self._read_slice(view, data, window, part, metric)
             found = {**getattr(data, part), window: self._opened[known]}
         return msgspec.structs.replace(data, **{part: found})

@@ -24,10 +24,11 @@ from streameval.service.lateness import LateShare
 from streameval.service.sources.raw import Decoded, Position, RawBatch
 from streameval.service.store.begins import read_begins
 from streameval.service.store.dialect import Connection
+from streameval.service.store.kept_settings import keep_settings
 from streameval.service.store.positions import Positions
 from streameval.service.store.quarantine import Quarantine
 from streameval.service.store.state_rows import StateRows, read_rows
-from streameval.service.store.store import Store
+from streameval.service.store.store import CHECKPOINT_AT, Store
 
 _LABEL_KIND = "run.label_kind"
 
@@ -62,6 +63,7 @@ class Unit:
         self.store = store
         self.join = join
         self._decoder = decoder
+        self._now = now
         with store.reading() as connection:
             self.begins = read_begins(connection)
             self.counting = Counting(
@@ -93,10 +95,12 @@ class Unit:
 
         Raises:
             MetricError: A metric whose states are not kept; nothing has changed.
+            StoreError: The settings cannot be written for readers of the store.
         """
         for evaluator in self.counting.evaluators.values():
             evaluator.show(kept_metrics(settings))
         self.quarantine.settings = settings.quarantine
+        keep_settings(self.store, settings)
 
     def replay(self) -> int:
         """Take the records of the quarantine that are marked for it; returns their number."""
@@ -152,6 +156,7 @@ class Unit:
         if self.join is not None:
             # Partitions that were not read at all may hold old records.
             self.join.expect(partitions)
+        at = self._now()
         with self.store.transaction() as connection:
             counted = self._count(number)
             if self.join is not None:
@@ -162,7 +167,12 @@ class Unit:
             self.events += counted
             self._replayed += replayed
             self.store.set_counters(
-                {"checkpoints": number, "events": self.events, "replayed": self._replayed}
+                {
+                    "checkpoints": number,
+                    "events": self.events,
+                    "replayed": self._replayed,
+                    CHECKPOINT_AT: at,
+                }
             )
             if self._decoder.label_kind != self._label_kind:
                 self._label_kind = self._decoder.label_kind

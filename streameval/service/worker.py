@@ -19,6 +19,7 @@ from streameval.service.checkpoint_policy import QUIET_SECONDS
 from streameval.service.config.settings import RunSettings
 from streameval.service.lateness import LateLog
 from streameval.service.loop import ReadLoop
+from streameval.service.progress import Progress
 from streameval.service.snapshot import PartitionRows
 from streameval.service.sources.kafka_group import KafkaGroup
 from streameval.service.sources.raw import Position, RawBatch
@@ -36,6 +37,7 @@ class Worker:
         open_group: From the worker, which opens and releases units, to its source.
         open_unit: From a partition number and the worker's name to what is kept of it, claimed.
         clock: Seconds; it never goes backwards.
+        progress: Notes the steps of the loop, for probes.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Worker:
         open_unit: Callable[[int, str], Unit],
         *,
         clock: Callable[[], float] = time.monotonic,
+        progress: Progress | None = None,
     ) -> None:
         self._settings = settings
         self._open_unit = open_unit
@@ -56,7 +59,7 @@ class Worker:
         self._is_away = False
         self._table = PartitionRows()
         self._keeps_time = settings.join is not None
-        self.loop = ReadLoop(self, settings, clock, keeps_time=self._keeps_time)
+        self.loop = ReadLoop(self, settings, clock, keeps_time=self._keeps_time, progress=progress)
         self._group = open_group(self)
 
     def run(self) -> None:
@@ -74,8 +77,11 @@ class Worker:
 
     def configure(self, settings: RunSettings, webhook: Webhook | None) -> None:
         """Replace the settings that may change during a run; as :meth:`Runner.configure`."""
-        for unit in self._units.values():
-            unit.configure(settings)
+        for number, unit in list(self._units.items()):
+            try:
+                unit.configure(settings)
+            except StoreError as error:
+                self._drop(number, error)
         self._settings = settings
         self.loop.configure(settings)
 

@@ -63,11 +63,17 @@ declare namespace Api {
     /** Marked to be read again by the next run. */
     replay: boolean;
   }
+  interface CaughtUp {
+    caught_up: boolean;
+    /** Why not; empty without the token. */
+    reasons: Array<string>;
+  }
   interface Checkpoint {
     sequence: number;
     at: string;
     events: number;
-    seconds: number;
+    /** What it took; null where another process made it. */
+    seconds: number | null;
   }
   interface ClassRow {
     label: string | number | boolean;
@@ -174,8 +180,8 @@ declare namespace Api {
     /** How far event time has advanced. */
     watermark: string | null;
     cohorts: Array<Cohort>;
-    /** Share of the recent records that were too late; above 0.5: not ready. */
-    late: number;
+    /** Share of the recent records that were too late; above 0.5: not caught up. Null where another process counts. */
+    late: number | null;
   }
   interface JoinAnswer {
     /** Number of the snapshot; grows with each one. */
@@ -205,8 +211,8 @@ declare namespace Api {
     delay: Delay;
     /** How far event time has advanced. */
     watermark: string | null;
-    /** Share of the recent records that were too late; above 0.5: not ready. */
-    late: number;
+    /** Share of the recent records that were too late; above 0.5: not caught up. Null where another process counts. */
+    late: number | null;
   }
   interface Matrix {
     labels: Array<string | number | boolean>;
@@ -446,7 +452,7 @@ declare namespace Api {
     /** Why it is not ready. */
     reasons: Array<string>;
     /** What each of the reasons is. */
-    codes: Array<"checkpoint_age" | "lag" | "late" | "more" | "problem" | "unpublished">;
+    codes: Array<"checkpoint_age" | "lag" | "late" | "more" | "problem" | "store_age" | "unpublished">;
     /** Whether events can be posted. */
     posts: boolean;
     /** Null before the first snapshot. */
@@ -489,8 +495,8 @@ declare namespace Api {
     immature: boolean;
     /** Its numbers hold all that was counted until then. */
     as_of: string;
-    /** Share of the recent records that were too late; above 0.5: not ready. */
-    late: number;
+    /** Share of the recent records that were too late; above 0.5: not caught up. Null where another process counts. */
+    late: number | null;
     /** The limit of distinct scores; null: all are kept. */
     max_scores?: number | null;
   }

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.cli.run import RepeatFilter, log_to_stderr
+from streameval.cli.logs import RepeatFilter, log_to_stderr
 from streameval.service.http.errors import RefusedError
 from streameval.service.http.guard import LIMITS, WrongTokens
 from tests.support.command_runs import COMMAND

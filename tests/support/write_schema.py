@@ -23,6 +23,7 @@ from streameval.service.http.api import (
     STATUS,
     Accepted,
     Alive,
+    CaughtUp,
     Endpoint,
     Parameter,
     Ready,
@@ -52,7 +53,8 @@ _PATH_PARAMETERS: dict[str, dict[str, Any]] = {
 def generated() -> dict[Path, str]:
     """Every generated file and what it should hold."""
     document = json.loads(OPENAPI.read_text(encoding="utf-8"))
-    shapes = [*(one.shape for one in ENDPOINTS.values()), EVENT, STATUS, Alive, Ready, Accepted]
+    shapes = [*(one.shape for one in ENDPOINTS.values()), EVENT, STATUS, Alive, Ready, CaughtUp]
+    shapes.append(Accepted)
     _, found = msgspec.json.schema_components([*shapes, Error], ref_template=_REF)
     document["components"]["schemas"] = {
         name: _tidied(schema) for name, schema in sorted(found.items())

@@ -149,7 +149,8 @@ class Observer:
         if about_join or alert.metric not in RUN_METRICS:
             of_window = [row.late for row in snapshot.windows if row.name == window]
             shares = [] if about_join else of_window
-            late = max([*shares, *([] if join is None else [join.late])], default=0.0)
+            shares += [] if join is None else [join.late]
+            late = max((share for share in shares if share is not None), default=0.0)
             if late > MOST_LATE:
                 reason = f"{late:.0%} of the recent records are too late to be counted"
                 return Observation(Value(None, 0, reason))

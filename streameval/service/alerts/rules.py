@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.errors import StateError, StoreError, shown
-from streameval.service.store.dialect import Connection
 from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.slices import slice_name
 from streameval.events.time import duration, iso_time
@@ -30,6 +29,7 @@ from streameval.service.config.settings import (
     level_of_alert,
 )
 from streameval.service.snapshot import AlertState, Snapshot, State, Value, When, finite
+from streameval.service.store.dialect import Connection
 
 if TYPE_CHECKING:
     from streameval.service.alerts.webhook import Webhook
@@ -183,23 +183,12 @@ class AlertBook:
                 memory.state, memory.crossed = "undefined", None
             if memory.state != before or memory.since is None:
                 memory.since = now
-            about = self._about(alert, seen, slices)
-            judgement.states.append(
-                AlertState(
-                    **about,
-                    below=alert.below,
-                    above=alert.above,
-                    slice=_slice_text(alert),
-                    state=memory.state,
-                    since=iso_time(memory.since),
-                    reason=reason,
-                )
-            )
+            judgement.states.append(self._shown(alert, seen, slices))
             if "firing" in (before, memory.state) and before != memory.state:
                 event: Event = "firing" if memory.state == "firing" else "resolved"
                 number, self._next = self._next, self._next + 1
                 self._unsent[number] = transition = Transition(
-                    **about,
+                    **self._about(alert, seen, slices),
                     number=number,
                     event=event,
                     slice={} if isinstance(alert.slice, str) else alert.slice,
@@ -209,6 +198,24 @@ class AlertBook:
         while len(self._unsent) > _MOST_UNSENT:
             del self._unsent[next(iter(self._unsent))]
         return judgement
+
+    def states(self, observed: Mapping[str, Observation]) -> list[AlertState]:
+        """The states as they are, beside these values, which are not judged."""
+        return [
+            self._shown(alert, *observed.get(alert.name, _NOT_COMPUTED)) for alert, _ in self._alerts
+        ]
+
+    def _shown(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> AlertState:
+        memory = self._memory[alert.name]
+        return AlertState(
+            **self._about(alert, seen, slices),
+            below=alert.below,
+            above=alert.above,
+            slice=_slice_text(alert),
+            state=memory.state,
+            since=None if memory.since is None else iso_time(memory.since),
+            reason=_reason(alert, seen),
+        )
 
     @property
     def unsent(self) -> list[Transition]:
@@ -359,6 +366,33 @@ def restore_alerts(book: AlertBook, connection: Connection) -> str | None:
         raise StoreError(f"the alerts in the store are damaged: {error}") from None
     text: str = row[0]
     return text
+
+
+class AlertReader:
+    """The states of alerts that another process judges, as its store has them.
+
+    Args:
+        settings: Of the run.
+        evaluators: The windows'; they are read for what alerts are shown with.
+        clock: Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        evaluators: Mapping[str, Evaluation],
+        clock: Callable[[], float],
+    ) -> None:
+        self._book = AlertBook(settings.alert, settings.window[0].name, settings)
+        self._observer = Observer(settings, evaluators, clock)
+
+    def read(self, connection: Connection) -> None:
+        """Read the states; raises StoreError where they are damaged."""
+        restore_alerts(self._book, connection)
+
+    def states(self, snapshot: Snapshot, now: int) -> list[AlertState]:
+        """The states as they were read, beside the values of a snapshot."""
+        return self._book.states(self._observer.observe(snapshot, now))
 
 
 class Alerts:

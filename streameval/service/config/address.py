@@ -24,8 +24,8 @@ class Address(NamedTuple):
         return f"{host}:{self.port}"
 
 
-def parse_address(text: str) -> Address:
-    """The address ``HOST:PORT``; an IPv6 address is written in brackets.
+def parse_address(text: str, key: str = "serve.listen") -> Address:
+    """The address ``HOST:PORT`` of a key; an IPv6 address is written in brackets.
 
     Raises:
         InputError: The text is none.
@@ -44,7 +44,7 @@ def parse_address(text: str) -> Address:
         host = ""  # "::1:80" could be read in two ways
     if not host or not 0 <= number <= 65535 or any(letter.isspace() for letter in host):
         raise InputError(
-            "serve.listen", expected="HOST:PORT, as 127.0.0.1:8642 or [::1]:8642", got=shown(text)
+            key, expected="HOST:PORT, as 127.0.0.1:8642 or [::1]:8642", got=shown(text)
         )
     return Address(host, number)
 

@@ -599,6 +599,8 @@ def _check_alert_slice(settings: RunSettings, key: str, alert: AlertSettings) ->
 def _check_serve(settings: RunSettings) -> None:
     serve = settings.serve
     address = parse_address(serve.listen)
+    if serve.probes is not None:
+        parse_address(serve.probes, "serve.probes")
     if serve.token is not None and not serve.token:
         raise InputError("serve.token", expected="a token", got="an empty text")
     if settings.http is not None and not serve.enabled:

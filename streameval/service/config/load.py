@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -65,9 +65,18 @@ def load_settings(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -
 
 
 def settings_from_text(
-    text: str, name: str = "configuration", overrides: Sequence[str] = ()
+    text: str,
+    name: str = "configuration",
+    overrides: Sequence[str] = (),
+    check: Callable[[RunSettings], None] = check_settings,
 ) -> RunSettings:
     """The settings in a text; as :func:`load_settings`.
+
+    Args:
+        text: TOML.
+        name: Of the text, for errors.
+        overrides: As of :func:`load_settings`.
+        check: What the settings have to pass beyond their types.
 
     >>> text = '[fields]\\nscore = "p"'
     >>> settings_from_text(text, overrides=["evaluator.threshold=0.7"]).evaluator.threshold
@@ -87,7 +96,7 @@ def settings_from_text(
         settings = _converted(data)
         if not settings.sources:
             settings = msgspec.structs.replace(settings, http=HttpSettings())
-        check_settings(settings)
+        check(settings)
     except InputError as error:
         raise config_error(name, error, given) from None
     except msgspec.ValidationError as error:  # of a key that looks like a path of msgspec's

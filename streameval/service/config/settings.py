@@ -283,6 +283,9 @@ class ServeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     max_slices_exposed: Count = 200
     ready_lag: Count = 100_000
     ready_checkpoint_age: Duration = "30s"
+    live_age: Duration = "2m"
+    probes: str | None = None
+    read_every: Duration = "1s"
 
     template: ClassVar[str] = """\
 [serve]
@@ -294,10 +297,17 @@ listen = "127.0.0.1:8642"
 #token = "env:STREAMEVAL_TOKEN"
 # Most slices in /metrics, those of most support.
 #max_slices_exposed = 200
-# /readyz answers 503 while more records than this wait to be read, or while the last
+# /caughtup answers 503 while more records than this wait to be read, or while the last
 # checkpoint is older than this.
 #ready_lag = 100000
 #ready_checkpoint_age = "30s"
+# /livez answers 503 when the run has made no step for so long.
+#live_age = "2m"
+# A further address that answers /livez and /readyz alone, without the token, also where
+# enabled is false.
+#probes = "0.0.0.0:8643"
+# How often streameval serve reads the store.
+#read_every = "1s"
 """
 
 

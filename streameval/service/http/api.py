@@ -599,6 +599,11 @@ STATUS = _struct(
     run=Annotated[_RUN | None, note("Null before the first snapshot.")],
 )
 Alive = _struct("Alive", alive=bool)
+CaughtUp = _struct(
+    "CaughtUp",
+    caught_up=bool,
+    reasons=Annotated[list[str], note("Why not; empty without the token.")],
+)
 Ready = _struct(
     "Ready", ready=bool, reasons=Annotated[list[str], note("Why not; empty without the token.")]
 )

@@ -18,6 +18,7 @@ from streameval.service.http.api import (
     ENDPOINTS,
     Accepted,
     Alive,
+    CaughtUp,
     Endpoint,
     QueryParameters,
     Ready,
@@ -34,9 +35,10 @@ from streameval.service.http.bodies import (
 )
 from streameval.service.http.errors import RefusedError, failure
 from streameval.service.http.guard import Limits
-from streameval.service.http.health import Readiness
+from streameval.service.http.health import UNPUBLISHED, Liveness, Readiness
 from streameval.service.http.live import Live
 from streameval.service.http.prometheus import CONTENT_TYPE, Exposition
+from streameval.service.progress import Progress
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import HttpSettings
 
@@ -75,6 +77,8 @@ def application(
     clock: Callable[[], float],
     started: float,
     limits: Limits,
+    progress: Progress,
+    following: bool,
 ) -> App:
     """The application, without the guard.
 
@@ -89,11 +93,14 @@ def application(
         clock: Seconds since 1970.
         started: When the server began, by this clock.
         limits: What clients may cost.
+        progress: Of the loop that publishes.
+        following: Whether other processes count, and this one only reads their store.
 
     Raises:
         ConfigError: A setting is invalid.
     """
-    readiness = Readiness(settings)
+    readiness = Readiness(settings, following=following)
+    liveness = Liveness(settings, progress)
     files = _StaticFiles()
     exposition = Exposition(
         publisher,
@@ -106,12 +113,21 @@ def application(
     async def healthz(request: Request) -> Response:
         return _json(Alive(True))
 
+    async def livez(request: Request) -> Response:
+        return _json(Alive(liveness.alive), 200 if liveness.alive else 503)
+
     async def readyz(request: Request) -> Response:
+        ready = publisher.current() is not None
+        texts = [] if ready else [UNPUBLISHED]
+        allowed = request.scope.get("streameval.allowed")
+        return _json(Ready(ready, texts if allowed else []), 200 if ready else 503)
+
+    async def caughtup(request: Request) -> Response:
         reasons = readiness.reasons(publisher.current(), clock())
         # The reasons name partitions: they are shown with the token only.
         allowed = request.scope.get("streameval.allowed")
         texts = [reason.text for reason in reasons] if allowed else []
-        return _json(Ready(not reasons, texts), 503 if reasons else 200)
+        return _json(CaughtUp(not reasons, texts), 503 if reasons else 200)
 
     def about(request: Request) -> Response:
         QueryParameters(request.query_params.multi_items())
@@ -131,7 +147,9 @@ def application(
         ),
         Route("/openapi.json", lambda request: files.respond("openapi.json", request)),
         Route("/healthz", healthz),
+        Route("/livez", livez),
         Route("/readyz", readyz),
+        Route("/caughtup", caughtup),
         Route("/metrics", metrics),
         Route("/api/status", about),
         Route("/api/events", live, methods=["GET"]),
@@ -143,7 +161,8 @@ def application(
             take = _taking(kind, http, inbox, memory, threads, limits.body_seconds)
             routes.append(Route(f"/v1/{kind}", take, methods=["POST"]))
     else:
-        routes.append(Route("/v1/{kind}", _no_posts, methods=["POST"]))
+        refuse = _no_posts_here if following else _no_posts
+        routes.append(Route("/v1/{kind}", refuse, methods=["POST"]))
     handlers: dict[Any, Any] = {
         RefusedError: _refuse,
         HTTPException: _refuse_route,
@@ -226,6 +245,16 @@ async def _no_posts(request: Request) -> Response:
         got="one that does not",
         where="the run's settings",
         remedy="add the table [http] to them",
+    )
+
+
+async def _no_posts_here(request: Request) -> Response:
+    raise RefusedError(
+        404,
+        expected="a run that takes posts",
+        got="a process that only serves what a store holds",
+        where="streameval serve",
+        remedy="post to the run itself",
     )
 
 

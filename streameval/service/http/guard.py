@@ -32,7 +32,7 @@ _MOST_TARGET_BYTES = 8 * 1024
 _MOST_SECONDS = 300
 _MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 _DISCARDED_SILENCE_SECONDS = 0.5
-_OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login"})
+_OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/caughtup", "/login"})
 """Answered without the token, to probes and the login page: no more than yes or no."""
 _HTML = "text/html; charset=utf-8"
 

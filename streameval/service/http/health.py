@@ -1,4 +1,8 @@
-"""Whether a run is caught up and alive, and if not, why."""
+"""Whether a process is alive, can serve and is caught up, and if not, why.
+
+*Alive* and *ready* are what probes of Kubernetes ask for: a process that is not alive is
+restarted, one that is not ready gets no requests. Being behind is a reason for neither.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,16 @@ from streameval.errors import ConfigError, InputError
 from streameval.events.time import duration
 from streameval.service.config.settings import ServeSettings
 from streameval.service.lateness import MOST_LATE
+from streameval.service.progress import Progress
 from streameval.service.snapshot import Snapshot
 
 _MOST_REASONS = 20
 
-Code: TypeAlias = Literal["unpublished", "checkpoint_age", "late", "problem", "lag", "more"]
+UNPUBLISHED = "nothing has been published yet"
+
+Code: TypeAlias = Literal[
+    "unpublished", "checkpoint_age", "store_age", "late", "problem", "lag", "more"
+]
 
 
 class Reason(NamedTuple):
@@ -24,24 +33,49 @@ class Reason(NamedTuple):
     text: str
 
 
+class Liveness:
+    """Alive: the loop has made a step within ``live_age``, or is still restoring its store.
+
+    Args:
+        settings: The table ``serve`` of the settings.
+        progress: Of the loop.
+
+    Raises:
+        ConfigError: ``live_age`` is no duration.
+    """
+
+    def __init__(self, settings: ServeSettings, progress: Progress) -> None:
+        self._most = _seconds(settings.live_age, "serve.live_age")
+        self._progress = progress
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is."""
+        return self._progress.idle_seconds <= self._most
+
+
 class Readiness:
-    """Ready: every partition read to within ``ready_lag``, the last checkpoint younger than
+    """Caught up: every partition read to within ``ready_lag``, the last checkpoint younger than
     ``ready_checkpoint_age``, and most of the recent records in time for the join and the windows.
+
+    Of a process that follows a store: the store was read within ``ready_checkpoint_age``. How far
+    the processes are that count, only they know.
+
+    Args:
+        settings: The table ``serve`` of the settings.
+        following: Whether other processes count.
 
     Raises:
         ConfigError: ``ready_checkpoint_age`` is no duration.
     """
 
-    def __init__(self, settings: ServeSettings) -> None:
+    def __init__(self, settings: ServeSettings, *, following: bool = False) -> None:
         self._lag = settings.ready_lag
-        try:
-            microseconds = duration(settings.ready_checkpoint_age, "serve.ready_checkpoint_age")
-        except InputError as error:
-            raise ConfigError(str(error)) from None
-        self._age = microseconds / 1e6
+        self._age = _seconds(settings.ready_checkpoint_age, "serve.ready_checkpoint_age")
+        self.following = following
 
     def reasons(self, data: Snapshot | None, now: float) -> list[Reason]:
-        """Why not; empty when ready.
+        """Why not; empty when caught up.
 
         Args:
             data: The newest snapshot, if there is one.
@@ -55,17 +89,20 @@ class Readiness:
 
     def _reasons(self, data: Snapshot | None, now: float) -> Iterator[Reason]:
         if data is None:
-            yield Reason("unpublished", "nothing has been published yet")
+            yield Reason("unpublished", UNPUBLISHED)
             return
-        age = now - seconds_of(data.checkpoint.at)
+        age = now - seconds_of(data.at if self.following else data.checkpoint.at)
         if age > self._age:
-            text = f"the last checkpoint is {age:.0f} s old; expected at most {self._age:g} s"
-            yield Reason("checkpoint_age", text)
+            what = "the store was last read {:.0f} s ago" if self.following else (
+                "the last checkpoint is {:.0f} s old"
+            )
+            text = f"{what.format(age)}; expected at most {self._age:g} s"
+            yield Reason("store_age" if self.following else "checkpoint_age", text)
         late = {f"window {window.name}": window.late for window in data.windows}
         if data.join is not None:
             late["the join"] = data.join.late
         for where, share in late.items():
-            if share > MOST_LATE:
+            if share is not None and share > MOST_LATE:
                 yield Reason(
                     "late",
                     f"{where}: {share:.0%} of the recent records are behind the watermark, too "
@@ -76,10 +113,19 @@ class Readiness:
             if partition.problem:
                 yield Reason("problem", f"{name}: {partition.problem}")
             elif lag is None:
+                if self.following:
+                    continue
                 yield Reason("lag", f"{name}: how much is left to read is not known yet")
             elif lag > self._lag:
                 text = f"{name}: {lag:,} are left to read; expected at most {self._lag:,}"
                 yield Reason("lag", text)
+
+
+def _seconds(text: str, key: str) -> float:
+    try:
+        return duration(text, key) / 1e6
+    except InputError as error:
+        raise ConfigError(str(error)) from None
 
 
 def seconds_of(text: str) -> float:

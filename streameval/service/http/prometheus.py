@@ -110,10 +110,10 @@ class Exposition:
         now = self._clock()
         yield _gauge("build_info", "Which streameval this is", [(1, __version__)], "version")
         ready = not self._readiness.reasons(data, now)
-        yield _one("ready", "1 when caught up and checkpointing, as /readyz", ready)
+        yield _one("ready", "1 when caught up and checkpointing, as /caughtup", ready)
         if data is None:
             return
-        yield from _checkpoint(data, now)
+        yield from _checkpoint(data, None if self._readiness.following else now)
         yield from _values(data, self._most_slices)
         if data.comparison:
             yield from _comparison(data)
@@ -154,14 +154,20 @@ def _one(name: str, text: str, value: float) -> Metric:
     return _gauge(name, text, [(value,)])
 
 
-def _checkpoint(data: Snapshot, now: float) -> Iterator[Metric]:
+def _checkpoint(data: Snapshot, now: float | None) -> Iterator[Metric]:
+    """Of the last checkpoint; its age only where the process makes checkpoints itself.
+
+    From a store alone one cannot tell an idle run from one that has ended.
+    """
     point = data.checkpoint
     at = seconds_of(point.at)
     yield _counter("events", "Events that were counted", [(point.events,)])
     yield _one("checkpoint_sequence", "Number of the last checkpoint", point.sequence)
     yield _one("checkpoint_timestamp_seconds", "When the last checkpoint was made", at)
-    yield _one("checkpoint_age_seconds", "Time since the last checkpoint", max(0.0, now - at))
-    yield _one("checkpoint_duration_seconds", "What the last checkpoint took", point.seconds)
+    if now is not None:
+        yield _one("checkpoint_age_seconds", "Time since the last checkpoint", max(0.0, now - at))
+    if point.seconds is not None:
+        yield _one("checkpoint_duration_seconds", "What the last checkpoint took", point.seconds)
     yield _one("published_sequence", "Number of the snapshot shown here", data.sequence)
 
 
@@ -209,7 +215,7 @@ def _values(data: Snapshot, most_slices: int) -> Iterator[Metric]:
     immature = [(window.immature, window.name) for window in data.windows]
     text = "1 while labels of the window still arrive"
     yield _gauge("window_immature", text, immature, "window")
-    late = [(window.late, window.name) for window in data.windows]
+    late = [(row.late, row.name) for row in data.windows if row.late is not None]
     text = "Share of the recent events that were too late"
     yield _gauge("window_late_ratio", text, late, "window")
     text = "Slices beyond serve.max_slices_exposed"
@@ -272,7 +278,8 @@ def _join(join: Join) -> Iterator[Metric]:
         yield _one("label_coverage_ratio", text, join.coverage)
     mature = join.mature.predictions
     yield _one("label_coverage_support", "Predictions that label_coverage_ratio is about", mature)
-    yield _one("join_late_ratio", "Share of the recent records that were too late", join.late)
+    if join.late is not None:
+        yield _one("join_late_ratio", "Share of the recent records that were too late", join.late)
     delays = {name: getattr(join.delay, name) for name in ("p50", "p95", "p99")}
     delay = [(value, name) for name, value in delays.items() if value is not None]
     yield _gauge("label_delay_seconds", "Percentiles of the labels' delay", delay, "percentile")

@@ -28,6 +28,7 @@ from streameval.service.http.asgi import App, Receive, Scope, Send
 from streameval.service.http.bodies import Postbox
 from streameval.service.http.guard import LIMITS, Access, Guard, Limits
 from streameval.service.http.live import Live
+from streameval.service.progress import Progress
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.inbox import HttpSettings
 
@@ -57,6 +58,8 @@ class Server:
         token: The secret itself, not a reference to it. Required for any address but
             loopback; where it is given, every address requires it.
         limits: What clients may cost.
+        progress: Of the loop that publishes; None: none, which counts as alive.
+        following: Whether other processes count, and this one only reads their store.
 
     Raises:
         ConfigError: The server cannot listen at the address, or the address requires a token.
@@ -76,6 +79,8 @@ class Server:
         clock: Callable[[], float] = time.time,
         token: str | None = None,
         limits: Limits = LIMITS,
+        progress: Progress | None = None,
+        following: bool = False,
     ) -> None:
         self._listening = _listen(parse_address(serve.listen), token)
         try:
@@ -91,6 +96,8 @@ class Server:
                 clock=clock,
                 started=clock(),
                 limits=limits,
+                progress=progress or Progress(),
+                following=following,
             )
             self._guard = Guard(self._application(serve, http), Access(token, self.address), limits)
         except BaseException:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -66,14 +67,48 @@ def read_join(connection: Connection) -> dict[str, Any] | None:
     Raises:
         StoreError: They are damaged.
     """
+    saved = saved_with_spans(connection)
+    found = None if saved is None else merged_join([saved])
+    return None if found is None else found.counts
+
+
+def saved_with_spans(connection: Connection) -> tuple[JoinSpans, SavedJoin] | None:
+    """The written form, and the spans that reading it requires; None as :func:`saved_join`."""
     noted = connection.execute("SELECT value FROM meta WHERE key = ?", (JOIN_SPANS,)).fetchone()
     saved = saved_join(connection)
-    if noted is None or saved is None:
+    return None if noted is None or saved is None else (read_spans(noted[0]), saved)
+
+
+class MergedJoin(NamedTuple):
+    """The join's counts of several processes that each read partitions of their own."""
+
+    counts: dict[str, Any]
+    """As ``/api/join`` has them."""
+    labelled_until: int | None
+    """Microseconds since 1970: no label is waited for up to this event time; None: unknown."""
+
+
+def merged_join(found: Iterable[tuple[JoinSpans, SavedJoin]]) -> MergedJoin | None:
+    """The counts of a join, of all units of a store that have some; None where none has.
+
+    The watermark is the least of the units', as one process has the least of its partitions'.
+    """
+    coverage: Coverage | None = None
+    values: list[int] = []
+    for spans, saved in found:
+        one = Coverage(spans.wait, spans.cohort)
+        one.restore(saved.coverage)
+        if saved.watermark.value is not None:
+            values.append(saved.watermark.value)
+        if coverage is None:
+            coverage, wait = one, spans.wait
+        else:
+            coverage.merge(one)
+    if coverage is None:
         return None
-    spans = read_spans(noted[0])
-    coverage = Coverage(spans.wait, spans.cohort)
-    coverage.restore(saved.coverage)
-    return coverage.to_dict(saved.watermark.value)
+    watermark = min(values, default=None)
+    until = None if watermark is None else watermark - wait
+    return MergedJoin(coverage.to_dict(watermark), until)
 
 
 def saved_join(connection: Connection) -> SavedJoin | None:

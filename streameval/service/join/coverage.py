@@ -124,6 +124,14 @@ class CohortCounts:
         for cohort in [cohort for cohort in self.counts if cohort < border]:
             self.earlier += self.counts.pop(cohort)
 
+    def merge(self, other: CohortCounts) -> None:
+        """Add the counts of another one, which is unchanged."""
+        self.earlier += other.earlier
+        for cohort, count in other.counts.items():
+            self._add(cohort, count)
+        if other.border is not None and (self.border is None or other.border > self.border):
+            self.sum_up(other.border)
+
     def restore(self, counts: list[tuple[int, int]], earlier: int, border: int | None) -> None:
         """Replace all of it by what was saved."""
         self.counts = Counter(dict(counts))
@@ -175,6 +183,18 @@ class Coverage:
         """Add a number to one of ``COUNTS``."""
         if number:
             self._counts[partition][name] += number
+
+    def merge(self, other: Coverage) -> None:
+        """Add the counts of another join of the same spans, which is unchanged.
+
+        A cohort that either of them has summed up is summed up.
+        """
+        for name, counts in other._counts.items():
+            self._counts[name].update(counts)
+        self.delays.counts.update(other.delays.counts)
+        self.predicted.merge(other.predicted)
+        self.labelled.merge(other.labelled)
+        self.early.merge(other.early)
 
     def sum_up(self, watermark: int | None, keep_us: int) -> None:
         """Sum up the cohorts that are older than what is shown or covered."""

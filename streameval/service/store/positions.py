@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import msgspec
 
 from streameval.errors import StoreError, shown
-from streameval.service.store.dialect import Connection
 from streameval.service.sources.raw import Position
+from streameval.service.store.dialect import Connection
 
 
 @dataclass(slots=True)
-class _Partition:
+class ReadPartition:
+    """What was read of a partition: up to where, how many records, and their newest time."""
+
     position: Position
     records: int
     newest: int | None
@@ -39,7 +41,7 @@ class Positions:
         """Add the number of records that were read, up to this position."""
         known = self.partitions.get(name)
         if known is None:
-            known = self.partitions[name] = _Partition(position, 0, None)
+            known = self.partitions[name] = ReadPartition(position, 0, None)
         known.position = position
         known.records += records
         if newest is not None:
@@ -72,7 +74,7 @@ class Positions:
         return {name: partition.position for name, partition in changed.items()}
 
 
-def read_positions(connection: Connection) -> dict[str, _Partition]:
+def read_positions(connection: Connection) -> dict[str, ReadPartition]:
     """The rows of the store by partition; raises StoreError for a damaged position."""
     found = {}
     for name, text, records, newest in connection.execute(
@@ -85,5 +87,5 @@ def read_positions(connection: Connection) -> dict[str, _Partition]:
                 f"the position of partition {name!r} is damaged: expected an object of plain "
                 f"values, got {shown(text)}"
             ) from None
-        found[name] = _Partition(position, records, newest)
+        found[name] = ReadPartition(position, records, newest)
     return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from streameval.events.time import iso_time
 from streameval.service.config.settings import QuarantineSettings
 from streameval.service.sources.raw import BadEvent, RawBatch
+from streameval.service.store.dialect import Connection
 
 _RECENT = 100
 _DETAIL_CHARACTERS = 500
@@ -156,14 +158,47 @@ class Quarantine:
         """Counts and the newest records, as plain data."""
         if self._shown is not None:
             return self._shown
-        (kept,) = self._connection.execute("SELECT count(*) FROM quarantine").fetchone()
-        self._shown = {
-            "total": sum(self.reasons.values()),
-            "kept": kept,
-            "reasons": dict(self.reasons),
-            "recent": listed(self._connection, most=_RECENT),
-        }
+        self._shown = published(self._connection, dict(self.reasons))
         return self._shown
+
+
+def published(connection: Connection, by_reason: dict[str, int] | None = None) -> dict[str, Any]:
+    """Counts and the newest records, as plain data.
+
+    Args:
+        connection: Of the store.
+        by_reason: The number of records by reason; None: as they are in the store.
+    """
+    by_reason = reasons(connection) if by_reason is None else by_reason
+    (kept,) = connection.execute("SELECT count(*) FROM quarantine").fetchone()
+    return {
+        "total": sum(by_reason.values()),
+        "kept": kept,
+        "reasons": by_reason,
+        "recent": listed(connection, most=_RECENT),
+    }
+
+
+def merged(quarantines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What :func:`published` returned of several units of a store, as one; one stays as it is.
+
+    >>> one = {"total": 2, "kept": 1, "reasons": {"score": 2}, "recent": []}
+    >>> merged([one, one])["reasons"]
+    {'score': 4}
+    """
+    if len(quarantines) == 1:
+        return dict(quarantines[0])
+    by_reason: Counter[str] = Counter()
+    for one in quarantines:
+        by_reason.update(one["reasons"])
+    recent = [row for one in quarantines for row in one["recent"]]
+    recent.sort(key=lambda row: (row["at"], row["partition"], row["id"]), reverse=True)
+    return {
+        "total": sum(one["total"] for one in quarantines),
+        "kept": sum(one["kept"] for one in quarantines),
+        "reasons": dict(by_reason),
+        "recent": recent[:_RECENT],
+    }
 
 
 def reasons(connection: Connection) -> dict[str, int]:
@@ -175,9 +210,7 @@ def listed(
     connection: Connection, *, reason: str | None = None, most: int = _RECENT
 ) -> list[dict[str, Any]]:
     """The newest kept records, the newest first, as plain data."""
-    query = (
-        f"SELECT {_COLUMNS} FROM quarantine {_OF_REASON} ORDER BY id DESC LIMIT :most"
-    )
+    query = f"SELECT {_COLUMNS} FROM quarantine {_OF_REASON} ORDER BY id DESC LIMIT :most"
     return [
         {
             "id": row[0],

@@ -30,6 +30,7 @@ from streameval.service.store.checksums import (
 from streameval.service.store.dialect import Connection
 from streameval.service.store.postgres import (
     ONE_UNIT,
+    PostgresStore,
     is_postgres,
     open_postgres,
     read_postgres,
@@ -44,6 +45,9 @@ SCHEMA_VERSION = 2
 
 RESTORED = "store.db"
 """The store in a backup."""
+
+CHECKPOINT_AT = "checkpoint_at"
+"""The counter with the time of the last checkpoint that wrote, in microseconds since 1970."""
 
 _WINDOW_ORDER = "windows"
 """The key in ``meta`` with the names of the windows in the order of the settings. What the counts
@@ -269,6 +273,7 @@ def open_store(
     busy_seconds: float = 10.0,
     unit: str = ONE_UNIT,
     worker: str | None = None,
+    beside: Store | None = None,
 ) -> Store:
     """Open a store for writing, or begin a new one.
 
@@ -283,6 +288,8 @@ def open_store(
         unit: The part of a PostgreSQL store that is opened; a file is one unit, "0".
         worker: The name of a worker that was assigned the unit of a PostgreSQL store, and takes
             it from its former holder. None: a unit that another process holds is refused.
+        beside: Another unit of the same PostgreSQL store that this process has opened: both use
+            its connection, in turn and not at once.
 
     Raises:
         StoreError: It is in use by another process, not a store of streameval, of a
@@ -290,7 +297,14 @@ def open_store(
         ConfigError: It was begun with another fingerprint.
     """
     if is_postgres(path):
-        return _open_unit(path, fingerprint, evolve, unit, worker)
+        opened = open_postgres(
+            path,
+            unit,
+            worker,
+            cast("PostgresStore | None", beside),
+            begins=fingerprint is not None,
+        )
+        return _continued(opened, fingerprint, evolve)
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
@@ -314,14 +328,12 @@ def open_store(
     return Store(path, connection, lock)
 
 
-def _open_unit(
-    path: str,
+def _continued(
+    opened: PostgresStore,
     fingerprint: Mapping[str, str] | None,
     evolve: Callable[[Store], Mapping[str, str]] | None,
-    unit: str,
-    worker: str | None,
 ) -> Store:
-    opened = open_postgres(path, unit, worker, begins=fingerprint is not None)
+    """A unit of a PostgreSQL store under these settings."""
     store = cast("Store", opened)
     try:
         if not opened.meta():
@@ -367,6 +379,15 @@ def read_store(path: str, unit: str | None = None) -> Store:
             connection.close()
             raise
     return Store(path, connection, None)
+
+
+def file_of(path: str) -> tuple[int, int] | None:
+    """What identifies the file at a path: a restored store is another one. None: there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def inbox_of(path: str) -> Path:
@@ -546,10 +567,32 @@ def _begin(
 def _compare(connection: Connection, path: str, fingerprint: Mapping[str, str]) -> None:
     with worded(path, "cannot be read"):
         known = dict(connection.execute("SELECT key, value FROM meta"))
+    for change in _differing(known, fingerprint):
+        raise refused_change(path, *change)
+
+
+def _differing(
+    meta: Mapping[str, str], fingerprint: Mapping[str, str]
+) -> Iterator[tuple[str, Any, Any]]:
     for key, value in fingerprint.items():
-        before = known.get(f"config.{key}")
-        for change in changed_settings(key, _decoded(before), _decoded(value)):
-            raise refused_change(path, *change)
+        yield from changed_settings(key, _decoded(meta.get(f"config.{key}")), _decoded(value))
+
+
+def check_same_run(path: str, meta: Mapping[str, str], fingerprint: Mapping[str, str]) -> None:
+    """Raise ConfigError where a store was counted under settings of another fingerprint.
+
+    Args:
+        path: Of the store, which is only read.
+        meta: The store's properties.
+        fingerprint: Of the settings that it is to be read with.
+    """
+    for key, was, got in _differing(meta, fingerprint):
+        # An older release did not write all of them.
+        if f"config.{key.partition('.')[0]}" in meta or f"config.{key}" in meta:
+            raise ConfigError(
+                f"{key}: {path} is counted with {_worded(key, was)}, got {_worded(key, got)}; "
+                "give the configuration of its run, or leave out --config"
+            )
 
 
 def keep_window_order(store: Store, settings: RunSettings) -> None:

@@ -109,7 +109,7 @@ export function vitals(snapshot, now) {
   list.replaceChildren(
     vital("Counted", text.whole(events), "Events counted since the run's store began"),
     vital("Checkpoint", text.age(age),
-      `Number ${text.whole(sequence)}, which took ${text.duration(seconds)}; ` +
+      `Number ${text.whole(sequence)}${seconds === null ? "" : `, which took ${text.duration(seconds)}`}; ` +
       "what was counted before it survives a crash"),
     vital("Lag", lagOf(snapshot.partitions),
       "What the source has and is not read yet, over all partitions: records of Kafka, bytes of files and posts"),

@@ -1,0 +1,332 @@
+"""Serves a store that other processes write: reads what is new, merges, publishes.
+
+Nothing is written, so any number of processes may follow one store. What is published equals
+what the process that counts publishes at the same checkpoint, but for what the store does not
+hold: how much is left to read, the share of late records, how long a checkpoint took.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from streameval.errors import StoreError
+from streameval.evaluator.comparison import Evaluation
+from streameval.events.time import duration, iso_time, wall_time
+from streameval.service.alerts.rules import AlertReader
+from streameval.service.config.evaluators import (
+    evaluation_of,
+    fingerprint,
+    open_evaluators,
+    settled,
+)
+from streameval.service.config.secrets import secret
+from streameval.service.config.settings import RunSettings
+from streameval.service.join.counts import JoinSpans, SavedJoin, merged_join, saved_with_spans
+from streameval.service.probes import probes
+from streameval.service.progress import Progress
+from streameval.service.signals import on_signals
+from streameval.service.snapshot import Checkpoint, PartitionRows, Publisher, SnapshotBuilder
+from streameval.service.store.begins import BEGINS, read_begins
+from streameval.service.store.dialect import Connection
+from streameval.service.store.evolution import stored_beside
+from streameval.service.store.kept_settings import SETTINGS
+from streameval.service.store.positions import ReadPartition, read_positions
+from streameval.service.store.quarantine import merged, published
+from streameval.service.store.state_rows import merge_rows, read_rows
+from streameval.service.store.store import (
+    CHECKPOINT_AT,
+    Store,
+    check_same_run,
+    file_of,
+    read_store,
+)
+
+log = logging.getLogger("streameval.serve")
+
+
+@dataclass(slots=True)
+class _Part:
+    """A partition's share of a window, and the rows that it was merged from."""
+
+    numbers: list[int]
+    evaluator: Evaluation
+
+
+class MergedStates:
+    """The evaluators of a store's windows, kept current while other processes write rows.
+
+    New rows are merged into what is there. Where rows that were merged are gone, because the
+    process that writes has replaced several by one, that partition's share of the window is read
+    again, and the window is merged anew from the shares of all partitions. States are exact, so
+    the result has the bytes of one that read all rows at once.
+
+    Args:
+        settings: Of the run.
+
+    Cost:
+        Memory for the states twice: by window, and by window and partition. A read takes the time
+        of merging the new rows; after a replacement, of all rows of one partition.
+    """
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._settings = settings
+        self._windows = {window.name: window for window in settings.window}
+        self.evaluators = open_evaluators(settings)
+        self._parts: dict[tuple[str, str, str], _Part] = {}
+
+    def read(self, unit: str, connection: Connection) -> bool:
+        """Read what is new in one unit of a store; whether there was anything.
+
+        Raises:
+            StoreError: A row is damaged or of other settings.
+        """
+        found: dict[tuple[str, str], list[int]] = {}
+        query = "SELECT partition, \"window\", number FROM states ORDER BY partition, number"
+        for partition, window, number in connection.execute(query):
+            if window in self._windows:
+                found.setdefault((partition, window), []).append(number)
+        anew: set[str] = set()
+        changed = False
+        for (partition, window), numbers in found.items():
+            part = self._parts.get((unit, partition, window))
+            if part is not None and part.numbers == numbers:
+                continue
+            changed = True
+            if part is not None and part.numbers != numbers[: len(part.numbers)]:
+                anew.add(window)
+                part = None
+            known = [] if part is None else part.numbers
+            share = self._new(window) if part is None else part.evaluator
+            rows = list(read_rows(connection, partition, window, numbers[len(known)]))
+            merge_rows({window: share}, rows)
+            if window not in anew:
+                merge_rows(self.evaluators, rows)
+            self._parts[unit, partition, window] = _Part(numbers, share)
+        for window in anew:
+            self._merge(window)
+        return changed
+
+    def _new(self, window: str) -> Evaluation:
+        return evaluation_of(self._settings, self._windows[window])
+
+    def _merge(self, window: str) -> None:
+        """Merge a window from the shares of its partitions."""
+        whole = self._new(window)
+        for (_, _, name), part in self._parts.items():
+            if name == window:
+                whole.merge(part.evaluator)  # type: ignore[arg-type]
+        self.evaluators[window] = whole
+
+
+class _Unit(NamedTuple):
+    """What is read of a unit of a store beside its states."""
+
+    commits: tuple[int, int]
+    join: tuple[JoinSpans, SavedJoin] | None
+    partitions: dict[str, ReadPartition]
+    quarantine: dict[str, Any]
+    counters: dict[str, int]
+
+
+class Follower:
+    """Publishes the merged content of a store that other processes write.
+
+    Args:
+        path: Of the store.
+        settings_of: From the store's properties to the settings of its run.
+        publisher: Receives a snapshot after each :meth:`read`.
+        now: Microseconds since 1970.
+        clock: Seconds; it never goes backwards.
+
+    Raises:
+        StoreError: There is no such store, or it cannot be read.
+        ConfigError: It was counted under other settings.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        settings_of: Callable[[Mapping[str, str]], RunSettings],
+        publisher: Publisher,
+        *,
+        now: Callable[[], int] = wall_time,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = path
+        self._settings_of = settings_of
+        self._publisher = publisher
+        self._now = now
+        self._clock = clock
+        self._published = 0
+        self._table = PartitionRows()
+        self._store: Store | None = None
+        self._open()
+
+    def _open(self) -> Store:
+        self.close()
+        self._file = file_of(self._path)
+        store = self._store = read_store(self._path)
+        self._set_up(store)
+        return store
+
+    def _set_up(self, store: Store) -> None:
+        """Begin anew under the settings that the store has now."""
+        meta = store.meta()
+        settings = settled(self._settings_of(meta), stored_beside(meta))
+        check_same_run(store.path, meta, fingerprint(settings))
+        self.settings = settings
+        self._set_up_from = _described(meta)
+        begins = read_begins(store.connection)
+        self._units: dict[str, _Unit] = {}
+        self._states = MergedStates(settings)
+        self._snapshots = SnapshotBuilder(settings, self._states.evaluators, begins, self._clock)
+        self._alerts = AlertReader(settings, self._states.evaluators, self._clock)
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            self._store.close()
+        self._store = None
+
+    def read(self) -> None:
+        """Read what is new and publish it.
+
+        Raises:
+            StoreError: The store cannot be read; the last snapshot stays.
+            ConfigError: It is now counted under other settings.
+        """
+        store = self._store
+        if store is None or file_of(self._path) != self._file:
+            store = self._open()
+        try:
+            with store.reading():
+                self._read(store)
+        except StoreError:
+            # What was merged may be incomplete: the next call begins anew.
+            self.close()
+            raise
+        self._publish()
+
+    def _read(self, store: Store) -> None:
+        commits = store.commits()
+        first = True
+        for name in store.units():
+            known = self._units.get(name)
+            if known is not None and known.commits == commits[name]:
+                continue
+            store.select(name)
+            if first and _described(store.meta()) != self._set_up_from:
+                self._set_up(store)
+                return self._read(store)
+            first = False
+            if self._states.read(name, store.connection):
+                self._snapshots.changed()
+            self._units[name] = _Unit(
+                commits[name],
+                saved_with_spans(store.connection),
+                read_positions(store.connection),
+                published(store.connection),
+                store.counters(),
+            )
+        return None
+
+    def _publish(self) -> None:
+        self._published += 1
+        now = self._now()
+        units = self._units.values()
+        join = merged_join(unit.join for unit in units if unit.join is not None)
+        partitions = {name: one for unit in units for name, one in unit.partitions.items()}
+        times = [one.newest for one in partitions.values() if one.newest is not None]
+        until = max(times, default=None) if join is None else join.labelled_until
+        at = max((unit.counters.get(CHECKPOINT_AT, 0) for unit in units), default=0)
+        self._publisher.open_slice = self._snapshots.open_slice
+        snapshot = self._snapshots.build(
+            sequence=self._published,
+            now=now,
+            labelled_until=until,
+            late=None,
+            join=None if join is None else {**join.counts, "late": None},
+            partitions=self._table.rows(partitions, None),
+            quarantine=merged([unit.quarantine for unit in units]),
+            checkpoint=Checkpoint(
+                sum(unit.counters.get("checkpoints", 0) for unit in units),
+                iso_time(at or now),
+                sum(unit.counters.get("events", 0) for unit in units),
+                None,
+            ),
+        )
+        alerts = self._alerts.states(snapshot, now)
+        self._publisher.publish(msgspec.structs.replace(snapshot, alerts=alerts))
+
+
+def _described(meta: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a store from which a follower is set up."""
+    return {
+        key: value
+        for key, value in meta.items()
+        if key in (SETTINGS, BEGINS) or key.startswith("config.")
+    }
+
+
+def serve_store(
+    path: str,
+    settings_of: Callable[[Mapping[str, str]], RunSettings],
+    *,
+    started: Callable[[str], None] = lambda url: None,
+    stopping: threading.Event | None = None,
+) -> None:
+    """Serve a store until a signal; any number of processes may serve one.
+
+    Args:
+        path: Of the store.
+        settings_of: From the store's properties to the settings of its run.
+        started: Called once with the server's address, when the first numbers are published.
+        stopping: Ends it when set, as SIGTERM and Ctrl-C do in the main thread.
+
+    Raises:
+        ConfigError, StoreError, MissingExtraError: It cannot be served.
+    """
+    # Imported only when it is used: the server is an extra.
+    from streameval.service.http.server import Server
+
+    stop = stopping or threading.Event()
+    progress = Progress()
+    with ExitStack() as stack:
+        stack.enter_context(on_signals(stop.set, lambda: None))
+        publisher = Publisher()
+        follower = Follower(path, settings_of, publisher)
+        stack.callback(follower.close)
+        serve = follower.settings.serve
+        every = duration(serve.read_every, "serve.read_every") / 1e6
+        token = None if serve.token is None else secret(serve.token, "serve.token")
+        stack.enter_context(probes(serve, progress))
+        follower.read()
+        server = Server(
+            serve, None, publisher, None, token=token, progress=progress, following=True
+        )
+        stack.callback(server.stop)
+        log.info("serving %s at %s", path, server.url)
+        started(server.url)
+        problem = ""
+        while True:
+            progress.step()
+            if stop.wait(every):
+                return
+            try:
+                follower.read()
+            except StoreError as error:
+                if str(error) != problem:
+                    problem = str(error)
+                    log.error("the numbers stay as they are: %s", problem)
+            else:
+                if problem:
+                    log.info("%s is read again", path)
+                problem = ""

@@ -1,0 +1,73 @@
+"""A small server for probes alone, for a process that serves no pages."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from streameval.errors import ConfigError
+from streameval.service.config.address import parse_address
+from streameval.service.config.settings import ServeSettings
+from streameval.service.http.health import Liveness
+from streameval.service.progress import Progress
+
+_REQUEST_SECONDS = 5.0
+
+
+@contextmanager
+def probes(settings: ServeSettings, progress: Progress) -> Iterator[str | None]:
+    """Answer ``/livez`` and ``/readyz`` at ``serve.probes``, inside the block.
+
+    Alive (200, else 503): the loop has made a step within ``serve.live_age``, or has not begun.
+    Ready: it has begun, so the store is restored. Nothing else is answered, so no token is
+    needed at any address.
+
+    Args:
+        settings: The table ``serve`` of the settings; without ``probes`` nothing is served.
+        progress: Of the loop.
+
+    Yields:
+        The address, with the port that the system chose; None where nothing is served.
+
+    Raises:
+        ConfigError: The address is invalid, or in use.
+    """
+    if settings.probes is None:
+        yield None
+        return
+    liveness = Liveness(settings, progress)
+    address = parse_address(settings.probes, "serve.probes")
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _REQUEST_SECONDS
+
+        def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+            answers = {"/livez": liveness.alive, "/readyz": liveness.alive and progress.restored}
+            found = answers.get(self.path)
+            self.send_response(404 if found is None else 200 if found else 503)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Log nothing: probes repeat every few seconds."""
+
+    class Listening(ThreadingHTTPServer):
+        daemon_threads = True
+
+    try:
+        server = Listening((address.host, address.port), Handler)
+    except OSError as error:
+        raise ConfigError(
+            f"serve.probes: cannot listen at {address}: {error.strerror or error}"
+        ) from None
+    thread = threading.Thread(target=server.serve_forever, name="probes", daemon=True)
+    thread.start()
+    try:
+        yield f"http://{address.host}:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
