@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from tests.crash.kill_feeds import TopicsFeed
 from tests.crash.kill_outcome import differences, outcome, shared_outcome, true_states
-from tests.crash.kill_runs import Life, begin, finish, read_so_far, verdict
+from tests.crash.kill_runs import Life, begin, finish, read_so_far, verdict, wait_for
 from tests.crash.kill_stream import stream
 from tests.support.apache_kafka import AbsentError, ApacheKafka
 from tests.support.brokers import Broker
@@ -35,6 +35,9 @@ PARTITIONS = 12
 
 SESSION_SECONDS = 6.0
 """The shortest that Apache Kafka permits unless it is configured otherwise."""
+
+SHORT_SESSION_SECONDS = 2.0
+"""What a broker without data that outlive it permits as well."""
 
 ACTIONS = {"kill": 40, "stop": 20, "add": 12, "remove": 12, "broker": 8, "postgres": 8}
 """Action -> how often it is chosen."""
@@ -57,8 +60,11 @@ class Restarts(Protocol):
 class Workers:
     """The processes of one evaluation."""
 
-    def __init__(self, directory: Path, table: str, store: str, count: int) -> None:
+    def __init__(
+        self, directory: Path, table: str, store: str, count: int, session_seconds: float
+    ) -> None:
         self._directory = directory
+        self._session = session_seconds
         self._table = table
         self._store = store
         self.usual = count
@@ -84,7 +90,7 @@ class Workers:
         """Let it stand still until its session has expired."""
         self.running.remove(life)
         life.process.send_signal(signal.SIGSTOP)
-        self._stopped.append((life, time.monotonic() + SESSION_SECONDS + 4))
+        self._stopped.append((life, time.monotonic() + 1.6 * self._session))
 
     def resume(self, *, wait: bool = False) -> None:
         """Let those go on that have stood still for long enough."""
@@ -97,8 +103,9 @@ class Workers:
                 self.running.append(life)
 
     def remove(self, life: Life) -> None:
-        """End it as a user does."""
+        """End it as a user does, once it hears signals."""
         self.running.remove(life)
+        wait_for(life, lambda: "a worker of the group" in life.said())
         life.process.terminate()
         life.expect(0)
 
@@ -152,17 +159,18 @@ def kill_workers(
     feed = TopicsFeed(broker, topic, lines, count, seed, PARTITIONS)
     store = postgres.address("workers")
     # The default, a name for each worker of a machine, where the broker knows static members.
+    session = SESSION_SECONDS if broker.keeps_data else SHORT_SESSION_SECONDS
     instance = "" if broker.keeps_data else '"group.instance.id" = ""\n'
     head, properties = feed.table.split("[kafka.properties]\n")
     table = (
         f'{head}assignment = "group"\n[kafka.properties]\n{properties}{instance}'
-        f'"group.id" = "{topic}"\n"session.timeout.ms" = {SESSION_SECONDS * 1000:.0f}\n'
+        f'"group.id" = "{topic}"\n"session.timeout.ms" = {session * 1000:.0f}\n'
         '"heartbeat.interval.ms" = 500\n'
     )
     whole = directory / "whole"
     whole.mkdir()
     begin(whole, feed.table, "kafka")
-    group = Workers(directory, table, store, workers)
+    group = Workers(directory, table, store, workers, session)
     failed: list[BaseException] = []
     ended = threading.Event()
     target = 0
@@ -177,7 +185,7 @@ def kill_workers(
         except BaseException as error:
             failed.append(error)
 
-    def wait_for(condition: Callable[[], bool]) -> None:
+    def wait_until(condition: Callable[[], bool]) -> None:
         until = time.monotonic() + _PATIENCE
         while not condition():
             assert not failed, failed
@@ -193,7 +201,7 @@ def kill_workers(
         for number, action in enumerate(actions, 1):
             before = read_so_far(directory, store)
             target = 10 * number
-            wait_for(lambda: read_so_far(directory, store) > before)  # noqa: B023
+            wait_until(lambda: read_so_far(directory, store) > before)  # noqa: B023
             time.sleep(rng.uniform(0.0, 0.5))
             done[_act(action, group, rng, postgres, kafka)] += 1
             if number % 10 == 0:
@@ -201,7 +209,7 @@ def kill_workers(
                 tell(f"{number} actions, {len(group.running)} workers, {read:,} records")
         target = count
         group.resume(wait=True)
-        wait_for(lambda: not feed.left and read_so_far(directory, store) >= len(lines))
+        wait_until(lambda: not feed.left and read_so_far(directory, store) >= len(lines))
         group.check()
         for life in list(group.running):
             group.remove(life)

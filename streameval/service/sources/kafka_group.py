@@ -11,13 +11,14 @@ decides nothing.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import logging
 import os
 import socket
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import msgspec
 
@@ -137,9 +138,9 @@ class KafkaGroup:
             "error_cb": self._on_error,
         }
         self.name = str(values.get(_INSTANCE) or f"{socket.gethostname()}-{os.getpid()}")
+        self._place = _Place(self._group)
         if _INSTANCE not in values:
-            self._ordinal = _Ordinal(self._group)
-            self.name = values[_INSTANCE] = self._ordinal.name
+            self.name = values[_INSTANCE] = self._place.taken()
         elif not values[_INSTANCE]:
             del values[_INSTANCE]
         # The group is the member's affair alone.
@@ -343,6 +344,7 @@ class KafkaGroup:
             self._member.close()
         finally:
             self._close_sources()
+            self._place.close()
 
     def _close_sources(self) -> None:
         for source in self._sources:
@@ -364,29 +366,35 @@ def _unequal(counts: Mapping[str, int]) -> str:
     )
 
 
-class _Ordinal:
-    """A name for this worker: the machine's, with the smallest number that is free on it.
+class _Place:
+    """The smallest number that no other worker of a group has on this machine.
 
-    The number is held by a lock of the operating system, so a worker that is started after
-    another was killed has the name of that one, and with it its place in the group.
+    It is held by a lock of the operating system, so a worker that is started after another
+    was killed has the name of that one, and with it its place in the group.
     """
 
     def __init__(self, group: str) -> None:
-        self.name = f"{socket.gethostname()}-0"
-        self._files: list[Any] = []
-        for number in range(1000):
-            path = os.path.join(
-                tempfile.gettempdir(), f"streameval-{os.getuid()}-{group.encode().hex()}-{number}"
-            )
+        name = f"streameval-{os.getuid()}-{hashlib.sha256(group.encode()).hexdigest()[:16]}"
+        self._path = os.path.join(tempfile.gettempdir(), name)
+        self._file: IO[bytes] | None = None
+
+    def taken(self) -> str:
+        """The name of the machine, and the number."""
+        number = 0
+        while self._file is None:
             try:
-                file = open(path, "ab")  # noqa: SIM115  # held until the process ends
+                file = open(f"{self._path}-{number}", "ab")  # noqa: SIM115 - held until close()
             except OSError:
-                return  # no directory to write to, as in a container, which has a name of its own
+                break  # no directory to write to, as in a container, which has a name of its own
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._file = file
             except OSError:
                 file.close()
-                continue
-            self._files.append(file)
-            self.name = f"{socket.gethostname()}-{number}"
-            return
+                number += 1
+        return f"{socket.gethostname()}-{number}"
+
+    def close(self) -> None:
+        """Give the number back."""
+        if self._file is not None:
+            self._file.close()
