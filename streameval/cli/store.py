@@ -15,7 +15,6 @@ from streameval.cli.options import MetricsOption, metric_names
 from streameval.cli.output import FAILURE, Format, TargetError, escaped, say, to_json, write
 from streameval.cli.result import Details, result_of
 from streameval.errors import InputError, StateError, StoreError, shown
-from streameval.service.store.dialect import Connection
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.reports import markdown_table, number, text_table
 from streameval.events.time import iso_time, wall_time
@@ -26,6 +25,7 @@ from streameval.service.store.backup import restore as restore_backup
 from streameval.service.store.begins import note_begins, read_begins, since_text
 from streameval.service.store.check import Checked, check_store
 from streameval.service.store.checksums import check_rows
+from streameval.service.store.dialect import Connection
 from streameval.service.store.quarantine import listed, mark_for_replay, reasons
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import Store, in_window_order, open_store, read_store

@@ -282,17 +282,25 @@ def _id(body: bytes) -> str | None:
 
 
 class TopicsFeed:
-    """Produces to two topics of four partitions, by key."""
+    """Produces to two topics, by key."""
 
     repeats = 0
 
-    def __init__(self, broker: Any, name: str, lines: list[Line], count: int, seed: int) -> None:
+    def __init__(
+        self,
+        broker: Any,
+        name: str,
+        lines: list[Line],
+        count: int,
+        seed: int,
+        partitions: int = 4,
+    ) -> None:
         self._broker = broker
         self._pieces = pieces(lines, count, random.Random(seed))
         self._next = 0
         self._topics = {kind: f"{name}-{kind}" for kind in KINDS}
         for topic in self._topics.values():
-            broker.make_topic(topic, 4)
+            broker.make_topic(topic, partitions)
         self.table = "[kafka]\n" + "".join(
             f'{kind} = "{topic}"\n' for kind, topic in self._topics.items()
         )

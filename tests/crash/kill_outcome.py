@@ -23,6 +23,7 @@ from streameval.evaluator.evaluator import load
 from streameval.service.config.evaluators import open_evaluators
 from streameval.service.config.load import load_settings
 from streameval.service.join.coverage import COUNTS
+from streameval.service.store.state_rows import merge_rows, read_rows
 from streameval.service.store.store import Store, read_store
 from tests.crash.kill_stream import Line
 
@@ -55,6 +56,31 @@ def outcome(directory: Path, *, retried: bool) -> dict[str, Any]:
         found[f"metrics {path.stem}"] = evaluator.report().to_dict()["metrics"]
         for key, view in evaluator.slices().items():
             found[f"metrics {path.stem} {dict(key)}"] = view.report().to_dict()["metrics"]
+    return found
+
+
+def shared_outcome(address: str) -> dict[str, Any]:
+    """The same of a store that many workers have written, all units together."""
+    found: dict[str, Any] = {"events": 0, "join": {}, "positions": {}, "refused": []}
+    reasons: Counter[str] = Counter()
+    evaluators: dict[str, Any] = {}
+    store = read_store(address)
+    try:
+        for unit in store.units():
+            store.select(unit)
+            one = _stored(store, "", retried=False)
+            found["events"] += one["events"]
+            found["join"] |= one["join"]
+            found["positions"] |= one["positions"]
+            found["refused"] += one["refused"]
+            reasons.update(one["quarantine"])
+            with store.reading() as connection:
+                merge_rows(evaluators, read_rows(connection))
+    finally:
+        store.close()
+    found["refused"].sort()
+    found["quarantine"] = dict(sorted(reasons.items()))
+    found |= {f"state {name}": evaluator.to_bytes() for name, evaluator in evaluators.items()}
     return found
 
 

@@ -32,6 +32,7 @@ from typing import Any
 from streameval.errors import StoreError
 from streameval.service.sources.inbox import segment_path, segments
 from streameval.service.store.positions import read_positions
+from streameval.service.store.postgres import is_postgres
 from streameval.service.store.store import read_store
 from tests.crash.kill_feeds import KINDS, Feed, FilesFeed, PostsFeed, TopicsFeed
 from tests.crash.kill_outcome import differences, outcome, true_states
@@ -242,23 +243,35 @@ def _is_read(url: str, directory: Path) -> bool:
     return True
 
 
-def read_so_far(directory: Path) -> int:
+def read_so_far(directory: Path, store: str = "run.db") -> int:
     """How many records have been counted or refused, for certain."""
+    read = 0
     try:
-        opened = read_store(str(directory / "run.db"))
+        opened = read_store(store if is_postgres(store) else str(directory / store))
     except StoreError:
         return 0
     try:
-        with opened.reading() as connection:
-            return sum(partition.records for partition in read_positions(connection).values())
+        for unit in opened.units():
+            opened.select(unit)
+            with opened.reading() as connection:
+                read += sum(one.records for one in read_positions(connection).values())
+    except StoreError:
+        return 0
     finally:
         opened.close()
+    return read
 
 
-def begin(directory: Path, table: str, source: str, max_scores: int | None = None) -> None:
+def begin(
+    directory: Path,
+    table: str,
+    source: str,
+    max_scores: int | None = None,
+    store: str = "run.db",
+) -> None:
     """Write the configuration."""
     text = CONFIG.format(
-        store=json.dumps("run.db"),
+        store=json.dumps(store),
         serve="true" if source == "http" else "false",
         table=table,
         limit="" if max_scores is None else f"max_scores = {max_scores}",

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from streameval.errors import StateError, StoreError, shown
-from streameval.service.store.dialect import Connection
 from streameval.evaluator.comparison import Evaluation
 from streameval.evaluator.slices import slice_name
 from streameval.events.time import duration, iso_time
@@ -30,6 +29,7 @@ from streameval.service.config.settings import (
     level_of_alert,
 )
 from streameval.service.snapshot import AlertState, Snapshot, State, Value, When, finite
+from streameval.service.store.dialect import Connection
 
 if TYPE_CHECKING:
     from streameval.service.alerts.webhook import Webhook

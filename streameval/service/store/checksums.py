@@ -206,12 +206,12 @@ def check_types(connection: sqlite3.Connection) -> None:
                 )
 
 
-def soundness(connection: sqlite3.Connection, name: str) -> str:
+def soundness(connection: Connection, name: str) -> str:
     """SQL that is true for a row of a table that matches its checksum.
 
     For readers of a few rows beside a run. True for every row of a store without checksums.
     """
-    if not has_table(connection, "checksums"):
+    if not isinstance(connection, sqlite3.Connection) or not has_table(connection, "checksums"):
         return "1"
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
     (table,) = (one for one in _tables(connection) if one.name == name)

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from streameval.errors import ConfigError, shown
-from streameval.service.store.dialect import Connection
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.evaluator.slices import OTHER, slice_order
@@ -37,6 +36,7 @@ from streameval.service.config.settings import (
 from streameval.service.join.counts import JOIN_SPANS, read_join, read_spans
 from streameval.service.join.label_join import JOIN_LAYOUT, join_layout
 from streameval.service.store.begins import BEGINS, Begins, Dimensions, read_begins
+from streameval.service.store.dialect import Connection
 from streameval.service.store.positions import Positions
 from streameval.service.store.state_rows import StateRows, merged_windows
 from streameval.service.store.store import Store, changed_settings, decoded, refused_change
@@ -102,9 +102,7 @@ def stored_beside(meta: Mapping[str, str]) -> dict[str, KeptBeside]:
     return dict.fromkeys(windows, KeptBeside())
 
 
-def evolution_of(
-    path: str, connection: Connection, settings: RunSettings, now: int
-) -> Evolution:
+def evolution_of(path: str, connection: Connection, settings: RunSettings, now: int) -> Evolution:
     """Compare a store with settings, and find how it has to be converted.
 
     Args:
@@ -134,9 +132,7 @@ _FIXED = (
 class _Comparison:
     """Compares the settings that a store was begun with and those of a run."""
 
-    def __init__(
-        self, path: str, connection: Connection, settings: RunSettings, now: int
-    ) -> None:
+    def __init__(self, path: str, connection: Connection, settings: RunSettings, now: int) -> None:
         self._path = path
         self._connection = connection
         self._meta = dict(connection.execute("SELECT key, value FROM meta"))

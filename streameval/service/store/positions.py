@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import msgspec
 
 from streameval.errors import StoreError, shown
-from streameval.service.store.dialect import Connection
 from streameval.service.sources.raw import Position
+from streameval.service.store.dialect import Connection
 
 
 @dataclass(slots=True)

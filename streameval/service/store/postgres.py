@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from streameval.errors import FencedError, MissingExtraError, StoreError, shown
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _T = TypeVar("_T")
+_Call: TypeAlias = "Callable[[psycopg.Connection[Any]], _T]"
 
 SCHEMES = ("postgresql://", "postgres://")
 
@@ -145,6 +146,11 @@ class Address(NamedTuple):
     """As it may be shown: without a password."""
     password: str | None
 
+    @property
+    def name(self) -> str:
+        """Database and schema, without the host, which may have several names."""
+        return f"{urlsplit(self.conninfo).path[1:] or 'the default database'}, schema {self.schema}"
+
 
 def parse_address(text: str) -> Address:
     """The parts of ``postgresql://user:password@host:port/database?schema=name``.
@@ -163,7 +169,7 @@ def parse_address(text: str) -> Address:
         query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
         raise _no_address("postgresql://…") from None
-    user, at, hosts = parts.netloc.rpartition("@")
+    user, _, hosts = parts.netloc.rpartition("@")
     name, colon, password = user.partition(":")
     if "@" in user or parts.fragment or any(c in parts.path[1:] for c in "@/"):
         # A part of it may be one of a password.
@@ -238,93 +244,124 @@ class Tables:
         row, rows = self._store.executed(begun)
         while row is not None:
             yield row
-            with self._store.worded("cannot be read"):
+            with worded(self._store.session.address, "cannot be read"):
                 row = next(rows, None)
+
+
+class _Session:
+    """A connection to the server, of one or several stores of a process.
+
+    Args:
+        address: Of the stores.
+    """
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.users = 0
+        self.number = 0
+        """Of the connection: it is increased when a lost one is replaced."""
+        self.unit: str | None = None
+        """The unit that the views show."""
+        self.open()
+
+    def open(self) -> None:
+        """Connect; raises StoreError where that is not possible."""
+        self.raw = _connected(self.address)
+        self.number += 1
+        self.unit = None
+        values = {**_SESSION, "search_path": self.address.schema, "application_name": "streameval"}
+        try:
+            with worded(self.address, "cannot be opened"):
+                pairs = [text for pair in values.items() for text in pair]
+                calls = ", ".join(["set_config(%s, %s, FALSE)"] * len(values))
+                self.raw.execute(f"SELECT {calls}", pairs)
+                self.raw.execute(
+                    "SELECT set_config('synchronous_commit', 'on', FALSE) "
+                    "WHERE current_setting('synchronous_commit') = 'off'"
+                )
+                (encoding,) = self.raw.execute("SHOW server_encoding").fetchone() or ("",)
+            if encoding != "UTF8":
+                raise StoreError(
+                    f"{self.address.shown}: expected a database in UTF8, got {encoding}; make one "
+                    "with createdb --encoding UTF8 --template template0"
+                )
+        except BaseException:
+            self.raw.close()
+            raise
+
+    def reopen(self) -> None:
+        """Connect again; waits for a server that is starting. Raises StoreError."""
+        self.raw.close()
+        ends = time.monotonic() + _PATIENCE_SECONDS
+        wait = 0.05
+        while True:
+            try:
+                self.open()
+            except StoreError:
+                if time.monotonic() > ends:
+                    raise
+            else:
+                return
+            time.sleep(wait)
+            wait = min(1.0, 2 * wait)
+
+    def show(self, unit: str) -> None:
+        """Make the views show a unit."""
+        if self.unit != unit:
+            self.raw.execute("SELECT set_config('streameval.unit', %s, FALSE)", (unit,))
+            self.unit = unit
+
+    def lost(self, error: BaseException | None) -> bool:
+        """Whether an error is that of a connection or server that has gone."""
+        state = getattr(error, "sqlstate", None) or ""
+        return self.raw.closed or state.startswith(_LOST) or state in _LOST_STATES
 
 
 class PostgresStore:
     """A store on PostgreSQL, with the members of a SQLite store; :func:`open_postgres` makes one.
 
     Args:
-        address: Of the store.
+        session: The connection; it is closed with the last store that uses it.
         unit: The one that is shown, and written.
     """
 
-    def __init__(self, address: Address, unit: str | None) -> None:
-        self._address = address
-        self.path = address.shown
-        self.unit = ONE_UNIT if unit is None else unit
+    def __init__(self, session: _Session, unit: str) -> None:
+        self.session = session
+        session.users += 1
+        self.path = session.address.shown
+        self.unit = unit
         self.connection = Tables(self)
         self.generation: int | None = None
         """Of the claim on the unit; None for a store that is only read."""
-        self._worker = ""
+        self._held = 0
+        """The number of the connection that the claim names."""
         self._commits = 0
-        self._written: list[Callable[[psycopg.Connection[Any]], Any]] | None = None
+        self._written: list[_Call[Any]] | None = None
         self._reading = False
-        self._raw = _connected(address)
-        try:
-            self._begin_session()
-        except BaseException:
-            self._raw.close()
-            raise
 
-    # Sessions
+    # The connection
 
-    def _begin_session(self) -> None:
-        with self.worded("cannot be opened"):
-            values = {**_SESSION, "search_path": self._address.schema}
-            values |= {"streameval.unit": self.unit, "application_name": "streameval"}
-            pairs = [text for pair in values.items() for text in pair]
-            calls = ", ".join(["set_config(%s, %s, FALSE)"] * len(values))
-            self._raw.execute(f"SELECT {calls}", pairs)
-            self._raw.execute(
-                "SELECT set_config('synchronous_commit', 'on', FALSE) "
-                "WHERE current_setting('synchronous_commit') = 'off'"
+    def _ready(self) -> psycopg.Connection[Any]:
+        """The connection, with this unit shown, and named in the claim."""
+        session = self.session
+        if self.generation is not None and self._held != session.number:
+            # The lost one may still be known to the server, and hold the row.
+            session.raw.execute(
+                f"SELECT pg_terminate_backend(c.pid) {_HOLDER} AND c.generation = %s",
+                (self.unit, self.generation),
             )
-            (encoding,) = self._raw.execute("SHOW server_encoding").fetchone() or ("",)
-        if encoding != "UTF8":
-            raise StoreError(
-                f"{self.path}: expected a database in UTF8, got {encoding}; make one with "
-                "createdb --encoding UTF8 --template template0"
-            )
-
-    def _reconnect(self) -> None:
-        """A new session in place of a lost one; waits for a server that is starting again.
-
-        Raises:
-            FencedError: Another worker has claimed the unit.
-            StoreError: The server does not come back.
-        """
-        self._raw.close()
-        ends = time.monotonic() + _PATIENCE_SECONDS
-        wait = 0.05
-        while True:
-            try:
-                self._raw = _connected(self._address)
-                self._begin_session()
-                if self.generation is not None:
-                    self._hold()
-                return
-            except FencedError:
-                raise
-            except StoreError:
-                if time.monotonic() > ends:
-                    raise
-            time.sleep(wait)
-            wait = min(1.0, 2 * wait)
-
-    def _hold(self) -> None:
-        """Note this session as the holder of the claim, and read how many commits there were."""
-        with self.worded("cannot be written"):
-            row = self._raw.execute(
-                "UPDATE claims SET pid = pg_backend_pid(), started = s.backend_start "
+            row = session.raw.execute(
+                "UPDATE claims SET pid = s.pid, started = s.backend_start "
                 "FROM pg_stat_activity AS s WHERE s.pid = pg_backend_pid() "
                 "AND unit = %s AND generation = %s RETURNING commits",
                 (self.unit, self.generation),
             ).fetchone()
-        if row is None:
-            raise self._fenced()
-        (self._commits,) = row
+            if row is None:
+                raise self._fenced()
+            (self._commits,) = row
+            self._held = session.number
+        session.show(self.unit)
+        return session.raw
 
     def _fenced(self) -> FencedError:
         return FencedError(
@@ -332,53 +369,58 @@ class PostgresStore:
             "written after that, and this one has to stop"
         )
 
-    def executed(self, call: Callable[[psycopg.Connection[Any]], _T]) -> _T:
-        """Execute a call on the session; again, on a new one, where it was lost.
+    def executed(self, call: _Call[_T]) -> _T:
+        """Execute a call on the connection; again, on a new one, where it was lost.
 
         Raises:
             StoreError: It failed.
         """
+        what = "cannot be read" if self._written is None else "cannot be written"
         while True:
-            lost = False
             try:
-                with self.worded("cannot be written" if self._written is not None else _READ):
-                    found = call(self._raw)
+                with worded(self.session.address, what):
+                    found = call(self.session.raw if self._inside else self._ready())
             except StoreError as error:
-                if self._reading or not _is_lost(error.__cause__, self._raw):
+                if self._reading or not self.session.lost(error.__cause__):
                     raise
-                lost = True
-            if lost:
-                self._again()
-                continue
-            if self._written is not None:
-                self._written.append(call)
-            return found
+            else:
+                if self._written is not None:
+                    self._written.append(call)
+                return found
+            self.reconnect()
 
-    def _again(self) -> None:
-        """A new session, and in it again what the transaction has done so far."""
-        while True:
-            self._reconnect()
-            if self._written is None:
-                return
-            try:
-                with self.worded("cannot be written"):
-                    self._enter()
-                    for call in self._written:
-                        call(self._raw)
-                return
-            except StoreError as error:
-                if not _is_lost(error.__cause__, self._raw):
-                    raise
+    @property
+    def _inside(self) -> bool:
+        return self._reading or self._written is not None
 
     def reconnect(self) -> None:
-        """Replace the session by a new one; raises StoreError where that is not possible."""
-        self._reconnect()
+        """Replace the connection, and execute on it what an open transaction has done so far.
+
+        Raises:
+            FencedError: Another worker has claimed the unit.
+            StoreError: The server does not come back.
+        """
+        while True:
+            self.session.reopen()
+            try:
+                with worded(self.session.address, "cannot be written"):
+                    if self._written is None:
+                        self._ready()
+                    else:
+                        self._enter()
+                        for call in self._written:
+                            call(self.session.raw)
+                return
+            except StoreError as error:
+                if not self.session.lost(error.__cause__):
+                    raise
 
     # Transactions
 
     def _enter(self) -> None:
-        self._raw.execute("BEGIN")
-        row = self._raw.execute(
+        raw = self._ready()
+        raw.execute("BEGIN")
+        row = raw.execute(
             "UPDATE claims SET commits = commits + 1 WHERE unit = %s AND generation = %s "
             "RETURNING commits",
             (self.unit, self.generation),
@@ -386,15 +428,10 @@ class PostgresStore:
         if row is None:
             self._leave()
             raise self._fenced()
-        (number,) = row
-        if number != self._commits + 1:
-            raise AssertionError(f"commit {number} of {self.unit!r} follows {self._commits}")
 
     def _leave(self) -> None:
-        import psycopg
-
-        with suppress(psycopg.Error):
-            self._raw.execute("ROLLBACK")
+        with suppress(StoreError), worded(self.session.address, "cannot be read"):
+            self.session.raw.execute("ROLLBACK")
 
     @contextmanager
     def transaction(self) -> Iterator[Tables]:
@@ -409,19 +446,16 @@ class PostgresStore:
         """
         if self.generation is None:
             raise StoreError(f"{self.path}: was opened for reading only")
-        if self._written is not None:
-            raise AssertionError("a transaction inside another")
+        assert not self._inside, "a transaction inside another"
         self._written = []
         try:
             try:
-                with self.worded("cannot be written"):
+                with worded(self.session.address, "cannot be written"):
                     self._enter()
-            except FencedError:
-                raise
             except StoreError as error:
-                if not _is_lost(error.__cause__, self._raw):
+                if not self.session.lost(error.__cause__):
                     raise
-                self._again()
+                self.reconnect()
             try:
                 yield self.connection
             except BaseException:
@@ -435,27 +469,27 @@ class PostgresStore:
         wanted = self._commits + 1
         while True:
             try:
-                with self.worded("cannot be written"):
-                    self._raw.execute("COMMIT")
+                with worded(self.session.address, "cannot be written"):
+                    self.session.raw.execute("COMMIT")
                 self._commits = wanted
                 return
             except StoreError as error:
-                if not _is_lost(error.__cause__, self._raw):
+                if not self.session.lost(error.__cause__):
                     self._leave()
                     raise
-            self._reconnect()
+            # Only its answer may be lost: then the number is there already.
+            written, self._written = self._written, None
+            self.reconnect()
             if self._commits == wanted:
-                return  # it was executed, only the answer was lost
-            self._again()
+                return
+            self._written = written
+            self.reconnect()
 
     @contextmanager
     def reading(self) -> Iterator[Tables]:
         """A consistent view of the store; raises StoreError where it cannot be read."""
-        if self._written is not None or self._reading:
-            raise AssertionError("a view inside a transaction")
-        self.executed(
-            lambda raw: raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        )
+        assert not self._inside, "a view inside a transaction"
+        self.executed(lambda raw: raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"))
         self._reading = True
         try:
             yield self.connection
@@ -495,12 +529,9 @@ class PostgresStore:
 
     def select(self, unit: str) -> None:
         """Show another unit of a store that is only read; also inside :meth:`reading`."""
-        if self.generation is not None:
-            raise AssertionError("a claimed unit cannot be exchanged")
+        assert self.generation is None, "a claimed unit cannot be exchanged"
         self.unit = unit
-        self.executed(
-            lambda raw: raw.execute("SELECT set_config('streameval.unit', %s, FALSE)", (unit,))
-        )
+        self.executed(lambda raw: self.session.show(unit))
 
     def commits(self) -> dict[str, tuple[int, int]]:
         """Generation and number of commits by unit: they differ when a unit has changed."""
@@ -509,8 +540,17 @@ class PostgresStore:
         return {unit: (generation, commits) for unit, generation, commits in rows}
 
     def close(self) -> None:
-        """End the session; the claim stays, and is free."""
-        self._raw.close()
+        """Leave the unit to others, and close the connection unless other stores use it."""
+        session = self.session
+        session.users -= 1
+        if not session.users:
+            session.raw.close()
+        elif self.generation is not None and not session.raw.closed:
+            with suppress(StoreError), worded(session.address, "cannot be written"):
+                session.raw.execute(
+                    "UPDATE claims SET pid = 0 WHERE unit = %s AND generation = %s",
+                    (self.unit, self.generation),
+                )
 
     # The schema
 
@@ -520,18 +560,19 @@ class PostgresStore:
         Raises:
             StoreError: It belongs to something else, or to a newer release.
         """
+        schema = self.session.address.schema
         query = (
             "SELECT count(*), count(*) FILTER (WHERE relname = 'streameval_schema') "
             "FROM pg_class WHERE relnamespace = to_regnamespace(%s)"
         )
-        row = self.executed(lambda raw: raw.execute(query, (self._address.schema,)).fetchone())
+        row = self.executed(lambda raw: raw.execute(query, (schema,)).fetchone())
         relations, ours = row or (0, 0)
         if not relations:
             return None
         if not ours:
             raise StoreError(
-                f"{self.path}: the schema {self._address.schema} is not a store of streameval, and "
-                "was left alone; name another with ?schema="
+                f"{self.path}: the schema {schema} is not a store of streameval, and was left "
+                "alone; name another with ?schema="
             )
         row = self.executed(
             lambda raw: raw.execute("SELECT version FROM streameval_schema").fetchone()
@@ -549,27 +590,27 @@ class PostgresStore:
         """Bring the schema to this release's version, in one transaction, once."""
         if self.version() == len(MIGRATIONS):
             return
-        schema = self._address.schema
-        with self.worded("its schema cannot be made"):
-            self._raw.execute("BEGIN")
+        schema, raw = self.session.address.schema, self.session.raw
+        with worded(self.session.address, "its schema cannot be made"):
+            raw.execute("BEGIN")
             try:
                 # Not two at once; it ends with the transaction.
-                self._raw.execute(
+                raw.execute(
                     "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))",
                     (f"streameval {schema}",),
                 )
                 version = self.version()
                 if version is None:
-                    row = self._raw.execute("SELECT to_regnamespace(%s)", (schema,)).fetchone()
+                    row = raw.execute("SELECT to_regnamespace(%s)", (schema,)).fetchone()
                     if row is None or row[0] is None:
-                        self._raw.execute(f"CREATE SCHEMA {schema}")
-                    self._raw.execute("CREATE TABLE streameval_schema (version BIGINT NOT NULL)")
-                    self._raw.execute("INSERT INTO streameval_schema VALUES (0)")
+                        raw.execute(f"CREATE SCHEMA {schema}")
+                    raw.execute("CREATE TABLE streameval_schema (version BIGINT NOT NULL)")
+                    raw.execute("INSERT INTO streameval_schema VALUES (0)")
                 for step in MIGRATIONS[version or 0 :]:
                     for statement in step():
-                        self._raw.execute(statement)
-                self._raw.execute("UPDATE streameval_schema SET version = %s", (len(MIGRATIONS),))
-                self._raw.execute("COMMIT")
+                        raw.execute(statement)
+                raw.execute("UPDATE streameval_schema SET version = %s", (len(MIGRATIONS),))
+                raw.execute("COMMIT")
             except BaseException:
                 self._leave()
                 raise
@@ -598,48 +639,49 @@ class PostgresStore:
 
     def _claimed(self, worker: str | None) -> str | None:
         """Claim the unit; returns the holder where it is held and not to be taken."""
-        alive = (
-            "FROM claims AS c JOIN pg_stat_activity AS s "
-            "ON s.pid = c.pid AND s.backend_start = c.started WHERE c.unit = %s"
-        )
         if worker is None:
-            query = f"SELECT c.worker {alive}"
+            query = f"SELECT c.worker {_HOLDER}"
             row = self.executed(lambda raw: raw.execute(query, (self.unit,)).fetchone())
             if row is not None:
                 return str(row[0])
         else:
             # It may stand still inside a transaction, and hold the lock of its row.
-            query = f"SELECT pg_terminate_backend(c.pid) {alive}"
+            query = f"SELECT pg_terminate_backend(c.pid) {_HOLDER}"
             self.executed(lambda raw: raw.execute(query, (self.unit,)))
-        self._worker = worker or f"process {os.getpid()} on {socket.gethostname()}"
-        with self.worded("cannot be written"):
-            row = self._raw.execute(
+        name = worker or f"process {os.getpid()} on {socket.gethostname()}"
+        with worded(self.session.address, "cannot be written"):
+            row = self.session.raw.execute(
                 "INSERT INTO claims (unit, generation, commits, worker, pid, started) "
                 "SELECT %s, 1, 0, %s, pid, backend_start FROM pg_stat_activity "
                 "WHERE pid = pg_backend_pid() "
                 "ON CONFLICT (unit) DO UPDATE SET generation = claims.generation + 1, "
                 "worker = excluded.worker, pid = excluded.pid, started = excluded.started, "
                 "at = now() RETURNING generation, commits",
-                (self.unit, self._worker),
+                (self.unit, name),
             ).fetchone()
         assert row is not None
         self.generation, self._commits = row
+        self._held = self.session.number
         return None
 
-    # Errors
 
-    @contextmanager
-    def worded(self, what: str) -> Iterator[None]:
-        """Raise the client's errors as StoreError, with a remedy."""
-        import psycopg
+@contextmanager
+def worded(address: Address, what: str) -> Iterator[None]:
+    """Raise the client's errors as StoreError, with a remedy."""
+    import psycopg
 
-        try:
-            yield
-        except psycopg.Error as error:
-            raise StoreError(_sentence(self._address, what, error)) from error
+    try:
+        yield
+    except psycopg.Error as error:
+        raise StoreError(_sentence(address, what, error)) from error
 
 
-_READ = "cannot be read"
+_HOLDER = (
+    "FROM claims AS c JOIN pg_stat_activity AS s "
+    "ON s.pid = c.pid AND s.backend_start = c.started "
+    "WHERE c.pid <> pg_backend_pid() AND c.unit = %s"
+)
+"""The session that a unit's claim names, where it is alive and another one."""
 
 _REMEDIES = {
     "42501": "the role lacks a right: docs/postgresql.md lists those that are needed",
@@ -665,11 +707,15 @@ _LOST = ("08", "57P")
 _LOST_STATES = ("25P03", "25P04")
 
 
-def _is_lost(error: BaseException | None, raw: psycopg.Connection[Any]) -> bool:
-    if raw.closed or raw.broken:
-        return True
-    state = getattr(error, "sqlstate", None) or ""
-    return state.startswith(_LOST) or state in _LOST_STATES
+def is_away(error: StoreError) -> bool:
+    """Whether an error is about a server that cannot be reached for now, and not about a fault."""
+    import psycopg
+
+    cause = error.__cause__
+    if not isinstance(cause, psycopg.OperationalError):
+        return False
+    state = cause.sqlstate or ""
+    return not state or state.startswith(_LOST) or state in (*_LOST_STATES, "53300")
 
 
 def _connected(address: Address) -> psycopg.Connection[Any]:
@@ -694,12 +740,20 @@ def _connected(address: Address) -> psycopg.Connection[Any]:
         ) from error
 
 
-def open_postgres(path: str, unit: str, worker: str | None, *, begins: bool) -> PostgresStore:
+def open_postgres(
+    path: str,
+    unit: str,
+    worker: str | None,
+    beside: PostgresStore | None = None,
+    *,
+    begins: bool,
+) -> PostgresStore:
     """Open a unit for writing, and claim it.
 
     Args:
         path: The address.
         unit: Its name.
+        beside: Another store of this process, whose connection is used for this one as well.
         worker: As :meth:`PostgresStore.claim` has it.
         begins: Whether a store may be made where there is none.
 
@@ -707,7 +761,8 @@ def open_postgres(path: str, unit: str, worker: str | None, *, begins: bool) -> 
         StoreError: It cannot be opened, or another process holds the unit.
         MissingExtraError: The client is not installed.
     """
-    store = PostgresStore(parse_address(path), unit)
+    session = _Session(parse_address(path)) if beside is None else beside.session
+    store = PostgresStore(session, unit)
     try:
         if not begins and store.version() is None:
             raise StoreError(f"{store.path}: holds nothing yet")
@@ -728,7 +783,7 @@ def read_postgres(path: str, unit: str | None) -> PostgresStore:
         StoreError: There is none, or it cannot be read.
         MissingExtraError: The client is not installed.
     """
-    store = PostgresStore(parse_address(path), unit)
+    store = PostgresStore(_Session(parse_address(path)), ONE_UNIT if unit is None else unit)
     try:
         version = store.version()
         if version is None:

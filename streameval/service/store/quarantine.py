@@ -10,6 +10,7 @@ from typing import Any
 from streameval.events.time import iso_time
 from streameval.service.config.settings import QuarantineSettings
 from streameval.service.sources.raw import BadEvent, RawBatch
+from streameval.service.store.dialect import Connection
 
 _RECENT = 100
 _DETAIL_CHARACTERS = 500
@@ -161,9 +162,7 @@ class Quarantine:
         return self._shown
 
 
-def published(
-    connection: Connection, by_reason: dict[str, int] | None = None
-) -> dict[str, Any]:
+def published(connection: Connection, by_reason: dict[str, int] | None = None) -> dict[str, Any]:
     """Counts and the newest records, as plain data.
 
     Args:
@@ -211,9 +210,7 @@ def listed(
     connection: Connection, *, reason: str | None = None, most: int = _RECENT
 ) -> list[dict[str, Any]]:
     """The newest kept records, the newest first, as plain data."""
-    query = (
-        f"SELECT {_COLUMNS} FROM quarantine {_OF_REASON} ORDER BY id DESC LIMIT :most"
-    )
+    query = f"SELECT {_COLUMNS} FROM quarantine {_OF_REASON} ORDER BY id DESC LIMIT :most"
     return [
         {
             "id": row[0],

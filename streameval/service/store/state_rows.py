@@ -75,7 +75,7 @@ def read_rows(
     query = (
         'SELECT partition, "window", number, kind, reverted, data, '
         f"{soundness(connection, 'states')} FROM states "
-        f"{'WHERE ' * bool(chosen)}{' AND '.join(chosen)} ORDER BY partition, \"window\", number"
+        f'{"WHERE " * bool(chosen)}{" AND ".join(chosen)} ORDER BY partition, "window", number'
     )
     rows = streamed(connection, query, [value for value in wanted.values() if value is not None])
     for part, name, number, kind, reverted, data, is_sound in rows:
@@ -94,9 +94,7 @@ def read_rows(
         yield StateRow(part, name, number, kind, evaluator, taken)
 
 
-def merged_windows(
-    connection: Connection, partition: str | None = None
-) -> dict[str, Evaluation]:
+def merged_windows(connection: Connection, partition: str | None = None) -> dict[str, Evaluation]:
     """The evaluator of each window, of all partitions or of one; raises StoreError.
 
     Windows are in the order of their names; those without events are missing.

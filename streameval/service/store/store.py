@@ -30,6 +30,7 @@ from streameval.service.store.checksums import (
 from streameval.service.store.dialect import Connection
 from streameval.service.store.postgres import (
     ONE_UNIT,
+    PostgresStore,
     is_postgres,
     open_postgres,
     read_postgres,
@@ -272,6 +273,7 @@ def open_store(
     busy_seconds: float = 10.0,
     unit: str = ONE_UNIT,
     worker: str | None = None,
+    beside: Store | None = None,
 ) -> Store:
     """Open a store for writing, or begin a new one.
 
@@ -286,6 +288,8 @@ def open_store(
         unit: The part of a PostgreSQL store that is opened; a file is one unit, "0".
         worker: The name of a worker that was assigned the unit of a PostgreSQL store, and takes
             it from its former holder. None: a unit that another process holds is refused.
+        beside: Another unit of the same PostgreSQL store that this process has opened: both use
+            its connection, in turn and not at once.
 
     Raises:
         StoreError: It is in use by another process, not a store of streameval, of a
@@ -293,7 +297,14 @@ def open_store(
         ConfigError: It was begun with another fingerprint.
     """
     if is_postgres(path):
-        return _open_unit(path, fingerprint, evolve, unit, worker)
+        opened = open_postgres(
+            path,
+            unit,
+            worker,
+            cast("PostgresStore | None", beside),
+            begins=fingerprint is not None,
+        )
+        return _continued(opened, fingerprint, evolve)
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         raise StoreError(f"{path}: there is no directory {directory}; make it first")
@@ -317,14 +328,12 @@ def open_store(
     return Store(path, connection, lock)
 
 
-def _open_unit(
-    path: str,
+def _continued(
+    opened: PostgresStore,
     fingerprint: Mapping[str, str] | None,
     evolve: Callable[[Store], Mapping[str, str]] | None,
-    unit: str,
-    worker: str | None,
 ) -> Store:
-    opened = open_postgres(path, unit, worker, begins=fingerprint is not None)
+    """A unit of a PostgreSQL store under these settings."""
     store = cast("Store", opened)
     try:
         if not opened.meta():

@@ -27,6 +27,7 @@ import numpy as np
 from streameval.events.values import IntArray
 from streameval.service.join.entry_store.segments import SCHEMA, SegmentStore
 from streameval.service.join.rules import Entry
+from streameval.service.store.dialect import Connection
 from streameval.states.score_index import backend
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ class EntryStore:
         Some 0.3 µs an entry in memory; see SegmentStore for those on disk.
     """
 
-    def __init__(
-        self, connection: Connection, spread_us: int = 2**62, hot: int = 0
-    ) -> None:
+    def __init__(self, connection: Connection, spread_us: int = 2**62, hot: int = 0) -> None:
         self._hot = hot
         self._young = _Generation()
         self._old = _Generation()
