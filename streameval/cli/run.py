@@ -26,6 +26,7 @@ from streameval.service.config.settings import RunSettings
 from streameval.service.store.evolution import evolution_of
 from streameval.service.store.store import read_store
 
+
 def run(
     config: Annotated[
         str,

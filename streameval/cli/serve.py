@@ -39,7 +39,11 @@ def serve(
     ] = None,
     log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
-    """Serve what runs have counted in a store, which is only read; any number may serve one."""
+    """Serve what runs have counted in a store; any number of processes may serve one.
+
+    The store is only read. Where workers share it, one of those that were started with --config
+    judges the alerts, and writes their states.
+    """
     if store is None and config is None:
         raise OptionError.requires("serve", "--store or --config")
     overrides = list(set or [])
@@ -57,4 +61,4 @@ def serve(
     from streameval.service.follow import serve_store
 
     with log_to_stderr(log_format):
-        serve_store(path, settings_of)
+        serve_store(path, settings_of, judges=config is not None)

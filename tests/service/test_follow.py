@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -15,19 +14,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from streameval.errors import ConfigError, StoreError
 from streameval.events.time import wall_time
 from streameval.service.config.evaluators import fingerprint, settled
 from streameval.service.config.load import settings_from_text
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
-from streameval.service.follow import Follower, MergedStates
+from streameval.service.follow import Follower
 from streameval.service.join.label_join import open_join
 from streameval.service.loop import Runner
 from streameval.service.snapshot import Kind, Publisher, Snapshot
 from streameval.service.sources.raw import LagUnit, PartitionStatus, Position, RawBatch
 from streameval.service.store import state_rows
-from streameval.service.store.backup import back_up
 from streameval.service.store.kept_settings import keep_settings, kept_settings
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import changed_settings, open_store, read_store
@@ -95,13 +92,14 @@ records = ["events.jsonl"]
 every = "1h"
 events = 5
 """
-JOINED = (
-    BINARY.replace('records = ["events.jsonl"]', 'predictions = ["p.jsonl"]\nlabels = ["l.jsonl"]')
-    .replace("[fields]", '[join]\nwait = "1h"\n[fields]\nid = "id"')
-)
+JOINED = BINARY.replace(
+    'records = ["events.jsonl"]', 'predictions = ["p.jsonl"]\nlabels = ["l.jsonl"]'
+).replace("[fields]", '[join]\nwait = "1h"\n[fields]\nid = "id"')
 MODELS = (
     JOINED.replace('score = "score"', 'score = { champion = "score", challenger = "other" }')
-    .replace('["country", ["country", "device"]]', '["country"]\nmodels = ["champion", "challenger"]')
+    .replace(
+        '["country", ["country", "device"]]', '["country"]\nmodels = ["champion", "challenger"]'
+    )
     .replace('slice = { country = "PT" }\n', "")
 )
 
@@ -153,7 +151,9 @@ class Pieces:
             for name in names
             for number in range(2)
         }
-        self.offsets = {name: int(positions.get(name, {"offset": 0})["offset"]) for name in self.lists}
+        self.offsets = {
+            name: int(positions.get(name, {"offset": 0})["offset"]) for name in self.lists
+        }
 
     def read(self, most: int, timeout: float) -> list[RawBatch]:
         name = min(self.offsets, key=self.offsets.__getitem__)
