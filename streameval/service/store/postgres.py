@@ -775,7 +775,7 @@ class LockedTables:
 
     def locked(self) -> bool:
         """Take the lock if no other session holds it, at once; whether this one has it now."""
-        with worded(self._address, _READ):
+        with worded(self._address, "cannot be read"):
             row = self._raw.execute(
                 "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))",
                 (f"streameval {self._address.schema} {self._unit}",),
