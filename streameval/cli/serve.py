@@ -10,6 +10,7 @@ import typer
 from streameval.cli.logs import LogFormat, LogFormatOption, log_to_stderr
 from streameval.errors import OptionError
 from streameval.service.config.load import load_settings
+from streameval.service.config.secrets import secret
 from streameval.service.config.settings import RunSettings
 from streameval.service.store.kept_settings import kept_settings
 
@@ -49,8 +50,8 @@ def serve(
     overrides = list(set or [])
     if listen is not None:
         overrides.append(f"serve.listen={listen}")
-    path = load_settings(config).store if store is None and config is not None else store
-    assert path is not None
+    given = load_settings(config).store if store is None and config is not None else store
+    path = secret(given or "", "store")
 
     def settings_of(meta: Mapping[str, str]) -> RunSettings:
         if config is None:
