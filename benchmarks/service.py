@@ -71,6 +71,7 @@ def parts(quick: bool) -> list[Part]:
         partial(_with_a_broker, with_join, pairs, repeats),
         partial(_with_a_broker, by_two_workers, 600_000 if quick else 6_000_000, repeats),
         partial(joined_from_files, pairs, repeats),
+        partial(on_postgresql, 300_000 if quick else 2_000_000, repeats),
         partial(checkpointed, 100 if quick else 1000),
         partial(waiting, 1_000_000 if quick else 10_000_000),
         partial(posted_to_visible, 5 if quick else 20),
@@ -272,6 +273,32 @@ def joined_from_files(pairs: int, repeats: int) -> Row:
             text = _FILES.format(store=f"{folder}/{n}.db", folder=folder)
             rates.append(pairs / _seconds(text + _JOIN))
     return _pairs_row("files", rates)
+
+
+def on_postgresql(records: int, repeats: int) -> Row:
+    """The same records out of a file, counted into a schema of PostgreSQL and into a file."""
+    seconds: dict[str, list[float]] = {"file": [], "postgresql": []}
+    with tempfile.TemporaryDirectory(prefix="pg") as folder, ExitStack() as stack:
+        server = stack.enter_context(running_postgres(Path(folder, "data")))
+        with Path(folder, "records.jsonl").open("wb") as file:
+            file.writelines(line + b"\n" for line in _records(records, labels=True))
+        read = f'[files]\nrecords = ["{folder}/records.jsonl"]\nfollow = false\n'
+        for n in range(repeats):
+            stores = {"file": f"{folder}/{n}.db", "postgresql": server.address(f"n{n}")}
+            for kind, store in stores.items():
+                seconds[kind].append(_seconds(_RUN.format(store=store) + read))
+    rates = {kind: records / statistics.median(each) for kind, each in seconds.items()}
+    ratio = rates["postgresql"] / rates["file"]
+    return Row(
+        "records of files counted into a store on PostgreSQL, one process",
+        rates["postgresql"],
+        rates["file"],
+        ratio,
+        "≥ 0.8×",
+        ratio >= 0.8,
+        "the same into a SQLite file",
+        "records a second",
+    )
 
 
 def _pairs_row(source: str, rates: list[float]) -> Row:

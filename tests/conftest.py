@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,6 +43,18 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         missing = reason.startswith(("NOT TESTED", "could not import"))
         text = reason if missing else f"skipped: {reason}"
         terminalreporter.write_line(f"{text} ({count} tests)", yellow=missing, bold=missing)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Any]:
+    """A PostgreSQL server; each test takes a schema of its own."""
+    # Imported here: few test runs need a server.
+    from tests.support.postgres_server import running_postgres
+
+    # A short path, as the name of its socket may not be longer than 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="pg") as directory:
+        with running_postgres(Path(directory) / "data") as server:
+            yield server
 
 
 @pytest.fixture

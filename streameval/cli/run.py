@@ -9,11 +9,13 @@ from contextlib import closing
 from functools import partial
 from typing import Annotated
 
+import msgspec
 import typer
 
 from streameval.cli.logs import LogFormat, LogFormatOption, log_to_stderr
 from streameval.cli.output import write
 from streameval.events.time import wall_time
+from streameval.service.config.checks import check_store_key
 from streameval.service.config.evaluators import (
     kind_of_settings,
     main_metrics,
@@ -21,10 +23,11 @@ from streameval.service.config.evaluators import (
     window_spec_of,
 )
 from streameval.service.config.load import load_settings, resolved
-from streameval.service.config.secrets import check_store, resolved_secrets
+from streameval.service.config.secrets import check_store, resolved_secrets, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.store.evolution import evolution_of
-from streameval.service.store.store import read_store
+from streameval.service.store.store import read_store, shown_path, store_exists
+
 
 def run(
     config: Annotated[
@@ -110,10 +113,12 @@ def check_text(
     >>> print(check_text(RunSettings()).splitlines()[1])
     # window all: every event
     """
+    given, resolve = settings, resolved_secrets(settings, environment)
+    settings = with_store(settings, resolve)
+    check_store_key(settings)
     check_store(settings.store)
-    resolved_secrets(settings, environment)
     changes: list[str] = []
-    if os.path.exists(settings.store):
+    if store_exists(settings.store):
         settings, changes = _changes(settings, dropped)
     else:
         settings = settled(settings, {})
@@ -122,7 +127,8 @@ def check_text(
         words = kind_of_settings(window).words(window_spec_of(window, settings.join))
         lines.append(f"# window {window.name}: {words}")
     lines.append(f"# slices are shown with: {', '.join(main_metrics(settings))}")
-    lines += [f"# store {settings.store}: {line}" for line in changes]
+    lines += [f"# store {shown_path(settings.store)}: {line}" for line in changes]
+    settings = msgspec.structs.replace(settings, store=given.store)
     return "\n".join([*lines, "", resolved(settings)])
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from enum import StrEnum
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -18,17 +19,32 @@ from streameval.errors import InputError, StateError, StoreError, shown
 from streameval.evaluator.comparison import Comparison, Evaluation, reference_of
 from streameval.evaluator.reports import markdown_table, number, text_table
 from streameval.events.time import iso_time, wall_time
-from streameval.service.join.counts import read_join, read_watermark, reset_watermark
+from streameval.service.join.counts import (
+    merged_join,
+    read_watermark,
+    reset_watermark,
+    saved_with_spans,
+)
 from streameval.service.join.watermark import SavedWatermark
 from streameval.service.store.backup import back_up
 from streameval.service.store.backup import restore as restore_backup
-from streameval.service.store.begins import note_begins, read_begins, since_text
+from streameval.service.store.begins import latest_begins, note_begins, read_begins, since_text
 from streameval.service.store.check import Checked, check_store
 from streameval.service.store.checksums import check_rows
+from streameval.service.store.copy import copy_store
 from streameval.service.store.dialect import Connection
+from streameval.service.store.postgres import is_postgres
 from streameval.service.store.quarantine import listed, mark_for_replay, reasons
-from streameval.service.store.state_rows import merged_windows
-from streameval.service.store.store import Store, in_window_order, open_store, read_store
+from streameval.service.store.state_rows import StateRow, merge_rows, read_rows
+from streameval.service.store.store import (
+    Store,
+    each_unit,
+    in_window_order,
+    inbox_of,
+    open_store,
+    read_store,
+    shown_path,
+)
 
 store_app = typer.Typer(
     help="Verify, back up and report on the store of a run, replay refused records.",
@@ -36,7 +52,8 @@ store_app = typer.Typer(
 )
 
 StoreArgument = Annotated[
-    str, typer.Argument(metavar="STORE", help="The SQLite file that a run keeps.")
+    str,
+    typer.Argument(metavar="STORE", help="The file that a run keeps, or postgresql://…?schema=."),
 ]
 PartitionOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Only events of this partition.")
@@ -58,17 +75,40 @@ def _opened(path: str) -> Iterator[tuple[Store, Connection]]:
         yield store, connection
 
 
+@contextmanager
+def _written(path: str) -> Iterator[list[Store]]:
+    """All units of a store, open for writing."""
+    with closing(read_store(path)) as store:
+        names = store.units()
+    with ExitStack() as stack:
+        units: list[Store] = []
+        for name in names:
+            units.append(open_store(path, unit=name, beside=units[0] if units else None))
+            stack.callback(units[-1].close)
+        yield units
+
+
 def _windows(
     store: Store, connection: Connection, partition: str | None, window: str | None
 ) -> dict[str, Evaluation]:
     """The windows of a store in their order, or one of them."""
-    if partition is not None:
-        known = [name for (name,) in connection.execute("SELECT DISTINCT partition FROM states")]
-        if partition not in known:
-            raise InputError("--partition", expected=_one_of(known), got=shown(partition))
-    found = in_window_order(merged_windows(connection, partition), store)
+    known: set[str] = set()
+    begins = []
+
+    def rows() -> Iterator[StateRow]:
+        for _ in each_unit(store):
+            query = "SELECT DISTINCT partition FROM states"
+            known.update(name for (name,) in connection.execute(query))
+            begins.append(read_begins(connection))
+            yield from read_rows(connection, partition)
+
+    merged: dict[str, Evaluation] = {}
+    merge_rows(merged, rows())
+    if partition is not None and partition not in known:
+        raise InputError("--partition", expected=_one_of(list(known)), got=shown(partition))
+    found = in_window_order(merged, store)
     for name, evaluator in found.items():
-        note_begins(read_begins(connection), name, reference_of(evaluator))
+        note_begins(latest_begins(begins), name, reference_of(evaluator))
     if window is not None and window not in found:
         raise InputError("--window", expected=_one_of(list(found)), got=shown(window))
     return found if window is None else {window: found[window]}
@@ -82,7 +122,7 @@ def _one_of(names: list[str]) -> str:
 @store_app.command()
 def check(store: StoreArgument) -> None:
     """Verify the file, every row and post, and that counts agree; also while a run is active."""
-    _say_checked(store, "sound", check_store(store))
+    _say_checked(shown_path(store), "sound", check_store(store))
 
 
 def _say_checked(path: str, what: str, found: Checked) -> None:
@@ -111,7 +151,25 @@ def backup(
     overwrite: OverwriteOption = False,
 ) -> None:
     """Copy a store and its inbox into a directory, verified; also while a run is active."""
-    _say_checked(to, f"a sound copy of {store}", back_up(store, to, overwrite=overwrite))
+    found = back_up(store, to, overwrite=overwrite)
+    _say_checked(to, f"a sound copy of {shown_path(store)}", found)
+
+
+@store_app.command()
+def copy(
+    source: StoreArgument,
+    to: Annotated[
+        str, typer.Argument(metavar="DEST", help="A new file, or postgresql://…?schema=.")
+    ],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what a PostgreSQL store holds.")
+    ] = False,
+) -> None:
+    """Copy a store from a file to PostgreSQL, back, or to another database; verified."""
+    found = copy_store(source, to, overwrite=overwrite)
+    _say_checked(shown_path(to), f"a sound copy of {shown_path(source)}", found)
+    if not is_postgres(source) and any(inbox_of(source).glob("*.jsonl")):
+        say(f"{inbox_of(source)}: posts are not in a store; move it to the http.inbox of the run")
 
 
 @store_app.command()
@@ -124,7 +182,7 @@ def restore(
 ) -> None:
     """Verify a backup, and replace a store that no run has open with it, and its inbox."""
     found = restore_backup(source, store, overwrite=overwrite)
-    _say_checked(store, f"restored from {source}", found)
+    _say_checked(shown_path(store), f"restored from {source}", found)
 
 
 @store_app.command()
@@ -139,7 +197,7 @@ def report(
     with _opened(store) as (opened, connection):
         windows = _windows(opened, connection, partition, window)
         # Labels and predictions of different partitions are joined: one alone has no counts.
-        join = read_join(connection) if partition is None else None
+        join = _merged_join(opened, connection) if partition is None else None
     names = metric_names(metrics)
     found = {name: reference_of(one) for name, one in windows.items()}
     results = {name: result_of(evaluator, names, Details()) for name, evaluator in found.items()}
@@ -156,6 +214,12 @@ def report(
         result.write(format)
     if join is not None:
         write("\n" + _join_text(join, markdown=format is Format.MARKDOWN))
+
+
+def _merged_join(store: Store, connection: Connection) -> dict[str, Any] | None:
+    saved = [saved_with_spans(connection) for _ in each_unit(store)]
+    found = merged_join(one for one in saved if one is not None)
+    return None if found is None else found.counts
 
 
 _JOIN_ROWS = {
@@ -253,9 +317,15 @@ def quarantine(
     if replay:
         _replay(store, reason)
         return
-    with _opened(store) as (_, connection):
-        rows = listed(connection, reason=reason, most=limit)
-        counts = reasons(connection)
+    with _opened(store) as (opened, connection):
+        rows: list[dict[str, Any]] = []
+        counts: Counter[str] = Counter()
+        for _ in each_unit(opened):
+            rows += listed(connection, reason=reason, most=limit)
+            counts.update(reasons(connection))
+    if len(opened.units()) > 1:
+        rows.sort(key=lambda row: (row["at"], row["partition"], row["id"]), reverse=True)
+        del rows[limit:]
     if format is _ListFormat.JSON:
         write(to_json({"reasons": counts, "records": rows}))
         return
@@ -288,15 +358,19 @@ def watermark(
 ) -> None:
     """Show the watermark of the label join, and the newest event time of each partition."""
     if reset:
-        with closing(open_store(store)) as opened, opened.transaction() as connection:
-            _join_watermark(store, connection)
-            reset_watermark(connection)
+        with _written(store) as units:
+            for opened in units:
+                with opened.transaction() as connection:
+                    _join_watermark(opened.path, connection)
+                    reset_watermark(connection)
         write("the watermark is reset: the next records of each partition set it anew")
         return
-    with _opened(store) as (_, connection):
-        known = _join_watermark(store, connection)
-    rows = [["(watermark)", known.value]]
-    rows += [[name, newest] for name, (newest, _, _) in known.partitions.items()]
+    with _opened(store) as (opened, connection):
+        known = [_join_watermark(opened.path, connection) for _ in each_unit(opened)]
+    values = [one.value for one in known if one.value is not None]
+    rows: list[list[Any]] = [["(watermark)", min(values, default=None)]]
+    for one in known:
+        rows += [[name, newest] for name, (newest, _, _) in one.partitions.items()]
     now = wall_time()
     cells = [
         [escaped(str(name)), "-", "-"]
@@ -315,11 +389,15 @@ def _join_watermark(path: str, connection: Connection) -> SavedWatermark:
 
 
 def _replay(path: str, reason: str | None) -> None:
-    with closing(open_store(path)) as opened, opened.transaction() as connection:
-        known = reasons(connection)
+    marked = cut = 0
+    with _written(path) as units:
+        known = {name for opened in units for name in reasons(opened.connection)}
         if reason is not None and known and reason not in known:
             raise InputError("--reason", expected=_one_of(list(known)), got=shown(reason))
-        marked, cut = mark_for_replay(connection, reason)
+        for opened in units:
+            with opened.transaction() as connection:
+                more = mark_for_replay(connection, reason)
+            marked, cut = marked + more[0], cut + more[1]
     write(f"{marked:,} records will be read first by the next run")
     if cut:
         say(

@@ -89,7 +89,7 @@ class MergedStates:
             StoreError: A row is damaged or of other settings.
         """
         found: dict[tuple[str, str], list[int]] = {}
-        query = "SELECT partition, \"window\", number FROM states ORDER BY partition, number"
+        query = 'SELECT partition, "window", number FROM states ORDER BY partition, number'
         for partition, window, number in connection.execute(query):
             if window in self._windows:
                 found.setdefault((partition, window), []).append(number)

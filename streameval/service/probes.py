@@ -44,7 +44,7 @@ def probes(settings: ServeSettings, progress: Progress) -> Iterator[str | None]:
     class Handler(BaseHTTPRequestHandler):
         timeout = _REQUEST_SECONDS
 
-        def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+        def do_GET(self) -> None:
             answers = {"/livez": liveness.alive, "/readyz": liveness.alive and progress.restored}
             found = answers.get(self.path)
             self.send_response(404 if found is None else 200 if found else 503)

@@ -15,8 +15,9 @@ import msgspec
 from streameval.errors import ConfigError, StreamevalError
 from streameval.events.time import wall_time
 from streameval.service.alerts.webhook import Webhook
+from streameval.service.config.checks import check_store_key, check_workers
 from streameval.service.config.evaluators import fingerprint, settled, window_spec_of
-from streameval.service.config.secrets import resolved_secrets, secret
+from streameval.service.config.secrets import resolved_secrets, secret, with_store
 from streameval.service.config.settings import RunSettings
 from streameval.service.decode.decoder import RecordDecoder
 from streameval.service.join.label_join import open_join
@@ -84,6 +85,9 @@ def run_service(
         ending = {name: source.ending() for name, source in settings.sources.items()}
         settings = msgspec.structs.replace(settings, **ending)
     resolve = resolved_secrets(settings)
+    settings = with_store(settings, resolve)
+    check_store_key(settings)
+    check_workers(settings)
     token = settings.serve.token
     if token is not None:
         token = resolve(token, "serve.token")
@@ -116,7 +120,7 @@ def run_service(
         hangup.set_loop(runner.loop)
         log.info(
             "%s: %s events counted so far, in %d partitions",
-            settings.store,
+            store.path,
             f"{runner.events:,}",
             len(runner.positions),
         )
@@ -313,7 +317,7 @@ class _Parts:
         try:
             wanted = read()
             resolve = resolved_secrets(wanted)
-            settings, later = while_running(self._settings, wanted)
+            settings, later = while_running(self._settings, with_store(wanted, resolve))
         except StreamevalError as error:
             log.error("the configuration was not taken over, nothing has changed: %s", error)
             return

@@ -31,6 +31,8 @@ from streameval.service.loop import Runner
 from streameval.service.service import open_sources
 from streameval.service.snapshot import Publisher
 from streameval.service.sources.raw import Kind, LagUnit, PartitionStatus, Position, RawBatch
+from streameval.service.store.check import check_store
+from streameval.service.store.copy import copy_store
 from streameval.service.store.store import open_store
 from tests.crash.kill_stream import stream
 from tests.support.brokers import free_port
@@ -210,6 +212,40 @@ def test_one_result_wherever_it_was_ended(tmp_path: Path, seed: int) -> None:
     assert again.events == whole.events
     # What was taken back is out again: each prediction counts once.
     assert whole._unit.counting.evaluators["all"].confusion.total == first["join"]["joined"]
+
+
+def test_a_store_on_postgresql_has_the_same_bytes(tmp_path: Path, postgres: Any) -> None:
+    lists = partitions(7, 800)
+    rng = random.Random(7)
+    whole, first = run(settings_in(tmp_path, "whole.db"), lists, rng)
+    address = postgres.address("joined")
+    broken = settings_in(tmp_path, "", store=address)
+    kills = 0
+    while True:
+        try:
+            again, second = run(broken, lists, rng, stop=rng.randrange(5, 30))
+            break
+        except KeyboardInterrupt:
+            kills += 1
+    assert kills > 1
+    assert states(again) == states(whole)
+    assert again.positions == whole.positions
+    assert {name: second["join"][name] for name in COUNTS} == {
+        name: first["join"][name] for name in COUNTS
+    }
+    assert second["quarantine"]["reasons"] == first["quarantine"]["reasons"]
+    checked = check_store(address)
+    copied = copy_store(address, str(tmp_path / "copied.db"))
+    assert copied == checked
+    assert copied.entries
+    # Either one goes on where it was, and reads nothing twice.
+    more = {**lists, "labels/0": ("labels", [*lists["labels/0"][1], *lists["labels/0"][1][:50]])}
+    ends = [
+        run(settings, more, random.Random(1))
+        for settings in (broken, settings_in(tmp_path, "copied.db"))
+    ]
+    assert states(ends[0][0]) == states(ends[1][0])
+    assert ends[0][1]["join"]["duplicate_labels"] > second["join"]["duplicate_labels"]
 
 
 def test_what_cannot_be_taken_back_exactly_is_not_counted(tmp_path: Path) -> None:

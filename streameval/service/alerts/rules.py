@@ -202,7 +202,8 @@ class AlertBook:
     def states(self, observed: Mapping[str, Observation]) -> list[AlertState]:
         """The states as they are, beside these values, which are not judged."""
         return [
-            self._shown(alert, *observed.get(alert.name, _NOT_COMPUTED)) for alert, _ in self._alerts
+            self._shown(alert, *observed.get(alert.name, _NOT_COMPUTED))
+            for alert, _ in self._alerts
         ]
 
     def _shown(self, alert: AlertSettings, seen: Value, slices: tuple[str, ...]) -> AlertState:

@@ -52,6 +52,7 @@ from streameval.service.config.settings import (
 )
 from streameval.service.decode.fields import record_fields
 from streameval.service.store.postgres import is_postgres
+from streameval.service.store.postgres import parse_address as store_address
 from streameval.windows.kinds import KINDS
 from streameval.windows.panes import Panes
 
@@ -64,7 +65,7 @@ def check_settings(settings: RunSettings) -> None:
     """Raise InputError for the first key that these settings cannot be run with."""
     for check in (
         _check_paths,
-        _check_store,
+        check_store_key,
         _check_intervals,
         _check_durations,
         _check_models,
@@ -74,7 +75,7 @@ def check_settings(settings: RunSettings) -> None:
         _check_ahead,
         _check_sources,
         _check_join,
-        _check_workers,
+        check_workers,
         _check_alerts,
         _check_serve,
         _check_webhook,
@@ -95,9 +96,29 @@ def _check_paths(settings: RunSettings) -> None:
             raise InputError(key, expected=error.expected, got=shown(path)) from None
 
 
-def _check_store(settings: RunSettings) -> None:
+def check_store_key(settings: RunSettings) -> None:
+    """Raise InputError for a store that these settings cannot be run with."""
     if not settings.store:
-        raise InputError("store", expected="the path of a file", got="an empty text")
+        raise InputError(
+            "store", expected="the path of a file, or postgresql://…", got="an empty text"
+        )
+    shared = is_postgres(settings.store)
+    if shared:
+        store_address(settings.store)
+    http = settings.http
+    if http is not None and shared and http.inbox is None:
+        raise OptionError.requires(
+            'store = "postgresql://…" with [http]',
+            "http.inbox",
+            remedy="name a directory on a disk that stays, where posts wait to be counted",
+        )
+    known = shared or is_reference(settings.store)
+    if http is not None and http.inbox is not None and not known:
+        raise OptionError.conflicts(
+            "http.inbox",
+            "a store in a file, which has its inbox beside it",
+            remedy="leave http.inbox out",
+        )
 
 
 def _check_intervals(settings: RunSettings) -> None:
@@ -280,12 +301,12 @@ def _check_join(settings: RunSettings) -> None:
         )
 
 
-def _check_workers(settings: RunSettings) -> None:
-    """What many workers share: a store, and nothing that depends on the order of their records."""
+def check_workers(settings: RunSettings) -> None:
+    """Raise InputError for what many workers of one evaluation cannot share."""
     if settings.kafka is None or settings.kafka.assignment != "group":
         return
     key = 'kafka.assignment = "group"'
-    if not is_postgres(settings.store):
+    if not is_postgres(settings.store) and not is_reference(settings.store):
         raise OptionError.requires(
             key,
             'store = "postgresql://…"',

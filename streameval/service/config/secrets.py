@@ -12,7 +12,10 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import msgspec
+
 from streameval.errors import ConfigError
+from streameval.service.store.postgres import is_postgres, parse_address
 
 if TYPE_CHECKING:
     from streameval.service.config.settings import RunSettings, WebhookSettings
@@ -96,6 +99,8 @@ def is_secret(key: str, value: object) -> bool:
     >>> is_secret("kafka.properties.bootstrap.servers", "localhost"), is_secret("fields.id", "key")
     (False, False)
     """
+    if key == "store":
+        return isinstance(value, str) and is_postgres(value)
     if key in ("serve.token", "webhook.token", "webhook.url"):
         return True
     source, _, name = key.partition(".properties.")
@@ -110,6 +115,8 @@ def hidden(key: str, value: Any) -> Any:
     >>> hidden("serve.token", "hunter2"), hidden("serve.listen", "127.0.0.1:8642")
     ('***', '127.0.0.1:8642')
     """
+    if key == "store" and is_postgres(value):
+        return parse_address(value).shown
     if key == "webhook.url" and not is_reference(value):
         return hidden_url(value)
     return HIDDEN if is_secret(key, value) else value
@@ -156,6 +163,7 @@ def resolved_secrets(
     streameval.errors.ConfigError: serve.token: expected the variable TOKEN in the environment, ...
     """
     resolve = cache(partial(secret, environment=environment))
+    resolve(settings.store, "store")
     if settings.serve.token is not None:
         token = resolve(settings.serve.token, "serve.token")
         if settings.serve.enabled:
@@ -166,6 +174,11 @@ def resolved_secrets(
         for name, text in source.secrets().items():
             resolve(text, f"{table}.{name}")
     return resolve
+
+
+def with_store(settings: RunSettings, resolve: Callable[[str, str], str]) -> RunSettings:
+    """The settings with the address of their store, which may hold a password, resolved."""
+    return msgspec.structs.replace(settings, store=resolve(settings.store, "store"))
 
 
 def webhook_target(
@@ -226,10 +239,13 @@ def check_token(token: str) -> None:
 def check_store(path: str) -> None:
     """Raise ConfigError for a path where no store can be created.
 
+    >>> check_store("postgresql://me:pw@db.example/prod")
     >>> check_store("/no such/run.db")
     Traceback (most recent call last):
     streameval.errors.ConfigError: store: expected a file in a directory that is there, got ...
     """
+    if is_postgres(path):
+        return
     whole = os.path.abspath(path)
     directory = os.path.dirname(whole)
     if os.path.isdir(whole):

@@ -93,8 +93,10 @@ class Readiness:
             return
         age = now - seconds_of(data.at if self.following else data.checkpoint.at)
         if age > self._age:
-            what = "the store was last read {:.0f} s ago" if self.following else (
-                "the last checkpoint is {:.0f} s old"
+            what = (
+                "the store was last read {:.0f} s ago"
+                if self.following
+                else ("the last checkpoint is {:.0f} s old")
             )
             text = f"{what.format(age)}; expected at most {self._age:g} s"
             yield Reason("store_age" if self.following else "checkpoint_age", text)

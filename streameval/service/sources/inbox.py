@@ -51,6 +51,7 @@ _HEADER_BYTES = 64
 class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """``POST /v1/predictions`` and ``/v1/labels``, kept in an inbox beside the store."""
 
+    inbox: str | None = None
     max_body_bytes: int = 8 * 1024 * 1024
     max_line_bytes: Annotated[int, msgspec.Meta(ge=1)] = 1024 * 1024
     max_inbox_bytes: int = 4 * 1024 * 1024 * 1024
@@ -58,6 +59,8 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     template: ClassVar[str] = """\
 # POST /v1/predictions and /v1/labels: one JSON object a line.
 [http]
+# The directory of the inbox; only with a store on PostgreSQL, otherwise it is beside the file.
+#inbox = "inbox"
 # A larger body is refused.
 #max_body_bytes = 8388608
 # A longer line is a bad record.
@@ -92,7 +95,8 @@ class HttpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def open(self, opening: Opening) -> list[Source]:
         """The inbox, and one source that reads it."""
-        inbox = Inbox(opening.inbox, max_bytes=self.max_inbox_bytes)
+        directory = opening.inbox if self.inbox is None else Path(self.inbox)
+        inbox = Inbox(directory, max_bytes=self.max_inbox_bytes)
         try:
             return [InboxSource(inbox, opening.positions)]
         except BaseException:

@@ -18,7 +18,9 @@ from typing import BinaryIO
 
 from streameval.errors import StoreError
 from streameval.service.store.check import Checked, check_store
+from streameval.service.store.copy import back_up_units, backed_up_units, restore_units
 from streameval.service.store.positions import Positions
+from streameval.service.store.postgres import ONE_UNIT, is_postgres
 from streameval.service.store.private_files import private_directory, private_file
 from streameval.service.store.store import (
     RESTORED,
@@ -28,6 +30,7 @@ from streameval.service.store.store import (
     inbox_of,
     read_store,
     restoring,
+    shown_path,
     sync,
     worded,
 )
@@ -50,13 +53,18 @@ def back_up(store: str, destination: str, *, overwrite: bool = False) -> Checked
         StoreError: The store is damaged, the destination exists, or it cannot be written.
     """
     target = os.path.abspath(destination)
+    if is_postgres(destination):
+        raise StoreError(
+            f"{shown_path(destination)}: a backup is a directory; `streameval store copy` "
+            "copies a store to PostgreSQL"
+        )
     there = os.path.lexists(target)
     if there and not overwrite:
         raise StoreError(f"{destination}: exists already; --overwrite replaces it")
-    if there and not os.path.isfile(os.path.join(target, RESTORED)):
+    if there and not backed_up_units(target):
         raise StoreError(f"{destination}: is not a backup, and was left alone")
     with _made_beside(target) as made:
-        checked = _copied(store, made)
+        checked = back_up_units(store, made) if is_postgres(store) else _copied(store, made)
         with suppress(OSError):
             inbox_of(os.path.join(made, RESTORED)).rmdir()  # where it is empty
         if there:
@@ -85,7 +93,15 @@ def restore(backup: str, store: str, *, overwrite: bool = False) -> Checked:
         StoreError: The backup is damaged, or the store exists, is in use, or cannot be written.
     """
     source = os.path.join(backup, RESTORED)
-    if not os.path.isfile(source):
+    found = backed_up_units(backup)
+    if is_postgres(store) and found:
+        return restore_units(backup, store, overwrite=overwrite)
+    if found and list(found) != [ONE_UNIT]:
+        raise StoreError(
+            f"{backup}: holds {len(found)} units of a PostgreSQL store, and a file holds one; give "
+            "the address of a PostgreSQL database"
+        )
+    if not found:
         raise StoreError(f"{backup}: is not a backup: there is no {RESTORED} in it")
     target = os.path.realpath(store)
     with _made_beside(target) as made, closing(StoreLock(store)) as lock:

@@ -9,7 +9,7 @@ event is ever taken back, and events that are read after the change count.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -99,6 +99,28 @@ class Begins(msgspec.Struct):
             )
             return None if part == (dimensions, True, True) else part
         return None if there else Part((), False, False)
+
+
+def latest_begins(found: Iterable[Begins]) -> Begins:
+    """From when on all of several units hold their parts."""
+
+    def latest(*times: int | None) -> int | None:
+        return max((time for time in times if time is not None), default=None)
+
+    def by_name(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+        return {name: max(d[name] for d in (one, other) if name in d) for name in {**one, **other}}
+
+    whole = Begins()
+    for one in found:
+        whole = Begins(
+            one.joined,
+            by_name(whole.windows, one.windows),
+            by_name(whole.slices, one.slices),
+            latest(whole.labels, one.labels),
+            latest(whole.scores, one.scores),
+            by_name(whole.panes, one.panes),
+        )
+    return whole
 
 
 def read_begins(connection: Connection) -> Begins:

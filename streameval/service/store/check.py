@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streameval.errors import StoreError
 from streameval.evaluator.comparison import Evaluation
 from streameval.service.alerts.rules import AlertBook, restore_alerts
-from streameval.service.join.counts import read_join
+from streameval.service.join.counts import read_join, saved_join
 from streameval.service.join.entry_store.entry_store import EntryStore
 from streameval.service.sources.inbox import check_inbox
-from streameval.service.store.dialect import Connection, has_table
+from streameval.service.store.dialect import Connection
 from streameval.service.store.positions import Positions, read_positions
+from streameval.service.store.postgres import is_postgres
 from streameval.service.store.quarantine import listed, reasons
 from streameval.service.store.state_rows import merged_windows
 from streameval.service.store.store import (
     Store,
     commits_noted,
+    each_unit,
     inbox_of,
     read_store,
     verify,
@@ -49,7 +51,7 @@ def check_store(path: str) -> Checked:
     """Verify a store and the inbox beside it, also while a run writes to them.
 
     Args:
-        path: Of the store; nothing is written.
+        path: Of the store; nothing is written. An inbox that is not beside a file is not verified.
 
     Raises:
         StoreError: A run would refuse it, or a row or a post is damaged or missing.
@@ -57,11 +59,15 @@ def check_store(path: str) -> Checked:
     Cost:
         Reads all data and merges all states.
     """
+    if is_postgres(path):
+        with closing(read_store(path)) as store, store.reading() as connection:
+            return summed([checked_unit(store, connection) for _ in each_unit(store)])
     for tries in range(_TRIES, 0, -1):
         # Before the store is read: a commit between the two is then not reported as lost.
         commits = commits_noted(path)
         with closing(read_store(path)) as store, store.reading() as connection:
-            checked = _checked(store, connection, commits)
+            has_checksums = verify(store.connection, path, commits)
+            checked = replace(checked_unit(store, connection), has_checksums=has_checksums)
             positions = Positions(connection).next_to_read
         try:
             check_inbox(inbox_of(path), positions)
@@ -78,8 +84,31 @@ def check_store(path: str) -> Checked:
     raise AssertionError("unreachable")
 
 
-def _checked(store: Store, connection: Connection, commits: int) -> Checked:
-    has_checksums = verify(connection, store.path, commits)
+def summed(found: Sequence[Checked]) -> Checked:
+    """The content of several units, or files, as that of one store."""
+    entries = [one.entries for one in found if one.entries is not None]
+    return Checked(
+        events=sum(one.events for one in found),
+        checkpoints=sum(one.checkpoints for one in found),
+        states=sum(one.states for one in found),
+        state_bytes=sum(one.state_bytes for one in found),
+        partitions=sum(one.partitions for one in found),
+        entries=sum(entries) if entries else None,
+        quarantined=sum(one.quarantined for one in found),
+        has_checksums=all(one.has_checksums for one in found),
+    )
+
+
+def checked_unit(store: Store, connection: Connection) -> Checked:
+    """Decode every row of the unit that a store shows, and compare its counts.
+
+    Args:
+        store: Any; of a file the rows are compared with their checksums by others.
+        connection: Inside :meth:`Store.reading`.
+
+    Raises:
+        StoreError: A row is damaged, or the counts contradict each other.
+    """
     with worded(store.path, "cannot be read"):
         windows = merged_windows(connection)
         partitions = read_positions(connection)
@@ -92,7 +121,7 @@ def _checked(store: Store, connection: Connection, commits: int) -> Checked:
         listed(connection, most=kept)
         restore_alerts(AlertBook([], ""), connection)
         entries = None
-        if has_table(connection, "join_segments"):
+        if saved_join(connection) is not None:
             entries = EntryStore(connection).check()
         read = sum(partition.records for partition in partitions.values())
         fault = _imbalance(
@@ -114,7 +143,7 @@ def _checked(store: Store, connection: Connection, commits: int) -> Checked:
         partitions=len(partitions),
         entries=entries,
         quarantined=kept,
-        has_checksums=has_checksums,
+        has_checksums=True,
     )
 
 

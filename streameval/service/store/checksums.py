@@ -62,12 +62,14 @@ def row_sum(*values: object) -> int:
     return total
 
 
-def keep_checksums(connection: sqlite3.Connection) -> None:
+def keep_checksums(connection: Connection) -> None:
     """Keep the checksums of all tables from now on; add them to a store without them.
 
     Each writer calls it inside a transaction after :func:`check_rows`, and again
-    after it has created a table.
+    after it has created a table. Of PostgreSQL the server has checksums, of its pages.
     """
+    if not isinstance(connection, sqlite3.Connection):
+        return
     connection.create_function("row_sum", -1, row_sum, deterministic=True)
     begins = not has_table(connection, "checksums")
     if begins:

@@ -35,9 +35,7 @@ def keep_settings(store: Store, settings: RunSettings) -> None:
             store.set_meta(SETTINGS, text)
 
 
-def kept_settings(
-    path: str, meta: Mapping[str, str], overrides: Sequence[str] = ()
-) -> RunSettings:
+def kept_settings(path: str, meta: Mapping[str, str], overrides: Sequence[str] = ()) -> RunSettings:
     """The settings that a store holds.
 
     Args:

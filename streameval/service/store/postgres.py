@@ -25,7 +25,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from streameval.errors import FencedError, MissingExtraError, StoreError, shown
+from streameval.errors import FencedError, InputError, MissingExtraError, StoreError, shown
 from streameval.service.store.dialect import Values
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def parse_address(text: str) -> Address:
     """The parts of ``postgresql://user:password@host:port/database?schema=name``.
 
     Raises:
-        StoreError: It is no address; the message holds no part of a password.
+        InputError: It is no address; the message holds no part of a password.
 
     >>> address = parse_address("postgresql://me:s3cret@db.example/prod?schema=fraud")
     >>> address.conninfo, address.schema
@@ -176,9 +176,11 @@ def parse_address(text: str) -> Address:
         raise _no_address(f"postgresql://{quote(name)}:***…")
     schema = dict(query).get("schema", _DEFAULT_SCHEMA)
     if not _SCHEMA_NAME.fullmatch(schema):
-        raise StoreError(
-            "store: expected ?schema= of 1 to 48 lower-case letters, digits or _, not beginning "
-            f"with pg_ or a digit, got {shown(schema)}"
+        raise InputError(
+            "store",
+            expected="?schema= of 1 to 48 lower-case letters, digits or _, not beginning with pg_ "
+            "or a digit",
+            got=shown(schema),
         )
     options = [(key, value) for key, value in query if key != "schema"]
     told = [(key, "***" if "password" in key else value) for key, value in query]
@@ -195,10 +197,12 @@ def parse_address(text: str) -> Address:
     )
 
 
-def _no_address(got: str) -> StoreError:
-    return StoreError(
-        "store: expected postgresql://user:password@host:port/database?schema=name, "
-        f"got {got}; write @ : / ? # and % of a password as %40 %3A %2F %3F %23 and %25"
+def _no_address(got: str) -> InputError:
+    return InputError(
+        "store",
+        expected="postgresql://user:password@host:port/database?schema=name",
+        got=got,
+        remedy="write @ : / ? # and % of a password as %40 %3A %2F %3F %23 and %25",
     )
 
 
@@ -338,6 +342,8 @@ class PostgresStore:
         self._commits = 0
         self._written: list[_Call[Any]] | None = None
         self._reading = False
+        self.repeats = True
+        """Whether a transaction is repeated after a lost connection; it is kept until then."""
 
     # The connection
 
@@ -381,10 +387,11 @@ class PostgresStore:
                 with worded(self.session.address, what):
                     found = call(self.session.raw if self._inside else self._ready())
             except StoreError as error:
-                if self._reading or not self.session.lost(error.__cause__):
+                once = self._reading or (self._written is not None and not self.repeats)
+                if once or not self.session.lost(error.__cause__):
                     raise
             else:
-                if self._written is not None:
+                if self._written is not None and self.repeats:
                     self._written.append(call)
                 return found
             self.reconnect()
@@ -482,6 +489,8 @@ class PostgresStore:
             self.reconnect()
             if self._commits == wanted:
                 return
+            if not self.repeats:
+                raise StoreError(f"{self.path}: cannot be written: the connection was lost")
             self._written = written
             self.reconnect()
 
@@ -774,6 +783,15 @@ def open_postgres(
         store.close()
         raise
     return store
+
+
+def postgres_exists(path: str) -> bool:
+    """Whether there is a store with a unit at an address; raises StoreError."""
+    store = PostgresStore(_Session(parse_address(path)), ONE_UNIT)
+    try:
+        return store.version() is not None and bool(store.units())
+    finally:
+        store.close()
 
 
 def read_postgres(path: str, unit: str | None) -> PostgresStore:

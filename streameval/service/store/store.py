@@ -33,6 +33,8 @@ from streameval.service.store.postgres import (
     PostgresStore,
     is_postgres,
     open_postgres,
+    parse_address,
+    postgres_exists,
     read_postgres,
 )
 from streameval.service.store.private_files import private_file, tighten
@@ -379,6 +381,23 @@ def read_store(path: str, unit: str | None = None) -> Store:
             connection.close()
             raise
     return Store(path, connection, None)
+
+
+def each_unit(store: Store) -> Iterator[str]:
+    """Show each unit of a store in turn."""
+    for unit in store.units():
+        store.select(unit)
+        yield unit
+
+
+def store_exists(path: str) -> bool:
+    """Whether there is a store to read; raises StoreError where that cannot be found out."""
+    return postgres_exists(path) if is_postgres(path) else os.path.exists(path)
+
+
+def shown_path(path: str) -> str:
+    """A store's path as it may be shown: without a password."""
+    return parse_address(path).shown if is_postgres(path) else path
 
 
 def file_of(path: str) -> tuple[int, int] | None:

@@ -1,0 +1,213 @@
+"""Copies of stores between files and PostgreSQL: unit by unit, each in one transaction."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from itertools import islice
+from urllib.parse import quote, unquote
+
+from streameval.errors import StoreError
+from streameval.service.join.label_join import LabelJoin
+from streameval.service.store.check import Checked, check_store, checked_unit, summed
+from streameval.service.store.checksums import keep_checksums
+from streameval.service.store.dialect import Connection, has_table, streamed
+from streameval.service.store.postgres import ONE_UNIT, PostgresStore, is_postgres
+from streameval.service.store.store import (
+    RESTORED,
+    Store,
+    each_unit,
+    open_store,
+    read_store,
+    sync,
+)
+
+_COPIED = {
+    "meta": ("key", "value"),
+    "states": ("partition", '"window"', "number", "kind", "reverted", "data"),
+    "positions": ("partition", "position", "records", "newest"),
+    "counters": ("name", "value"),
+    "quarantine": (
+        *("at", "partition", "kind", "place", "time", "reason", "detail", "raw"),
+        *("cut", "replay"),
+    ),
+    "quarantine_reasons": ("reason", "total"),
+    "alerts": ("name", "state"),
+    "join_segments": ("segment", "newest", "entries", "crc", "data"),
+    "join_counts": ("id", "crc", "data"),
+    "join_partitions": ("number", "partition"),
+}
+"""Table -> the columns that are copied. The numbers of rows are given anew, in their order."""
+
+_ORDER = {"quarantine": "id", "quarantine_reasons": "rowid"}
+
+_OF_THE_FILE = "schema"
+"""The key in ``meta`` that a file has for itself."""
+
+_ROWS = 64
+"""Copied at once: each may have megabytes."""
+
+
+def copy_store(source: str, target: str, *, overwrite: bool = False) -> Checked:
+    """Copy a store to another place, also while a run writes to it.
+
+    Args:
+        source: A path or an address; one moment of it is copied.
+        target: A path or an address. A file holds one unit.
+        overwrite: Replace what the target, a PostgreSQL store that no run has open, holds.
+
+    Returns:
+        The content of the target.
+
+    Raises:
+        StoreError: The source is damaged, or the target holds something or cannot be written.
+
+    Cost:
+        One read and one write of everything; memory for some rows.
+    """
+    with ExitStack() as stack:
+        store = read_store(source)
+        stack.callback(store.close)
+        connection = stack.enter_context(store.reading())
+        units = store.units()
+        for _ in each_unit(store):
+            checked_unit(store, connection)
+        _copy_units(dict.fromkeys(units, (store, connection)), store.path, target, overwrite)
+    return check_store(target)
+
+
+def back_up_units(source: str, directory: str) -> Checked:
+    """Copy each unit of a PostgreSQL store, as of one moment, into a file of its own.
+
+    Args:
+        source: The address.
+        directory: An empty one. Each file in it is a store.
+
+    Returns:
+        The content of all.
+    """
+    found = []
+    with ExitStack() as stack:
+        store = read_store(source)
+        stack.callback(store.close)
+        connection = stack.enter_context(store.reading())
+        for unit in each_unit(store):
+            path = os.path.join(directory, _file_of_unit(unit))
+            checked_unit(store, connection)
+            _copy_units({unit: (store, connection)}, store.path, path, overwrite=False)
+            found.append(check_store(path))
+            with closing(sqlite3.connect(path)) as file:
+                file.execute("PRAGMA journal_mode = DELETE")
+            sync(path)
+            os.unlink(path + ".lock")
+    sync(directory)
+    return summed(found)
+
+
+def restore_units(directory: str, target: str, *, overwrite: bool = False) -> Checked:
+    """Copy the files of a backup into the units of a PostgreSQL store.
+
+    Args:
+        directory: That :func:`back_up_units` or a backup of a file has written.
+        target: The address; no run may have the store open.
+        overwrite: Replace what it holds.
+
+    Raises:
+        StoreError: The backup is damaged, or the target holds something or cannot be written.
+    """
+    with ExitStack() as stack:
+        sources: dict[str, tuple[Store, Connection]] = {}
+        for unit, path in backed_up_units(directory).items():
+            check_store(path)
+            store = read_store(path)
+            stack.callback(store.close)
+            sources[unit] = (store, stack.enter_context(store.reading()))
+        _copy_units(sources, directory, target, overwrite)
+    return check_store(target)
+
+
+def backed_up_units(directory: str) -> dict[str, str]:
+    """The files of a backup by unit; empty where it is none."""
+    names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+    found = {}
+    for name in names:
+        if name == RESTORED:
+            found[ONE_UNIT] = os.path.join(directory, name)
+        elif name.startswith("unit-") and name.endswith(".db"):
+            found[unquote(name[5:-3])] = os.path.join(directory, name)
+    return found
+
+
+def _file_of_unit(unit: str) -> str:
+    return RESTORED if unit == ONE_UNIT else f"unit-{quote(unit, safe='')}.db"
+
+
+def _copy_units(
+    sources: Mapping[str, tuple[Store, Connection]], named: str, target: str, overwrite: bool
+) -> None:
+    """Copy units that are open for reading; nothing is written unless all can be claimed."""
+    if not sources:
+        raise StoreError(f"{named}: holds nothing yet")
+    whole = is_postgres(target)
+    if not whole and len(sources) > 1:
+        raise StoreError(
+            f"{target}: a file holds one unit, and {named} has {len(sources)}; copy it to another "
+            "PostgreSQL store, or let `streameval store backup` write a file for each"
+        )
+    with ExitStack() as stack:
+        targets: dict[str, Store] = {}
+        beside: Store | None = None
+        for unit in [*sources, *(_other_units(target, sources) if whole else ())]:
+            opened = open_store(target, {}, unit=unit, beside=beside)
+            stack.callback(opened.close)
+            targets[unit] = opened
+            beside = opened
+            if opened.meta().keys() - {_OF_THE_FILE} and not (overwrite and whole):
+                remedy = "; --overwrite replaces it" if whole else "; name another"
+                raise StoreError(f"{opened.path}: exists already and holds a store{remedy}")
+        for unit, opened in targets.items():
+            if isinstance(opened, PostgresStore):
+                opened.repeats = False  # rows of gigabytes are not kept for a lost connection
+            with opened.transaction() as connection:
+                if whole:
+                    for table in _COPIED:
+                        connection.execute(f"DELETE FROM {table}")
+                if unit in sources:
+                    store, origin = sources[unit]
+                    store.select(unit)
+                    _copy_tables(origin, connection)
+
+
+def _other_units(target: str, known: Mapping[str, object]) -> list[str]:
+    """Units of a store that are not among those that are copied to it."""
+    try:
+        store = read_store(target)
+    except StoreError:
+        return []
+    with ExitStack() as stack:
+        stack.callback(store.close)
+        return [unit for unit in store.units() if unit not in known]
+
+
+def _copy_tables(source: Connection, target: Connection) -> None:
+    if has_table(source, "join_counts") and not has_table(target, "join_counts"):
+        LabelJoin.create(target)
+        keep_checksums(target)
+    for table, columns in _COPIED.items():
+        if not has_table(source, table):
+            continue
+        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+        query = f"SELECT {names} FROM {table}"
+        if table == "meta":
+            query += f" WHERE key <> '{_OF_THE_FILE}'"
+        if table in _ORDER:
+            query += f" ORDER BY {_ORDER[table]}"
+        insert = f"INSERT INTO {table} ({names}) VALUES ({marks})"
+        found = streamed(source, query)
+        while rows := list(islice(found, _ROWS)):
+            if table == "quarantine":
+                # PostgreSQL has true and false where SQLite has 1 and 0.
+                rows = [(*row[:-2], bool(row[-2]), bool(row[-1])) for row in rows]
+            target.executemany(insert, rows)
