@@ -312,37 +312,78 @@ def _precisions(size: int, runs: int) -> list[Cell]:
     return found
 
 
+_GRID = (np.arange(400_000) + 0.5) / 400_000
+
+
+class _Probabilities(NamedTuple):
+    """A population of predicted probabilities."""
+
+    name: str
+    a: float
+    b: float
+    sharpened: float
+    """The odds of a positive are the predicted ones to this power."""
+
+    def chance(self, p: np.ndarray) -> np.ndarray:
+        """The true chance of a positive where p was predicted."""
+        odds = (p / (1 - p)) ** self.sharpened
+        return odds / (1 + odds)
+
+    def density(self) -> np.ndarray:
+        """Of the predictions, over a grid; its sum is 1."""
+        density = _GRID ** (self.a - 1) * (1 - _GRID) ** (self.b - 1)
+        return density / density.sum()
+
+    def draw(self, rng: np.random.Generator, size: int) -> se.Evaluator:
+        p = np.clip(rng.beta(self.a, self.b, size), 1e-9, 1 - 1e-9)
+        ev = se.Evaluator()
+        ev.update_many(rng.random(size) < self.chance(p), score=p)
+        return ev
+
+
+_PROBABILITIES = (
+    _Probabilities("p from beta(2, 3)", 2, 3, 1),
+    _Probabilities("p from beta(2, 3), odds to the 2", 2, 3, 2),
+    _Probabilities("p from beta(0.5, 4)", 0.5, 4, 1),
+)
+
+
 def _losses(size: int, runs: int) -> list[Cell]:
     found = []
-    grid = (np.arange(400_000) + 0.5) / 400_000
-    for (a, b), sharpened in (((2, 3), 1.0), ((2, 3), 2.0), ((0.5, 4), 1.0)):
-        density = grid ** (a - 1) * (1 - grid) ** (b - 1)
-        density /= density.sum()
-
-        def chance(p: np.ndarray, sharpened: float = sharpened) -> np.ndarray:
-            """The true chance of a positive where p was predicted."""
-            odds = (p / (1 - p)) ** sharpened
-            return odds / (1 + odds)
-
-        q = chance(grid)
+    for population in _PROBABILITIES:
+        density, q, p = population.density(), population.chance(_GRID), _GRID
         truths = {
-            "brier_score": float(np.sum(density * (q * (1 - grid) ** 2 + (1 - q) * grid**2))),
-            "log_loss": float(np.sum(density * -(q * np.log(grid) + (1 - q) * np.log1p(-grid)))),
+            "brier_score": float(np.sum(density * (q * (1 - p) ** 2 + (1 - q) * p**2))),
+            "log_loss": float(np.sum(density * -(q * np.log(p) + (1 - q) * np.log1p(-p)))),
         }
+        draw = partial(population.draw, size=size)
+        found += _covered("Probabilities", population.name, f"n = {size:,}", runs, draw, truths)
+    return found
 
-        def draw(
-            rng: np.random.Generator,
-            a: float = a,
-            b: float = b,
-            chance: Callable[[np.ndarray], np.ndarray] = chance,
-        ) -> se.Evaluator:
-            p = np.clip(rng.beta(a, b, size), 1e-9, 1 - 1e-9)
-            ev = se.Evaluator()
-            ev.update_many(rng.random(size) < chance(p), score=p)
-            return ev
 
-        name = f"p from beta({a}, {b})" + ("" if sharpened == 1 else f", odds to the {sharpened:g}")
-        found += _covered("Probabilities", name, f"n = {size:,}", runs, draw, truths)
+def _calibrations(size: int, runs: int) -> list[Cell]:
+    """What is wanted is about the level or more: both intervals are approximate."""
+    found = []
+    for population in _PROBABILITIES:
+        density = population.density()
+        gaps = density * (population.chance(_GRID) - _GRID)
+        # Of 10 bins, all as many points of the grid.
+        of_bins = gaps.reshape(10, -1).sum(axis=1)
+        truths = {
+            "expected_calibration_error": float(np.abs(of_bins).sum()),
+            "max_calibration_error": float(
+                np.abs(of_bins / density.reshape(10, -1).sum(axis=1)).max()
+            ),
+        }
+        found += _covered(
+            "Calibration errors, 10 bins",
+            population.name,
+            f"n = {size:,}",
+            runs,
+            partial(population.draw, size=size),
+            truths,
+            (0.92 if size <= 50 else 0.93, 1.0),
+        )
     return found
 
 
@@ -690,6 +731,7 @@ def simulations(runs: int) -> Iterator[Callable[[], list[Cell]]]:
     for size in reversed(_SIZES):
         yield partial(_precisions, size, runs)
         yield partial(_losses, size, runs)
+        yield partial(_calibrations, size, looked)
         yield partial(_confusions, "Labels, two classes", "binary", size, runs)
         yield partial(_confusions, "Labels, several classes", "multiclass", size, runs)
     for users, each in ((50, 20), (200, 5), (200, 50)):
@@ -713,9 +755,10 @@ def table(cells: Iterable[Cell], runs: int) -> str:
         "# How often intervals contain the truth",
         "",
         f"Written by `make coverage`: {runs:,} streams a cell (a tenth where every event is looked "
-        "at, and of paired tests), 95 % intervals. Every cell that is simulated is shown. ✓: the "
-        "share is as wanted; ≈: beyond it by at most two standard errors of the simulation (for "
-        f"{runs:,} streams and a share of .93, {math.sqrt(0.93 * 0.07 / runs):.4f} each); ✗: "
+        "at, of paired tests and of calibration errors), 95 % intervals. Every cell that is "
+        "simulated is shown. ✓: the share is as wanted; ≈: beyond it by at most two standard "
+        f"errors of the simulation (for {runs:,} streams and a share of .93, "
+        f"{math.sqrt(0.93 * 0.07 / runs):.4f} each); ✗: "
         "neither. *Without*: runs with no interval, which the evaluator says with a reason.",
     ]
     for title, found in sorted(sections.items()):

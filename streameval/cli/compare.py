@@ -14,7 +14,7 @@ from streameval.cli import options
 from streameval.cli.evaluate import count_and_report, read_chunks
 from streameval.cli.feed import BadRecordError, Feed
 from streameval.cli.output import Format, check_target, say
-from streameval.cli.request import Request
+from streameval.cli.request import MAX_SLICES, Request
 from streameval.cli.result import comparison_result
 from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.comparison import Comparison
@@ -71,9 +71,7 @@ def compare(
         raise OptionError.conflicts(
             "--anytime", "--window", remedy="such a test covers all events since the start"
         )
-    skip = on_bad is options.OnBad.SKIP
-    if max_bad is not None and not skip:
-        raise OptionError.requires("--max-bad", "--on-bad skip")
+    skip = options.skips_bad(on_bad, max_bad)
     request = Request(
         y_true=y_true,
         models=models,
@@ -87,7 +85,7 @@ def compare(
         metrics=options.metric_names(metrics),
         window=None if window is None else options.parse_window(window),
         slices=options.parse_slices(slice) or (),
-        max_slices=max_slices or 10_000,
+        max_slices=max_slices or MAX_SLICES,
     )
     tests = {
         "level": checked_level(level),

@@ -22,7 +22,7 @@ from streameval.cli.output import (
     say_bad_records,
     say_reasons,
 )
-from streameval.cli.request import Request
+from streameval.cli.request import MAX_SLICES, Request
 from streameval.cli.result import Details, result_of, with_details
 from streameval.errors import OptionError, StateError
 from streameval.evaluator.comparison import Comparison
@@ -31,8 +31,6 @@ from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.sources import FORMATS, Source, find_sources, read_source
-
-_MAX_SLICES = 10_000
 
 _MAX_BAD = 0.01
 """Share of the records that may be skipped for one reason without ``--max-bad``."""
@@ -76,9 +74,7 @@ def evaluate(
     without_slices = details.slice_options() + ([] if max_slices is None else ["--max-slices"])
     if slice is None and without_slices:
         raise OptionError.requires(without_slices[0], "--slice", remedy="add --slice FIELD")
-    skip = on_bad is options.OnBad.SKIP
-    if max_bad is not None and not skip:
-        raise OptionError.requires("--max-bad", "--on-bad skip")
+    skip = options.skips_bad(on_bad, max_bad)
     request = Request(
         y_true=y_true,
         y_pred=y_pred,
@@ -97,7 +93,7 @@ def evaluate(
         if window is None
         else options.parse_window(window, all_panes=details.series is not None),
         slices=options.parse_slices(slice) or (),
-        max_slices=max_slices or _MAX_SLICES,
+        max_slices=max_slices or MAX_SLICES,
         max_scores=max_scores,
         details=details,
     )

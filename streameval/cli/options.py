@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from streameval.cli.output import Format
-from streameval.errors import InputError, shown
+from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.slices import Slicer
 from streameval.states.ranking.coarse_score import LEAST_SCORES
 from streameval.windows.kinds import KINDS, window_forms
@@ -227,6 +227,14 @@ LabelTypeOption: TypeAlias = Annotated[
     LabelTypeChoice, _files(help="Type of the labels in a CSV file.")
 ]
 NoProgressOption: TypeAlias = Annotated[bool, _files("--no-progress", help="Draw no bar.")]
+
+
+def skips_bad(on_bad: OnBad, max_bad: float | None) -> bool:
+    """Whether bad records are skipped, which a largest share of them requires."""
+    skip = on_bad is OnBad.SKIP
+    if max_bad is not None and not skip:
+        raise OptionError.requires("--max-bad", "--on-bad skip")
+    return skip
 
 
 def label_texts(text: str | None) -> tuple[str, ...] | None:

@@ -15,6 +15,8 @@ from streameval.windows.kinds import kind_of, window_forms
 from streameval.windows.last import LAST
 from streameval.windows.window import WindowSpec
 
+MAX_SLICES = 10_000
+
 _KINDS: dict[str, Kind] = {
     "y_true": "label",
     "y_pred": "label",
@@ -48,7 +50,7 @@ class Request:
     time_unit: str | None = None
     window: WindowSpec | None = None
     slices: Dimensions = ()
-    max_slices: int = 10_000
+    max_slices: int = MAX_SLICES
     max_scores: int | None = None
     details: Details = field(default_factory=Details)
 

@@ -15,7 +15,7 @@ import msgspec
 from streameval.errors import ConfigError, StreamevalError
 from streameval.events.time import wall_time
 from streameval.service.alerts.webhook import Webhook
-from streameval.service.config.checks import check_store_key
+from streameval.service.config.checks import check_store_key, check_workers
 from streameval.service.config.evaluators import fingerprint, settled, window_spec_of
 from streameval.service.config.secrets import resolved_secrets, secret, with_store
 from streameval.service.config.settings import RunSettings
@@ -87,6 +87,7 @@ def run_service(
     resolve = resolved_secrets(settings)
     settings = with_store(settings, resolve)
     check_store_key(settings)
+    check_workers(settings)
     token = settings.serve.token
     if token is not None:
         token = resolve(token, "serve.token")

@@ -7,6 +7,7 @@ its own. The :class:`StatePlan` lists the states that a set keeps.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,11 +32,14 @@ class StatePlan:
             and 1, whether events of both occur or not.
         max_scores: Most distinct scores of a state that keeps scores, beyond which they
             are coarsened; None: all. What could be derived from a state of scores is then
-            kept beside it, and stays exact.
+            kept beside it from the first coarsening on, and stays exact.
 
     Attributes:
         rows: The rows of the states that are kept.
         absent: The names of all other states but those that can be derived.
+        postponed: The rows of those that are derived while the scores are all kept, and
+            kept beside them before they are coarsened.
+        direct: The names of the states that are kept from the first event on.
         binary: Whether the task is.
         fed: The names of these states by :attr:`~StateRow.fed_by`.
         refusing: The same of those that may refuse a validated event.
@@ -48,6 +52,8 @@ class StatePlan:
     max_scores: int | None = None
     rows: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
     absent: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    postponed: tuple[StateRow, ...] = field(init=False, repr=False, compare=False)
+    direct: frozenset[str] = field(init=False, repr=False, compare=False)
     binary: bool = field(init=False, repr=False, compare=False)
     fed: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
     refusing: Mapping[str, tuple[str, ...]] = field(init=False, repr=False, compare=False)
@@ -58,8 +64,11 @@ class StatePlan:
         rows = states_of(self.task, self.keeps)
         refusing = [row for row in rows if self.task in row.refuses]
         others = [row for row in STATES.values() if row.name not in self.keeps]
+        postponed = tuple(row for row in rows if row.source in self.keeps)
         for name, value in (
             ("absent", tuple(row.name for row in others if not self.derives(row))),
+            ("postponed", postponed),
+            ("direct", self.keeps - {row.name for row in postponed}),
             ("binary", binary),
             ("rows", rows),
             ("fed", _by_feed(rows)),
@@ -180,7 +189,7 @@ class StateSet:
 
     plan: StatePlan
     derived: tuple[StateRow, ...] = ()
-    """The rows of states that are not kept, but were derived and are kept current since."""
+    """The rows of states that were derived and are kept current since."""
 
     if TYPE_CHECKING:
 
@@ -190,15 +199,20 @@ class StateSet:
     def __init__(self, plan: StatePlan) -> None:
         self.plan = plan
         for row in plan.rows:
-            setattr(self, row.name, row.make(plan))
+            if row not in plan.postponed:
+                setattr(self, row.name, row.make(plan))
         for name in plan.absent:
             setattr(self, name, None)
         self._sort()
 
     def _sort(self) -> None:
         """Note which states count which events, for the methods of single events."""
-        fed = self.plan.fed
-        self._scored = self._states([*fed["scores"], *(row.name for row in self.derived)])
+        fed, direct = self.plan.fed, self.plan.direct
+        scored = [name for name in fed["scores"] if name in direct]
+        self._scored = self._states([*scored, *(row.name for row in self.derived)])
+        if any(row not in self.derived for row in self.plan.postponed):
+            # The source of all of them is the first.
+            self._scored = (_Guarded(self, self._scored[0]), *self._scored[1:])
         self._labelled = self._states(fed["labels"])
         self._ordered = self._states(fed["order"])
         # What one event is counted in, without a loop where one state is all.
@@ -221,17 +235,38 @@ class StateSet:
         return state
 
     def _forget_derived(self) -> None:
-        if self.derived:
-            for row in self.derived:
+        """Forget what can be derived again; what was postponed is current, and stays."""
+        if not (self.derived or self.plan.postponed):
+            return
+        for row in self.derived:
+            if row not in self.plan.postponed:
                 delattr(self, row.name)
-            del self.derived
-            self._sort()
+        self.derived = tuple(row for row in self.derived if row in self.plan.postponed)
+        self._sort()
+
+    def keep_postponed(self) -> tuple[Any, ...]:
+        """Derive those postponed states that are not yet, for the scores may be coarsened next."""
+        missing = [row.name for row in self.plan.postponed if row not in self.derived]
+        return self._states(missing)
+
+    def _postponed(self, row: StateRow) -> Any:
+        """A postponed state of this state set, which is left as it is."""
+        if row in self.derived:
+            return getattr(self, row.name)
+        return row.derive(getattr(self, str(row.source)), self.plan)
+
+    @property
+    def _coarse(self) -> bool:
+        """Whether postponed states cannot be derived any more."""
+        postponed = self.plan.postponed
+        return bool(postponed) and getattr(self, str(postponed[0].source)).level > 0
 
     def become(self, other: StateSet) -> None:
         """Take the states of another state set of this plan, which is not used afterwards."""
         self._forget_derived()
-        for name in self.plan.keeps:
+        for name in (*self.plan.direct, *(row.name for row in other.derived)):
             setattr(self, name, getattr(other, name))
+        self.derived = other.derived
         self._sort()
 
     # Counting
@@ -435,8 +470,17 @@ class StateSet:
             raise StateError(
                 f"state sets of different plans cannot be merged: {self.plan} and {other.plan}"
             )
-        for name in self.plan.keeps:
+        postponed = self.plan.postponed
+        if postponed:
+            source = str(postponed[0].source)
+            mine, theirs = getattr(self, source), getattr(other, source)
+            if mine.level or theirs.level or mine.distinct + theirs.distinct > mine.max_scores:
+                self.keep_postponed()
+        beside = [(row, other._postponed(row)) for row in postponed if row in self.derived]
+        for name in self.plan.direct:
             getattr(self, name).merge(getattr(other, name))
+        for row, state in beside:
+            getattr(self, row.name).merge(state)
         self._forget_derived()
 
     def subtract(self, other: StateSet) -> None:
@@ -444,7 +488,7 @@ class StateSet:
 
         The same bits as a merge of the remaining ones.
         """
-        for name in self.plan.keeps:
+        for name in self.plan.direct:
             getattr(self, name).subtract(getattr(other, name))
         self._forget_derived()
 
@@ -458,7 +502,7 @@ class StateSet:
         return (
             not self._ordered
             and self.plan.max_scores is None
-            and all(getattr(self, name).exact for name in self.plan.keeps)
+            and all(getattr(self, name).exact for name in self.plan.direct)
         )
 
     def copy(self) -> StateSet:
@@ -507,7 +551,7 @@ class StateSet:
         2.6666666666666665
         """
         row = STATES[state]
-        if getattr(self, row.name if row.name in self.plan.keeps else str(row.source)).exact:
+        if getattr(self, row.name if row.name in self.plan.direct else str(row.source)).exact:
             return self.support(state)
         weights = self.label_weights if row.fed_by == "labels" else self.score_weights
         return math.nan if weights is None else float(weights.effective_size)
@@ -528,15 +572,19 @@ class StateSet:
     def labels(self) -> list[Label]:
         """Every label of any state, sorted."""
         known: set[Label] = set()
-        for state in self._states(self.plan.keeps):
+        for state in self._states(self.plan.direct):
             known.update(getattr(state, "labels", ()))
         return sorted(known)
 
     # Writing and checking
 
     def to_state(self) -> dict[str, Any]:
-        """Plain data of every state that the plan keeps, canonical."""
-        return {name: self.form(name) for name in sorted(self.plan.keeps)}
+        """Plain data of every state that the plan keeps, canonical.
+
+        Postponed states are among them where they cannot be derived.
+        """
+        names = self.plan.keeps if self._coarse else self.plan.direct
+        return {name: self.form(name) for name in sorted(names)}
 
     def form(self, name: str) -> dict[str, Any]:
         """Plain data of one state that the plan keeps, for :meth:`StateRow.restored`."""
@@ -549,11 +597,17 @@ class StateSet:
         Raises:
             StateError: The data is not that of a state set of this plan.
         """
-        if not isinstance(data, dict) or set(data) != plan.keeps:
+        if not isinstance(data, dict) or not plan.direct <= set(data) <= plan.keeps:
             found = sorted(map(str, data)) if isinstance(data, dict) else type(data).__name__
-            raise StateError(f"state set: expected the states {sorted(plan.keeps)}, got {found}")
+            raise StateError(f"state set: expected the states {sorted(plan.direct)}, got {found}")
         new = cls(plan)
         for row in plan.rows:
+            if row in plan.postponed:
+                if not new._coarse:
+                    continue  # where it is there, it says what the scores say
+                if row.name not in data:
+                    raise StateError(f"state set: expected {row.name} beside coarsened scores")
+                new.derived += (row,)
             state = row.restored(plan, data[row.name])
             for setting in ("bins", "max_scores"):
                 wanted = getattr(plan, setting)
@@ -570,18 +624,20 @@ class StateSet:
         if not isinstance(other, StateSet):
             return NotImplemented
         return self.plan == other.plan and all(
-            getattr(self, name) == getattr(other, name) for name in self.plan.keeps
+            getattr(self, name) == getattr(other, name)
+            for name in (self.plan.keeps if self._coarse else self.plan.direct)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def _check(self) -> None:
-        for state in self._states(self.plan.keeps):
+        for state in self._states({*self.plan.direct, *(row.name for row in self.derived)}):
             state._check()
+        assert not self._coarse or set(self.plan.postponed) <= set(self.derived)
         for row in self.derived:
             source = getattr(self, str(row.source))
             # Float sums depend on the order of their terms.
-            if source.exact:
+            if source.exact and not source.level:
                 assert getattr(self, row.name) == row.derive(source, self.plan)
 
 
@@ -590,6 +646,44 @@ def _label_columns(batch: EventBatch) -> tuple[LabelColumn, LabelColumn]:
     assert batch.y_pred is not None
     labels = list(batch.labels)
     return LabelColumn(labels, batch.y_true), LabelColumn(labels, batch.y_pred)
+
+
+class _Guarded:
+    """The scores of a state set that is to derive postponed states before they are coarsened.
+
+    Counts the events that can be added until then: no more than new distinct scores.
+    """
+
+    __slots__ = ("_room", "_source", "_state_set", "revert")
+
+    def __init__(self, state_set: StateSet, source: Any) -> None:
+        # No cycle: large sets of states are freed as soon as nobody has them.
+        self._state_set = weakref.ref(state_set)
+        self._source = source
+        self._room = 0
+        self.revert = source.revert
+
+    def _states(self, events: int) -> tuple[Any, ...]:
+        """Those that count the next events: the scores, and what is derived just before them."""
+        self._room -= events
+        if self._room >= 0:
+            return (self._source,)
+        most = self._source.max_scores
+        self._room = most - self._source.distinct - events
+        # Near the limit a look at every few events would take longer than the states.
+        if self._room >= most // 16:
+            return (self._source,)
+        state_set = self._state_set()
+        assert state_set is not None
+        return (self._source, *state_set.keep_postponed())
+
+    def update(self, positive: bool, score: float, weight: Weight = 1) -> None:
+        for state in self._states(1):
+            state.update(positive, score, weight)
+
+    def update_many(self, positive: Any, score: Any, weight: Any = None) -> None:
+        for state in self._states(len(score)):
+            state.update_many(positive, score, weight)
 
 
 class _Derived:
@@ -620,6 +714,9 @@ class _DerivedStateSet(StateSet):
 
     def _sort(self) -> None:
         """No event is counted, so that no state needs to be made."""
+
+    def _postponed(self, row: StateRow) -> Any:
+        return getattr(self, row.name)
 
     def _missing(self, row: StateRow) -> Any:
         if row.name not in self.plan.keeps:

@@ -233,6 +233,7 @@ def test_one_class_alone_has_no_interval_of_a_mean() -> None:
     assert 0.6 < only.low < 0.95
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(*[st.sampled_from("abcd")] * 2), min_size=4, max_size=40))
 def test_order_and_shards_have_the_same_bits(events: list[tuple[str, str]]) -> None:
     def counted(part: list[tuple[str, str]]) -> se.Evaluator:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from streameval.demo.flights import DEPARTURES, Flight, Message, departures, messages
 from streameval.demo.replay import Poster, replay
 from streameval.errors import SourceError
+from tests.support.command_runs import COMMAND, in_process
 
 pytestmark = pytest.mark.backend_independent
 
@@ -112,10 +112,10 @@ def test_an_error_names_a_run_that_does_not_answer() -> None:
         poster.post("labels", [{}])
 
 
-def test_the_whole_path(tmp_path: Path) -> None:
+def test_the_whole_path(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "streameval.cli", "demo"),
+            *(*COMMAND, "demo"),
             *("--days", "1", "--speed", "max", "--port", "0", "--directory", str(tmp_path)),
         ],
         capture_output=True,
@@ -125,18 +125,9 @@ def test_the_whole_path(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "dashboard: http://127.0.0.1:" in done.stderr
     assert "window all" in done.stdout
-    report = subprocess.run(
-        [
-            *(sys.executable, "-m", "streameval.cli", "store", "report", "--format", "json"),
-            str(tmp_path / "flights.db"),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    shown = json.loads(report.stdout)
-    text = json.dumps(shown)
-    assert '"roc_auc"' in text
+    report = in_process(capfd)("store", "report", "--format", "json", tmp_path / "flights.db")
+    assert report.code == 0, report.err
+    assert '"roc_auc"' in json.dumps(json.loads(report.out))
     log = (tmp_path / "run.log").read_text()
     assert "ended after a checkpoint" in log
     # Port 0 is any free one, and no other program's favourite.
@@ -147,7 +138,7 @@ def test_the_whole_path(tmp_path: Path) -> None:
 def test_a_terminated_demo_takes_its_run_with_it(tmp_path: Path) -> None:
     with subprocess.Popen(
         [
-            *(sys.executable, "-m", "streameval.cli", "demo", "--days", "2"),
+            *(*COMMAND, "demo", "--days", "2"),
             *("--speed", "60", "--directory", str(tmp_path)),
         ],
         stdout=subprocess.PIPE,
@@ -171,11 +162,7 @@ def test_a_terminated_demo_takes_its_run_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("speed", ["0", "-1", "fast", "nan"])
-def test_a_speed_that_is_none(speed: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "streameval.cli", "demo", "--speed", speed],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert "--speed: expected a number above 0" in done.stderr
+def test_a_speed_that_is_none(speed: str, capfd: pytest.CaptureFixture[str]) -> None:
+    refused = in_process(capfd)("demo", "--speed", speed)
+    assert refused.code == 2
+    assert "--speed: expected a number above 0" in refused.err

@@ -209,7 +209,7 @@ def parts_of(key: Any, window: Any, plan: StatePlan) -> Parts:
         (key, row.get("pane", row.get("epoch")), name): plain(part)
         for row in rows
         for name, part in row["tally"].items()
-        if plain(part) != blank[name]
+        if plain(part) != blank.get(name)
     }
 
 

@@ -27,7 +27,7 @@ from streameval.service.store.store import open_store, read_store
 from streameval.service.unit import Unit
 from streameval.service.worker import Worker
 from tests.support.brokers import Broker, running_broker
-from tests.support.postgres_server import Postgres, running_postgres
+from tests.support.postgres_server import Postgres
 
 pytestmark = pytest.mark.backend_independent
 
@@ -50,12 +50,6 @@ SHARED = "postgresql://db/eval"
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     with running_broker() as one:
-        yield one
-
-
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with running_postgres(tmp_path_factory.mktemp("workers") / "postgres") as one:
         yield one
 
 

@@ -44,8 +44,10 @@ def run(command: list[str], folder: Path, **environment: str) -> str:
     return done.stdout
 
 
-def copy_of_the_source(folder: Path) -> Path:
-    """The package without what was built in place."""
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package without what was built in place. What Cython generates is shared."""
+    folder = tmp_path_factory.mktemp("source")
     built = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
     shutil.copytree(ROOT / "streameval", folder / "streameval", ignore=built)
     for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"):
@@ -59,8 +61,7 @@ def _no_compiler() -> bool:
 
 
 @pytest.mark.skipif(_no_compiler(), reason="NOT TESTED: a compiled wheel: no C++ compiler here")
-def test_source_distribution_to_wheel_to_a_fresh_environment(tmp_path: Path) -> None:
-    source = copy_of_the_source(tmp_path)
+def test_source_distribution_to_wheel_to_a_fresh_environment(source: Path, tmp_path: Path) -> None:
     build = "import setuptools.build_meta as backend; print(backend.build_sdist('dist'))"
     archive = source / "dist" / run([sys.executable, "-c", build], source).split()[-1]
     with tarfile.open(archive) as packed:
@@ -68,8 +69,9 @@ def test_source_distribution_to_wheel_to_a_fresh_environment(tmp_path: Path) -> 
     native = {
         f"streameval/states/native/{path.name}"
         for pattern in ("*.pyx", "*.pxd", "*.pyi", "*.hpp")
-        for path in (ROOT / "streameval" / "native").glob(pattern)
+        for path in (ROOT / "streameval" / "states" / "native").glob(pattern)
     }
+    assert len(native) > 10
     assert native | {"LICENSE", "README.md", "streameval/py.typed"} <= names
     assert not [name for name in names if name.endswith((".so", ".cpp"))]
 
@@ -102,15 +104,12 @@ def test_source_distribution_to_wheel_to_a_fresh_environment(tmp_path: Path) -> 
     [{"STREAMEVAL_NATIVE": "skip"}, {"CC": "/bin/false", "CXX": "/bin/false"}],
     ids=["skipped by a variable", "no compiler"],
 )
-def test_without_a_compiler(environment: dict[str, str], tmp_path: Path) -> None:
+def test_without_a_compiler(environment: dict[str, str], source: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
-    source = tmp_path / "source"
-    source.mkdir()
-    copy_of_the_source(source)
     options = ["--no-build-isolation", "--no-deps", "--no-index", "--disable-pip-version-check"]
     install = [sys.executable, "-m", "pip", "install", *options, "--target", str(target), "."]
     run(install, source, **environment)
-    assert not list((target / "streameval" / "native").glob("*.so"))
+    assert not list(target.rglob("*.so"))
     found = {"PYTHONPATH": str(target)}
     place, backend, auc, accuracy = run([sys.executable, "-c", _PROGRAM], target, **found).split()
     assert Path(place).is_relative_to(target)

@@ -127,9 +127,10 @@ def test_a_window_that_moved_on_is_the_merge_of_its_panes(
         if rng.random() < 0.5:
             views = {(): ev.total, **ev.slices()}
             reports = {key: repr(view.report(ASKED[task])) for key, view in views.items()}
-            fresh = se.from_bytes(ev.to_bytes())
-            if whole:
-                for key, view in {(): fresh.total, **fresh.slices()}.items():
+            # What a subtraction left behind stays, so not every read has to find it.
+            if rng.random() < 0.5:
+                fresh = se.from_bytes(ev.to_bytes())
+                for key, view in {(): fresh.total, **fresh.slices()}.items() if whole else ():
                     assert reports[key] == repr(view.report(ASKED[task]))
     ev._check()
 
@@ -154,7 +155,7 @@ def operations(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-SLICES = 20
+SLICES = 8
 
 
 def turnovers(ev: se.Evaluator, panes: range, slices: int, way: str) -> None:

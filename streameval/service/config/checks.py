@@ -75,7 +75,7 @@ def check_settings(settings: RunSettings) -> None:
         _check_ahead,
         _check_sources,
         _check_join,
-        _check_workers,
+        check_workers,
         _check_alerts,
         _check_serve,
         _check_webhook,
@@ -301,12 +301,12 @@ def _check_join(settings: RunSettings) -> None:
         )
 
 
-def _check_workers(settings: RunSettings) -> None:
-    """What many workers share: a store, and nothing that depends on the order of their records."""
+def check_workers(settings: RunSettings) -> None:
+    """Raise InputError for what many workers of one evaluation cannot share."""
     if settings.kafka is None or settings.kafka.assignment != "group":
         return
     key = 'kafka.assignment = "group"'
-    if not is_postgres(settings.store):
+    if not is_postgres(settings.store) and not is_reference(settings.store):
         raise OptionError.requires(
             key,
             'store = "postgresql://…"',

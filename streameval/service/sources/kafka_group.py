@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 _INSTANCE = "group.instance.id"
 
-_ANSWER_SECONDS = 5.0
+_ANSWER_SECONDS = 2.0
 """How long a broker may take to answer."""
 
 _METADATA_SECONDS = 0.5
@@ -242,12 +242,9 @@ class KafkaGroup:
             if not self._partitions:
                 raise SourceError(f"kafka: {self._problem}")
         self._partitions = max(self._partitions, min(counts.values()))
-        self._check_owner()
 
     def _check_owner(self) -> None:
         """Refuse a group whose positions another evaluation has committed."""
-        if self._is_sole:
-            return
         wanted = [TopicPartition(self._topic, number) for number in range(self._partitions)]
         try:
             found = self._member.committed(wanted, timeout=_ANSWER_SECONDS)
@@ -273,8 +270,12 @@ class KafkaGroup:
         """
         self._poll()
         self._look()
-        if self._is_sole:
-            self._open_assigned()
+        if self._partitions and self._assigned - self._read:
+            if not self._is_sole:
+                # Only now: while the group makes up its mind its coordinator answers nothing else.
+                self._check_owner()
+            if self._is_sole:
+                self._open_assigned()
         return self._data.read(most, timeout)
 
     def _open_assigned(self) -> None:

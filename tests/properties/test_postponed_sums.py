@@ -1,0 +1,166 @@
+"""Sums beside a bounded index: derived while it holds every score, kept before it is coarsened."""
+
+from __future__ import annotations
+
+import gc
+import random
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import StateError
+
+LIMIT = 1024
+SUMS = ("log_loss", "brier_score", "expected_calibration_error", "binormal_auc")
+WINDOWS = (
+    None,
+    se.Panes("4h", pane="1h"),
+    se.Fading(half_life="2h"),
+)
+
+Event = dict[str, Any]
+
+
+def _events(rng: random.Random, size: int) -> list[Event]:
+    digits, outside = rng.choice((3, 17)), rng.choice((0, 0, 0.01))
+    return [
+        {
+            "y_true": rng.random() < 0.4,
+            "score": round(rng.random(), digits) if rng.random() >= outside else -3.0,
+            "weight": rng.choice((1, 1, 2)),
+            "event_time": rng.randrange(6 * 3_600) * 1_000_000,
+        }
+        for _ in range(size)
+    ]
+
+
+def _evaluator(window: Any, limit: int | None, *, intervals: bool = False) -> se.Evaluator:
+    return se.Evaluator(
+        window=window, max_scores=limit, intervals=intervals, time_unit="us", slices=["half"]
+    )
+
+
+def _half(event: Event) -> dict[str, Any]:
+    return {"half": "low" if event["score"] < 0.5 else "high"}
+
+
+def _one(evaluator: se.Evaluator, event: Event) -> None:
+    evaluator.update(**event, slices=_half(event))
+
+
+def _batch(evaluator: se.Evaluator, events: list[Event]) -> None:
+    if events:
+        columns = {key: np.array([event[key] for event in events]) for key in events[0]}
+        half = [_half(event)["half"] for event in events]
+        evaluator.update_many(**columns, slices={"half": np.array(half)})
+
+
+def _any_way(rng: random.Random, evaluator: se.Evaluator, events: list[Event]) -> se.Evaluator:
+    """The events in batches and one by one, with reads, copies and reverted events between them."""
+    at = 0
+    while at < len(events):
+        size = rng.choice((1, 3, 40, 400, 1500))
+        part = events[at : at + size]
+        at += size
+        if rng.random() < 0.5:
+            _batch(evaluator, part)
+        else:
+            for event in part:
+                _one(evaluator, event)
+        act = rng.randrange(4)
+        if act == 0:
+            evaluator[rng.choice(SUMS)]
+        elif act == 1:
+            evaluator = se.from_bytes(evaluator.to_bytes())
+        elif act == 2:
+            evaluator._check()
+    return evaluator
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=["all", "panes", "fading"])
+@pytest.mark.parametrize("seed", range(6))
+def test_any_way_to_a_bounded_evaluator_gives_one_content_and_exact_sums(window: Any, seed: int):
+    rng = random.Random(seed)
+    # In order of time, so that lateness does not depend on the way.
+    events = sorted(
+        _events(rng, rng.choice((700, 1100, 3000))), key=lambda event: int(event["event_time"])
+    )
+    intervals = rng.random() < 0.5
+    whole = _evaluator(window, LIMIT, intervals=intervals)
+    for event in events:
+        _one(whole, event)
+    ways = [_any_way(rng, whole.emptied(), events) for _ in range(2)]
+    cut = rng.randrange(len(events))
+    shards = [_any_way(rng, whole.emptied(), part) for part in (events[:cut], events[cut:])]
+    ways += [se.merge([*shards]), se.merge([*reversed(shards)])]
+    exact = _evaluator(window, None, intervals=intervals)
+    _batch(exact, events)
+    for evaluator in [whole, *ways]:
+        assert evaluator.to_bytes() == whole.to_bytes()
+        assert evaluator == whole
+        evaluator._check()
+        for name in SUMS:
+            others = exact.slices()
+            pairs = [(view, others[key]) for key, view in evaluator.slices().items()]
+            for bounded, reference in [(evaluator, exact), *pairs]:
+                found, wanted = bounded[name], reference[name]
+                # A fading window's weights are fractions.
+                if isinstance(window, se.Fading):
+                    assert found == pytest.approx(wanted, rel=1e-9, nan_ok=True)
+                else:
+                    assert found == wanted or np.isnan([found, wanted]).all()
+
+
+def test_an_event_taken_back_is_taken_out_of_the_sums_on_both_sides_of_the_limit():
+    rng = random.Random(1)
+    events = [event for event in _events(rng, 1500) if event["score"] >= 0]
+    for size in (600, 1500):
+        ev, kept = se.Evaluator(max_scores=LIMIT), se.Evaluator(max_scores=LIMIT)
+        for number, event in enumerate(events[:size]):
+            plain = {key: event[key] for key in ("y_true", "score", "weight")}
+            ev.update(**plain)
+            kept.update(**plain)
+            if number % 3 == 0:
+                ev["log_loss"]
+        for event in events[:size:2]:
+            plain = {key: event[key] for key in ("y_true", "score", "weight")}
+            ev.revert(**plain)
+            kept.revert(**plain)
+        assert ev.to_bytes() == kept.to_bytes()
+        remaining = se.Evaluator()
+        for event in events[1:size:2]:
+            remaining.update(event["y_true"], score=event["score"], weight=event["weight"])
+        assert [ev[name] for name in SUMS] == [remaining[name] for name in SUMS]
+        ev._check()
+
+
+def test_the_sums_are_written_where_the_index_is_coarse_and_ignored_where_it_is_not():
+    few, many = se.Evaluator(max_scores=LIMIT), se.Evaluator(max_scores=LIMIT)
+    for number in range(2000):
+        many.update(number % 3 == 0, score=number / 2000)
+        if number < 1000:
+            few.update(number % 3 == 0, score=number / 2000)
+    exact, coarse = few.to_state(), many.to_state()
+    assert set(exact["window"]) == {"confusion", "index"}
+    assert set(coarse["window"]) == {"confusion", "index", "probability", "moments"}
+    # As written by a version that kept them from the start.
+    older = {**exact, "window": {**coarse["window"], **exact["window"]}}
+    assert se.Evaluator.from_state(older).to_bytes() == few.to_bytes()
+    del coarse["window"]["probability"]
+    with pytest.raises(StateError, match="expected probability beside coarsened scores"):
+        se.Evaluator.from_state(coarse)
+
+
+def test_a_bounded_evaluator_is_freed_without_a_look_for_cycles():
+    ev = se.Evaluator(max_scores=LIMIT)
+    ev.update(True, score=0.5)
+    states = weakref.ref(ev._windows.total.current())
+    gc.disable()
+    try:
+        del ev
+        assert states() is None
+    finally:
+        gc.enable()
