@@ -29,7 +29,6 @@ from streameval.service.store.evolution import evolution_of
 from streameval.service.store.store import read_store, shown_path, store_exists
 
 
-
 def run(
     config: Annotated[
         str,

@@ -139,6 +139,7 @@ class Contained:
                 "PGPASSWORD": "unused",
                 "STREAMEVAL_TOKEN": TOKEN,
                 "POD_NAME": f"worker-{self.port}",
+                "HOSTNAME": f"worker-{self.port}",
             },
             stderr=subprocess.PIPE,
         )
@@ -159,7 +160,7 @@ class Contained:
     def wait(self, port: int, path: str) -> None:
         until = time.monotonic() + STARTS
         while self.answers(port, path) != 200:
-            assert self.process.poll() is None, self.process.stderr and self.process.stderr.read()
+            assert self.process.poll() is None, path
             assert time.monotonic() < until, path
             time.sleep(0.05)
 
@@ -210,6 +211,7 @@ def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
                 server.wait(server.port, "/readyz")
                 break
             except AssertionError:
+                server.process.communicate()
                 assert time.monotonic() < until
         assert server.answers(server.port, "/metrics") == 401
         while _events(server) != 100:
@@ -223,7 +225,7 @@ def test_a_worker_and_a_server_start_are_ready_and_end_as_their_containers_do(
         for one in (worker, server):
             if one is not None and one.process.poll() is None:
                 one.process.kill()
-                one.process.wait()
+                one.process.communicate()
 
 
 def _events(server: Contained) -> int:

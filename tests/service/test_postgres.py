@@ -351,8 +351,7 @@ def test_a_database_of_another_encoding_is_refused(address: str) -> None:
     conninfo = parse_address(address).conninfo
     with psycopg.connect(conninfo, autocommit=True) as other:
         other.execute(
-            "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' "
-            "TEMPLATE template0"
+            "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
         )
     with pytest.raises(StoreError, match="expected a database in UTF8, got LATIN1"):
         open_store(address.replace("/postgres?", "/latin?"), KEYS)
