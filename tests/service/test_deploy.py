@@ -96,7 +96,7 @@ def _secrets() -> dict[str, Any]:
 
 def test_files_that_compose_mounts_exist() -> None:
     for service in COMPOSE["services"].values():
-        for volume in service["volumes"] if "volumes" in service else ():
+        for volume in service.get("volumes", ()):
             source = volume.partition(":")[0]
             assert source in COMPOSE["volumes"] or (DEPLOY / source).is_file(), volume
         assert set(service.get("depends_on", ())) <= set(COMPOSE["services"])
