@@ -78,7 +78,7 @@ def test_a_store_is_served_without_its_configuration_and_without_its_secrets(her
     try:
         assert up.wait(60)
         report = httpx.get(f"{urls[0]}api/report").json()
-        assert report["metrics"]["accuracy"]["value"] == 1.0
+        assert report["report"]["metrics"]["accuracy"]["value"] == 1.0
         posted = httpx.post(f"{urls[0]}v1/predictions", content=b"{}")
         assert posted.status_code == 404
         assert posted.json()["error"]["remedy"] == "post to the run itself"
@@ -88,7 +88,7 @@ def test_a_store_is_served_without_its_configuration_and_without_its_secrets(her
             file.write('{"y_true": false, "score": 0.7}\n' * 10)
         run_service(load_settings("run.toml"), until_end=True)
         _wait(lambda: _events(urls[0]) == 20)
-        restore("copy", "run.db")
+        restore("copy", "run.db", overwrite=True)
         _wait(lambda: _events(urls[0]) == 10)
     finally:
         stop.set()
@@ -117,7 +117,7 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(here: Path, command: C
     )
     found = command("serve", "--store", "run.db", "--config", "other.toml")
     assert found.code == 2
-    assert "evaluator.threshold: run.db is counted with 0.5, got 0.9; give the configuration" in (
+    assert "evaluator.threshold: run.db is counted with '0.5', got '0.9'; give the conf" in (
         found.err
     )
     shutil.copy("run.db", "old.db")
