@@ -165,7 +165,7 @@ def kill_workers(
     table = (
         f'{head}assignment = "group"\n[kafka.properties]\n{properties}{instance}'
         f'"group.id" = "{topic}"\n"session.timeout.ms" = {session * 1000:.0f}\n'
-        '"heartbeat.interval.ms" = 500\n'
+        f'"heartbeat.interval.ms" = {session * 50:.0f}\n'
     )
     whole = directory / "whole"
     whole.mkdir()

@@ -84,7 +84,7 @@ def broker() -> Iterator[Broker]:
             "expected cooperative-sticky, got 'range'",
         ),
         (
-            {"properties": f"{GROUP}\n[http]"},
+            {"properties": f'{GROUP}\n[http]\ninbox = "posts"'},
             '[http] conflicts with kafka.assignment = "group"; a group assigns partitions of',
         ),
         (
@@ -135,6 +135,9 @@ def joining(broker: Broker, units: Numbers, owner: str, **given: Any) -> KafkaGr
             "group.id": group,
             "group.instance.id": "",
             "fetch.wait.max.ms": 10,
+            # Tansu takes half of it until it assigns.
+            "session.timeout.ms": 6000 if broker.keeps_data else 1000,
+            "heartbeat.interval.ms": 100,
         },
     )
     return KafkaGroup(settings, units, owner=owner)
