@@ -52,9 +52,11 @@ def postgres() -> Iterator[Any]:
     from tests.support.postgres_server import running_postgres
 
     # A short path, as the name of its socket may not be longer than 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="pg") as directory:
-        with running_postgres(Path(directory) / "data") as server:
-            yield server
+    with (
+        tempfile.TemporaryDirectory(prefix="pg") as directory,
+        running_postgres(Path(directory) / "data") as server,
+    ):
+        yield server
 
 
 @pytest.fixture

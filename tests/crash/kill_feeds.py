@@ -76,7 +76,7 @@ class FilesFeed:
     def __init__(
         self,
         directory: Path,
-        store: Path,
+        store: Path | str,
         lines: list[Line],
         count: int,
         seed: int,
@@ -196,7 +196,7 @@ class FilesFeed:
         return False
 
 
-def _positions(store: Path) -> dict[str, Position]:
+def _positions(store: Path | str) -> dict[str, Position]:
     """What a store says of how far each partition was read."""
     with suppress(StoreError):
         opened = read_store(str(store))

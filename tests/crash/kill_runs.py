@@ -1,9 +1,10 @@
 """Kill ``streameval run`` again and again, and compare with an undisturbed run.
 
     python -m tests.crash.kill_runs --source SOURCE --kills 200 --seed 0 [--events N]
-        [--max-scores N]
+        [--max-scores N] [--store postgresql]
 
-SOURCE is files, patterns, http or kafka.
+SOURCE is files, patterns, http or kafka. With --store postgresql the killed run keeps its store
+there, and the server is killed as well and started again.
 
 Every life of the run ends with SIGKILL: at a random moment, while it starts,
 or at a random call of one of the steps of ``tests.crash.killed_at``. The stream goes
@@ -31,12 +32,14 @@ from typing import Any
 
 from streameval.errors import StoreError
 from streameval.service.sources.inbox import segment_path, segments
+from streameval.service.store.copy import copy_store
 from streameval.service.store.positions import read_positions
 from streameval.service.store.postgres import is_postgres
 from streameval.service.store.store import read_store
 from tests.crash.kill_feeds import KINDS, Feed, FilesFeed, PostsFeed, TopicsFeed
 from tests.crash.kill_outcome import differences, outcome, true_states
 from tests.crash.kill_stream import Line, stream
+from tests.support.postgres_server import Postgres, running_postgres
 
 SOURCES = ("files", "patterns", "http", "kafka")
 
@@ -204,8 +207,15 @@ def kill_once(
     return kind
 
 
-def finish(directory: Path, feed: Feed, source: str, records: int) -> None:
-    """One last life: feed what is left, read to the end, stop."""
+def finish(
+    directory: Path,
+    feed: Feed,
+    source: str,
+    records: int,
+    store: str = "run.db",
+    disturb: Callable[[], None] = lambda: None,
+) -> None:
+    """One last life: feed what is left, read to the end, stop; something happens in its middle."""
     if source == "kafka":
         while feed.left:
             feed.step(None)
@@ -216,14 +226,19 @@ def finish(directory: Path, feed: Feed, source: str, records: int) -> None:
         if source == "http":
             wait_for(life, lambda: life.url() is not None)
         url = life.url()
+        wait_for(life, lambda: life.ready)
+        middle = feed.left // 2
         while feed.left:
+            if feed.left == middle:
+                middle = -1
+                disturb()
             if not feed.step(url):
                 assert not life.ended(), life.said()
                 time.sleep(0.01)
         if url is not None:
             wait_for(life, lambda: _is_read(url, directory))
         else:
-            wait_for(life, lambda: read_so_far(directory) == records)
+            wait_for(life, lambda: read_so_far(directory, store) == records)
         # All may have been read by the lives before it: only from here on does it hear a signal.
         wait_for(life, lambda: "events counted so far" in life.said())
         life.process.terminate()
@@ -290,6 +305,7 @@ def kill_runs(
     broker: Any = None,
     topic: str = "killed",
     max_scores: int | None = None,
+    server: Postgres | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> list[str]:
     """The whole comparison; a line for every difference.
@@ -304,6 +320,7 @@ def kill_runs(
         broker: For ``kafka``.
         topic: How the names of its topics begin.
         max_scores: The limit of distinct scores; None: the default.
+        server: That holds the store of the run that is killed; killed itself in the last life.
         tell: Gets lines about the progress.
     """
     lines = stream(seed, predictions)
@@ -312,24 +329,30 @@ def kill_runs(
     killed, whole = directory / "killed", directory / "whole"
     endings: Counter[str] = Counter()
     feeds: list[Feed] = []
+    address = None if server is None else server.address(f"killed_{source}")
     for place in (killed, whole):
         place.mkdir()
+        store = address if address is not None and place == killed else "run.db"
         if source in ("files", "patterns"):
             pattern = source == "patterns"
-            feeds.append(FilesFeed(place, place / "run.db", lines, count, seed, pattern=pattern))
+            feeds.append(FilesFeed(place, _of(place, store), lines, count, seed, pattern=pattern))
         elif source == "http":
             feeds.append(PostsFeed(lines, count, seed))
         elif not feeds:
             feeds.append(TopicsFeed(broker, topic, lines, count, seed))
         else:
             feeds.append(feeds[0])  # the same messages in the same topics, all there
-        begin(place, feeds[-1].table, source, max_scores)
+        begin(place, feeds[-1].table, source, max_scores, store)
     for number in range(1, kills + 1):
         endings[kill_once(killed, feeds[0], source, rng, most=2 * pieces)] += 1
         if number % 20 == 0:
             tell(f"{source}: {number} kills, {feeds[0].left} of {count} pieces left")
     for place, feed in zip((killed, whole), feeds, strict=True):
-        finish(place, feed, source, len(lines))
+        if server is None or address is None or place == whole:
+            finish(place, feed, source, len(lines))
+        else:
+            finish(place, feed, source, len(lines), address, server.restart)
+            copy_store(address, str(killed / "run.db"))
     found, told = compare(whole, killed, lines, retried=source == "http")
     tell(f"{source}: ended by " + ", ".join(f"{name} {n}" for name, n in sorted(endings.items())))
     if isinstance(feeds[0], FilesFeed):
@@ -337,6 +360,10 @@ def kill_runs(
         tell(f"{source}: rotated " + ", ".join(f"{name} {n}" for name, n in rotations))
     tell(f"{source}: {kills} kills, {feeds[0].repeats} posts repeated, {told}")
     return found
+
+
+def _of(directory: Path, store: str) -> str:
+    return store if is_postgres(store) else str(directory / store)
 
 
 def compare(
@@ -375,6 +402,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=None, help="predictions; 60 for each kill")
     parser.add_argument("--max-scores", type=int, default=None, help="as in the configuration")
     parser.add_argument("--pieces", type=int, default=_PIECES, help="of the stream for each kill")
+    parser.add_argument("--store", choices=("file", "postgresql"), default="file")
     given = parser.parse_args()
     with ExitStack() as stack:
         broker = None
@@ -382,7 +410,10 @@ def main() -> int:
             from tests.support.brokers import running_broker
 
             broker = stack.enter_context(running_broker())
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = None
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kill")))
+        if given.store == "postgresql":
+            server = stack.enter_context(running_postgres(directory / "server"))
         found = kill_runs(
             given.source,
             directory,
@@ -392,6 +423,7 @@ def main() -> int:
             pieces=given.pieces,
             max_scores=given.max_scores,
             broker=broker,
+            server=server,
             topic=f"killed-{time.time_ns()}",
             tell=lambda text: print(text, flush=True),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,10 @@ def test_a_run_that_is_killed_loses_nothing_and_counts_nothing_twice(
             source, tmp_path, kills=4, predictions=300, seed=7, broker=broker, topic=topic
         )
     assert found == []
+
+
+def test_a_run_that_is_killed_with_its_server_loses_nothing(tmp_path: Path, postgres: Any) -> None:
+    assert kill_runs("files", tmp_path, kills=3, predictions=200, seed=8, server=postgres) == []
 
 
 def test_a_run_that_is_killed_joins_the_same_scores(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -52,7 +52,7 @@ def write_events(store: Any, partition: str, scores: list[float]) -> Evaluator:
         quarantine = Quarantine(connection, QuarantineSettings(), lambda: 1)
         counters = store.counters()
     evaluator = Evaluator("binary")
-    evaluator.update([score > 0.5 for score in scores], score=scores)
+    evaluator.update_many([score > 0.5 for score in scores], score=scores)
     number = counters.get("checkpoints", 0) + 1
     with store.transaction():
         rows.write(partition, "all", number, evaluator, [])
@@ -68,7 +68,7 @@ def write_events(store: Any, partition: str, scores: list[float]) -> Evaluator:
 
 def test_a_unit_has_one_holder(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_HOLDER_SECONDS", 0.0)
-    with closing(open_store(address, KEYS)) as store:
+    with closing(open_store(address, KEYS)):
         with pytest.raises(StoreError, match="unit '0' is in use by process"):
             open_store(address, KEYS)
         with closing(open_store(address, KEYS, unit="1")) as other:
@@ -81,12 +81,14 @@ def test_a_worker_that_was_cut_off_writes_nothing(address: str) -> None:
     first = open_store(address, KEYS, unit="7", worker="one")
     with first.transaction():
         first.set_counters({"events": 1})
+    standing = ExitStack()
+    standing.enter_context(first.transaction())
+    first.set_counters({"events": 2})
+    # It stands still here, with the lock of its unit: the other does not wait for it.
+    second = open_store(address, KEYS, unit="7", worker="two")
+    assert second.counters() == {"events": 1}
     with pytest.raises(FencedError, match="unit '7' was taken over by another worker"):
-        with first.transaction():
-            first.set_counters({"events": 2})
-            # It stands still here, with the lock of its unit: the other does not wait for it.
-            second = open_store(address, KEYS, unit="7", worker="two")
-            assert second.counters() == {"events": 1}
+        standing.close()
     with second.transaction():
         second.set_counters({"events": 3})
     with pytest.raises(FencedError), first.transaction():
@@ -174,9 +176,9 @@ def test_a_server_that_stays_away_is_an_error(
     with closing(open_store(address, KEYS)) as store:
         postgres.kill()
         try:
-            with pytest.raises(StoreError, match="cannot be reached: .*check that it is running"):
-                with store.transaction():
-                    raise AssertionError("entered")
+            expected = r"cannot be reached: .*check that it is running"
+            with pytest.raises(StoreError, match=expected), store.transaction():
+                raise AssertionError("entered")
         finally:
             postgres.start()
         with store.transaction():
@@ -297,7 +299,7 @@ def test_schemas_of_other_versions(address: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         module, "MIGRATIONS", [*MIGRATIONS, lambda: ["ALTER TABLE unit_meta ADD more TEXT"]]
     )
-    with pytest.raises(StoreError, match="older streameval .*its schema is 1, .* reads 2"):
+    with pytest.raises(StoreError, match=r"older streameval .*its schema is 1, .* reads 2"):
         read_store(address)
     opened: list[Any] = []
     threads = [
@@ -313,7 +315,7 @@ def test_schemas_of_other_versions(address: str, monkeypatch: pytest.MonkeyPatch
         store.close()
     monkeypatch.undo()
     for open_it in (read_store, lambda path: open_store(path, KEYS)):
-        with pytest.raises(StoreError, match="newer streameval .its schema is 2, .* up to 1"):
+        with pytest.raises(StoreError, match=r"newer streameval .its schema is 2, .* up to 1"):
             open_it(address)
 
 
@@ -384,5 +386,5 @@ def test_settings_with_such_a_store() -> None:
     with pytest.raises(StreamevalError, match=r"with \[http\]: requires http.inbox|http.inbox"):
         settings_from_text(address + text + "[http]\n")
     settings_from_text(address + text + '[http]\ninbox = "posts"\n')
-    with pytest.raises(StreamevalError, match="http.inbox conflicts with a store in a file"):
+    with pytest.raises(StreamevalError, match=r"http.inbox conflicts with a store in a file"):
         settings_from_text(text + '[http]\ninbox = "posts"\n')

@@ -47,6 +47,11 @@ class Postgres:
                 if time.monotonic() > until:
                     raise
 
+    def restart(self) -> None:
+        """End it as a power cut would, and start it again."""
+        self.kill()
+        self.start()
+
     def stop(self) -> None:
         """End it."""
         self._server.stop()
