@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: coverage soak test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
+.PHONY: coverage soak test-engines bench-engines test-kafka kill kill-broker kill-workers help browser demo test test-fast test-portable scripts static check bench bench-quick fuzz sanitize clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/:/' | column -t -s:
@@ -90,6 +90,18 @@ check: static test  ## linters, types and tests
 test-kafka: $(VENV)/.stamp-test  ## the Kafka tests against Apache Kafka, which Maven fetches
 	$(BIN)/python -m tests.support.apache_kafka
 
+# BOUNDED=1 leaves out what is slow. Spark needs Java 17.
+test-engines: $(VENV)/.stamp-test-spark-dask-beam $(if $(BOUNDED),,build/prism/prism)  ## evaluation on Spark, Dask and Beam; BOUNDED=1 for the quicker part
+	$(BIN)/python -m pytest -q -m engines tests/engines
+
+# Beam's portable runner is a program in Go, which is compiled in some minutes.
+PRISM := github.com/apache/beam/sdks/v2/go/cmd/prism
+
+build/prism/prism: | $(VENV)/.stamp-test-spark-dask-beam
+	@GOBIN="$(CURDIR)/build/prism" go install \
+	  "$(PRISM)@v$$($(BIN)/python -c 'import importlib.metadata as m; print(m.version("apache-beam"))')" || \
+	  echo "Prism could not be built with Go: Beam is tested without its portable runner" >&2
+
 KILLS ?= 200
 
 kill: $(VENV)/.stamp-test  ## kill a run KILLS times at random, of each source; SEED= for other times
@@ -115,6 +127,11 @@ bench: $(VENV)/.stamp-bench  ## measure against River, scikit-learn and sortedco
 
 bench-quick: $(VENV)/.stamp-bench  ## the same, smaller, in two minutes
 	$(BIN)/python -m benchmarks.run --quick
+
+EVENTS ?= 100000000
+
+bench-engines: $(VENV)/.stamp-test-spark-dask-beam  ## engines against their own evaluators and one machine; EVENTS=
+	$(BIN)/python -m benchmarks.engines --events $(EVENTS)
 
 RUNS ?= 2000
 

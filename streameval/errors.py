@@ -253,7 +253,17 @@ class MissingExtraError(StreamevalError, ImportError):
     """An optional package is not installed; the message names the command that installs it."""
 
     def __init__(self, feature: str, *, package: str, extra: str) -> None:
+        self.feature = feature
+        self.package = package
+        self.extra = extra
         super().__init__(
             f"{feature} needs the package {package!r}, which is not installed; "
             f"run: pip install 'streameval[{extra}]'"
         )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_missing_extra, (self.feature, self.package, self.extra)
+
+
+def _rebuild_missing_extra(feature: str, package: str, extra: str) -> MissingExtraError:
+    return MissingExtraError(feature, package=package, extra=extra)

@@ -52,6 +52,9 @@ def compare(
     seed: options.SeedOption = 0,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,
+    shard: options.ShardOption = None,
+    epoch: options.EpochOption = None,
+    sequence: options.SequenceOption = None,
     on_bad: options.OnBadOption = options.OnBad.STOP,
     max_bad: options.MaxBadOption = None,
     input_format: options.InputFormatOption = None,
@@ -95,6 +98,7 @@ def compare(
     }
     chosen = next((f for f in FORMATS if f == input_format), None)
     sources = find_sources(files, chosen)
+    named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:
         check_target(save)
     types = LabelTypes(next((t for t in LABEL_TYPES if t == label_type), None))
@@ -114,7 +118,7 @@ def compare(
         chunks = read_chunks(sources, request.wanted(), types, progress=not no_progress)
     else:
         chunks = join.chunks(types, feed.bad, skip=skip, progress=not no_progress)
-    count_and_report(feed, chunks, sources, show, save=save, max_bad=max_bad)
+    count_and_report(feed, chunks, sources, show, save=save, shard=named, max_bad=max_bad)
 
 
 class _Join:

@@ -31,6 +31,7 @@ from streameval.records.chunk import Chunk, Wanted
 from streameval.records.csv_table import LabelTypes
 from streameval.records.label_text import LABEL_TYPES
 from streameval.records.sources import FORMATS, Source, find_sources, read_source
+from streameval.state_files.provenance import Shard
 
 _MAX_BAD = 0.01
 """Share of the records that may be skipped for one reason without ``--max-bad``."""
@@ -60,6 +61,9 @@ def evaluate(
     metrics: options.MetricsOption = None,
     format: options.FormatOption = Format.TABLE,
     save: options.SaveOption = None,
+    shard: options.ShardOption = None,
+    epoch: options.EpochOption = None,
+    sequence: options.SequenceOption = None,
     on_bad: options.OnBadOption = options.OnBad.STOP,
     max_bad: options.MaxBadOption = None,
     input_format: options.InputFormatOption = None,
@@ -100,6 +104,7 @@ def evaluate(
     chosen = next((f for f in FORMATS if f == input_format), None)
     sources = find_sources(files, chosen)
     details.check_plot()
+    named = options.named_shard(shard, epoch, sequence, save=save)
     if save is not None:
         check_target(save)
     feed = Feed(request, skip=skip)
@@ -112,7 +117,7 @@ def evaluate(
         return details.draw(result.series)
 
     chunks = read_chunks(sources, request.wanted(), types, progress=not no_progress)
-    count_and_report(feed, chunks, sources, write, save=save, max_bad=max_bad)
+    count_and_report(feed, chunks, sources, write, save=save, shard=named, max_bad=max_bad)
 
 
 def read_chunks(
@@ -131,6 +136,7 @@ def count_and_report(
     write: Callable[[Evaluator | Comparison], bool],
     *,
     save: str | None,
+    shard: Shard | None,
     max_bad: float | None,
 ) -> None:
     """Count the chunks' events, print the result and save the state.
@@ -141,6 +147,7 @@ def count_and_report(
         sources: The files.
         write: Prints the result; False where a part of it could not be written.
         save: Where the state is written, or None.
+        shard: Which shard the state is, or None.
         max_bad: Share of the records that may be skipped for one reason.
 
     Raises:
@@ -157,7 +164,7 @@ def count_and_report(
     records = feed.rows + bad.count
     most = _MAX_BAD if max_bad is None else max_bad
     too_many = max(bad.reasons.values(), default=0) > most * records
-    is_written = save is None or too_many or saved(evaluator, save)
+    is_written = save is None or too_many or saved(evaluator, save, shard)
     if not records:
         say(f"no events in {', '.join(source.name for source in sources)}")
     for path in feed.slices_without_value if feed.rows else ():
@@ -179,9 +186,11 @@ def count_and_report(
         raise typer.Exit(FAILURE)
 
 
-def saved(evaluator: Evaluator | Comparison, path: str) -> bool:
+def saved(evaluator: Evaluator | Comparison, path: str, shard: Shard | None = None) -> bool:
     """Save a state; a failure is printed and returned, so that the result is printed too."""
     try:
+        if shard is not None:
+            evaluator.name_shard(shard.name, epoch=shard.epoch, sequence=shard[2:])
         evaluator.save(path)
     except StateError as error:
         say(str(error))

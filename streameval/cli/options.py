@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import partial
@@ -12,6 +13,7 @@ import typer
 from streameval.cli.output import Format
 from streameval.errors import InputError, OptionError, shown
 from streameval.evaluator.slices import Slicer
+from streameval.state_files.provenance import Shard, checked_shard
 from streameval.states.ranking.coarse_score import LEAST_SCORES
 from streameval.windows.kinds import KINDS, window_forms
 from streameval.windows.window import WindowKind, WindowSpec
@@ -21,6 +23,8 @@ LabelTypeChoice = StrEnum("LabelTypeChoice", ["AUTO", "STR", "INT", "BOOL"])
 TaskChoice = StrEnum("TaskChoice", ["AUTO", "BINARY", "MULTICLASS"])
 OnBad = StrEnum("OnBad", ["STOP", "SKIP"])
 TimeUnit = StrEnum("TimeUnit", ["S", "MS", "US", "NS"])
+
+_SEQUENCE = re.compile(r"([0-9]{1,19}):([0-9]{1,19})")
 
 Dimensions = tuple[tuple[str, ...], ...]
 """Names of the fields that make each kind of slice."""
@@ -206,6 +210,30 @@ FormatOption: TypeAlias = Annotated[Format, _result("--format", help="Format of 
 SaveOption: TypeAlias = Annotated[
     str | None, _result(metavar="STATE", help="Write the state, for `merge` and `report`.")
 ]
+ShardOption: TypeAlias = Annotated[
+    str | None,
+    _result(
+        metavar="NAME", help="Name the shard that the saved state is; `merge` refuses it twice."
+    ),
+]
+EpochOption: TypeAlias = Annotated[
+    int | None,
+    _result(
+        metavar="N", min=0, help="Number of this evaluation of the shard; a newer one replaces it."
+    ),
+]
+SequenceOption: TypeAlias = Annotated[
+    str | None,
+    _result(metavar="FIRST:END", help="The shard's positions in these files: END is the next one."),
+]
+ExpectOption: TypeAlias = Annotated[
+    str | None,
+    _result(metavar="FILE", help="Exit with 1 if a shard named in FILE, one a line, is missing."),
+]
+AllowOverlapOption: TypeAlias = Annotated[
+    bool,
+    _result("--allow-overlap", help="Also count events that several of the states hold."),
+]
 
 OnBadOption: TypeAlias = Annotated[
     OnBad, _files(help="skip: leave bad records out, count and list them.")
@@ -227,6 +255,73 @@ LabelTypeOption: TypeAlias = Annotated[
     LabelTypeChoice, _files(help="Type of the labels in a CSV file.")
 ]
 NoProgressOption: TypeAlias = Annotated[bool, _files("--no-progress", help="Draw no bar.")]
+
+
+def named_shard(
+    shard: str | None, epoch: int | None, sequence: str | None, *, save: str | None
+) -> Shard | None:
+    """The shard that options name, or None.
+
+    Raises:
+        OptionError: One requires another.
+        InputError: No name, or no sequence.
+
+    >>> print(named_shard("eu-1", 2, "0:1000", save="eu-1.state"))
+    shard 'eu-1' (epoch 2, sequence 0:1000)
+    """
+    if shard is None:
+        for option, value in (("--epoch", epoch), ("--sequence", sequence)):
+            if value is not None:
+                raise OptionError.requires(option, "--shard", remedy="add --shard NAME")
+        return None
+    if save is None:
+        raise OptionError.requires("--shard", "--save", remedy="add --save STATE")
+    try:
+        return checked_shard(shard, epoch or 0, None if sequence is None else positions(sequence))
+    except InputError as error:
+        raise InputError(f"--{error.field}", expected=error.expected, got=error.got) from None
+
+
+def positions(text: str) -> tuple[int, int]:
+    """The first position and the end of a sequence, as ``FIRST:END``; raises InputError.
+
+    >>> positions("0:1000")
+    (0, 1000)
+    """
+    found = _SEQUENCE.fullmatch(text)
+    if found is None:
+        raise InputError("--sequence", expected="FIRST:END, such as 0:1000", got=shown(text))
+    return int(found[1]), int(found[2])
+
+
+def expected_shards(path: str) -> list[Shard]:
+    """The shards that a file names, one a line: ``NAME``, or ``NAME FIRST:END``.
+
+    Raises:
+        InputError: The file cannot be read, or a line is of another form.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise InputError("--expect", expected="a file of shards", got=f"{path}: {reason}") from None
+    shards = []
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            if len(words) > 2:
+                raise InputError("shard", expected="NAME or NAME FIRST:END", got=shown(line))
+            shards.append(checked_shard(words[0], 0, positions(words[1]) if words[1:] else None))
+        except InputError as error:
+            raise InputError(
+                f"{path} line {number}", expected=error.expected, got=error.got
+            ) from None
+    if not shards:
+        raise InputError("--expect", expected="names of shards, one a line", got=f"none in {path}")
+    return shards
 
 
 def skips_bad(on_bad: OnBad, max_bad: float | None) -> bool:

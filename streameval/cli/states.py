@@ -9,7 +9,7 @@ import typer
 
 from streameval.cli import options
 from streameval.cli.evaluate import saved
-from streameval.cli.output import FAILURE, Format, check_target
+from streameval.cli.output import FAILURE, Format, check_target, say
 from streameval.cli.result import (
     ComparisonResult,
     Details,
@@ -19,15 +19,18 @@ from streameval.cli.result import (
     with_details,
 )
 from streameval.errors import InputError, StateError
-from streameval.evaluator.comparison import Comparison, load_any
+from streameval.evaluator.comparison import Comparison, load_any, provenances_of
 from streameval.evaluator.evaluator import Evaluator
 from streameval.records.sources import find_paths
+from streameval.state_files.provenance import ON_COMMAND_LINE, Collection, Shard
 
 
 @with_details
 def merge(
     states: options.StatesArgument,
     *,
+    expect: options.ExpectOption = None,
+    allow_overlap: options.AllowOverlapOption = False,
     slice: options.ShowSliceOption = None,
     details: Details,
     metrics: options.MetricsOption = None,
@@ -39,13 +42,14 @@ def merge(
     details.check_plot()
     if save is not None:
         check_target(save)
-    first, *others = find_paths(states)
+    expected = None if expect is None else options.expected_shards(expect)
+    first, *others = _chosen(find_paths(states), expected, allow_overlap=allow_overlap)
     total = load_any(first)
     for path in others:
         # One state after another: many shards take the memory of two.
         state = load_any(path)
         try:
-            total.merge(state)  # type: ignore[arg-type]  # it refuses the other kind
+            total.merge(state, allow_overlap=allow_overlap)  # type: ignore[arg-type]
         except StateError as error:
             raise StateError(f"{path}: {error}") from None
     result = _result(total, options.metric_names(metrics), details, dimensions)
@@ -72,6 +76,36 @@ def report(
     result.write(format)
     if not details.draw(result.series):
         raise typer.Exit(FAILURE)
+
+
+def _chosen(
+    paths: Sequence[str], expected: Sequence[Shard] | None, *, allow_overlap: bool
+) -> list[str]:
+    """The files to merge: without those whose shard is there in a newer epoch.
+
+    Raises:
+        StateError: Events would count twice.
+        typer.Exit: An expected shard is missing.
+    """
+    known = provenances_of(paths)
+    together = Collection(known, ON_COMMAND_LINE)
+    chosen = []
+    for path, provenance in known:
+        if allow_overlap:
+            together.union.add(provenance)
+        elif (replaced := together.replaced(path, provenance)) is not None:
+            say(replaced)
+            continue
+        chosen.append(path)
+    missing = [] if expected is None else together.union.missing(expected)
+    if missing:
+        named = "" if not together.union.contents else "; states without a name match none"
+        lacking = f"{len(missing)} of {len(expected or ())} shards missing"
+        say(f"--expect: {lacking}, nothing was merged{named}:")
+        for shard in missing:
+            say(f"{shard.name} {shard.sequence}".rstrip())
+        raise typer.Exit(FAILURE)
+    return chosen
 
 
 def _result(

@@ -36,8 +36,9 @@ from streameval.events.event import EventBatch, Task
 from streameval.events.values import Label, named_columns
 from streameval.metrics.metric import Metric
 from streameval.metrics.registry import USUAL_METRICS, find, metric_names
-from streameval.state_files.codec import pack, unpack, unpack_one_of
-from streameval.state_files.disk import read_file, read_one_of, write_atomically
+from streameval.state_files.codec import Unpacked, unpack_one_of
+from streameval.state_files.disk import read_one_of, read_provenance, write_atomically
+from streameval.state_files.provenance import Provenance
 from streameval.states.joint import MAX_MODELS
 from streameval.states.joint_losses import columns_of_losses, losses_of
 from streameval.states.state_set import StatePlan
@@ -487,6 +488,7 @@ class Comparison:
         "_keeps_losses",
         "_keeps_scores",
         "_paired_scores",
+        "_provenance",
         "_slicer",
     )
 
@@ -519,6 +521,7 @@ class Comparison:
     def _take(self, evaluators: dict[str, Evaluator], paired_scores: bool) -> None:
         self._evaluators = evaluators
         self._paired_scores = paired_scores
+        self._provenance = Provenance()
         first, *others = evaluators.values()
         for other in others:
             other.share_lock(first)
@@ -985,11 +988,16 @@ class Comparison:
 
     # Other comparisons, and files
 
-    def merge(self, other: Comparison) -> None:
+    def merge(self, other: Comparison, *, allow_overlap: bool = False) -> None:
         """Add another shard's events; the operand is unchanged.
 
+        Args:
+            other: The shard.
+            allow_overlap: As of :meth:`Evaluator.merge`.
+
         Raises:
-            StateError: The two were set up differently, or are one object.
+            StateError: The two were set up differently, or both hold a shard, as of
+                :meth:`Evaluator.merge`.
         """
         if not isinstance(other, Comparison):
             raise StateError(f"expected a Comparison to merge, got {type(other).__name__}")
@@ -1004,34 +1012,66 @@ class Comparison:
             )
         first, second = sorted((self._context.lock, other._context.lock), key=id)
         with first, second:
+            if not allow_overlap:
+                self._provenance.check(other._provenance)
+            elif other is self:
+                other = self.copy()
             for mine, theirs in zip(
                 self._evaluators.values(), other._evaluators.values(), strict=True
             ):
                 # The first refuses what any would refuse, before anything is changed.
-                mine.merge(theirs)
+                mine.add_events(theirs)
             self._joint.merge(other._joint)
+            self._provenance.add(other._provenance, live=not other.is_empty)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no event has been counted."""
+        return self._first.is_empty
+
+    @property
+    @locked
+    def provenance(self) -> dict[str, Any]:
+        """The shards whose events this holds; as of an evaluator."""
+        return self._provenance.to_data()
+
+    @locked
+    def name_shard(
+        self, shard: str, *, epoch: int = 0, sequence: tuple[int, int] | None = None
+    ) -> None:
+        """Name the shard that these events are; see :meth:`Evaluator.name_shard`."""
+        self._provenance.name(shard, epoch, sequence)
+
+    @locked
     def copy(self) -> Self:
         """An independent comparison of the same events."""
-        return type(self).from_state(self.to_state())
+        new = type(self).from_state(self.to_state())
+        new._provenance = self._provenance.copy(live=not self.is_empty)
+        return new
 
-    def to_bytes(self) -> bytes:
-        """The state as bytes: the same for the same events in any order."""
-        return pack(self.to_state(), kind=_KIND)
+    @locked
+    def to_bytes(self, *, provenance: bool = False) -> bytes:
+        """The state as bytes: the same for the same events in any order.
+
+        Args:
+            provenance: With the shards that it holds, as :meth:`save` writes them.
+        """
+        known = self._provenance if provenance else Provenance()
+        return known.pack(self.to_state(), kind=_KIND)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The comparison that :meth:`to_bytes` wrote; raises StateError."""
-        return cls.from_state(unpack(data, kind=_KIND))
+        """The comparison that :meth:`to_bytes` wrote, as of an evaluator; raises StateError."""
+        return cls.from_parts(unpack_one_of(data, (_KIND,)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file, atomically; raises StateError."""
-        write_atomically(path, self.to_bytes())
+        """Write the state with its provenance to a file, atomically; raises StateError."""
+        write_atomically(path, self.to_bytes(provenance=True))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The comparison that :meth:`save` wrote; raises StateError."""
-        return cls.from_state(read_file(path, kind=_KIND))
+        return cls.from_parts(read_one_of(path, (_KIND,)))
 
     @locked
     def to_state(self) -> dict[str, Any]:
@@ -1087,8 +1127,15 @@ class Comparison:
                 raise StateError("joint: expected no scores, as paired_scores is false")
         return new
 
+    @classmethod
+    def from_parts(cls, unpacked: Unpacked) -> Self:
+        """The comparison of a file's parts, with its provenance; raises StateError."""
+        new = cls.from_state(unpacked.data)
+        new._provenance = Provenance.of(unpacked, empty=new.is_empty)
+        return new
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).from_bytes, (self.to_bytes(),)
+        return _unpickled, (self.to_bytes(), self.provenance if self._provenance else None)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Comparison):
@@ -1113,11 +1160,25 @@ Evaluation: TypeAlias = Evaluator | Comparison
 def evaluation_from_bytes(data: bytes) -> Evaluation:
     """What :meth:`Evaluator.to_bytes` or :meth:`Comparison.to_bytes` wrote; raises StateError.
 
+    Without a provenance, unlike :func:`from_bytes`: for a carrier that delivers each state exactly
+    once, as a store and an engine do, where parts of equal content are usual.
+
     >>> evaluation_from_bytes(Comparison().to_bytes())
     <Comparison of champion, challenger>
     """
-    kind, state = unpack_one_of(data, (EVALUATOR_KIND, _KIND))
-    return (Comparison if kind == _KIND else Evaluator).from_state(state)
+    unpacked = unpack_one_of(data, (EVALUATOR_KIND, _KIND))
+    return _type_of(unpacked).from_state(unpacked.data)
+
+
+def _type_of(unpacked: Unpacked) -> type[Evaluation]:
+    return Comparison if unpacked.kind == _KIND else Evaluator
+
+
+def _unpickled(data: bytes, provenance: Any) -> Comparison:
+    new = Comparison.from_state(unpack_one_of(data, (_KIND,)).data)
+    if provenance is not None:
+        new._provenance = Provenance.from_data(provenance)
+    return new
 
 
 def reference_of(evaluation: Evaluation) -> Evaluator:
@@ -1131,8 +1192,30 @@ def reference_of(evaluation: Evaluation) -> Evaluator:
 
 def load_any(path: str | os.PathLike[str]) -> Evaluation:
     """The evaluator or the comparison that a file holds; raises StateError."""
-    kind, data = read_one_of(path, (EVALUATOR_KIND, _KIND))
-    return (Comparison if kind == _KIND else Evaluator).from_state(data)
+    unpacked = read_one_of(path, (EVALUATOR_KIND, _KIND))
+    return _type_of(unpacked).from_parts(unpacked)
+
+
+def provenances_of(paths: Iterable[str]) -> list[tuple[str, Provenance]]:
+    """The provenance of the state in each file.
+
+    Raises:
+        StateError: As :func:`load_any`, as far as a file is read.
+
+    Cost:
+        The last bytes of a file that names no shards, the header of one that does. A second file
+        of the same content is read as a whole: it may be empty, and then it is no shard.
+    """
+    result = []
+    contents: set[bytes] = set()
+    for path in paths:
+        data, checksum = read_provenance(path)
+        provenance = Provenance.of(Unpacked("", {}, data, checksum), empty=False)
+        if not contents.isdisjoint(provenance.contents):
+            provenance = load_any(path)._provenance
+        contents |= provenance.contents
+        result.append((path, provenance))
+    return result
 
 
 def checked_models(models: object) -> list[str]:

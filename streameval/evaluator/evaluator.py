@@ -6,7 +6,7 @@ import copy
 import itertools
 import math
 import os
-import weakref
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -46,8 +46,9 @@ from streameval.events.values import Label, Weight, check_same_length
 from streameval.metrics.cut_points import CutPoint
 from streameval.metrics.metric import undefined_number
 from streameval.metrics.registry import METRICS, find, metric_names
-from streameval.state_files.codec import pack, unpack
-from streameval.state_files.disk import read_file, write_atomically
+from streameval.state_files.codec import Unpacked, unpack_one_of
+from streameval.state_files.disk import read_one_of, write_atomically
+from streameval.state_files.provenance import Collection, Provenance
 from streameval.states.confusion import ConfusionCounts
 from streameval.states.state_set import StatePlan, StateSet
 from streameval.windows import Cumulative, window_note, window_spec
@@ -125,6 +126,7 @@ class Evaluator:
         "_intake",
         "_lock",
         "_options",
+        "_provenance",
         "_readers",
         "_replicated",
         "_scores_only",
@@ -209,6 +211,7 @@ class Evaluator:
         self._lock = self._context.lock
         self._scores_only = set(plan.keeps) == set(plan.fed["scores"])
         self._windows = SlicedWindows(windows, plan, self._slicer, time_unit)
+        self._provenance = Provenance()
         self._find_fast_paths()
 
     def _find_fast_paths(self) -> None:
@@ -608,21 +611,44 @@ class Evaluator:
         """
         return self._windows.retained()
 
-    def merge(self, other: Evaluator) -> None:
+    def merge(self, other: Evaluator, *, allow_overlap: bool = False) -> None:
         """Add another shard's events; the operand is unchanged.
 
+        Args:
+            other: The shard.
+            allow_overlap: Also count events that are counted here already, see
+                :attr:`provenance`.
+
         Raises:
-            StateError: The two were set up differently (every setting that
-                differs is named), or are one object, whose events would count
-                twice; pass its :meth:`copy` where they shall.
+            StateError: The two were set up differently (every setting that differs is named),
+                or both hold a shard, or a sequence of one, whose events would count twice.
+
+        Cost:
+            Beside that of the states a few set operations: the content of an evaluator in
+            memory is not compared, see :attr:`provenance`.
+
+        >>> shard = Evaluator()
+        >>> shard.update(True, True)
+        >>> total = Evaluator()
+        >>> total.merge(shard)
+        >>> total.merge(shard)
+        Traceback (most recent call last):
+        streameval.errors.StateError: expected each shard once, got the events of an evaluator ...
         """
         if not isinstance(other, Evaluator):
             raise StateError(f"expected an Evaluator to merge, got {type(other).__name__}")
-        if other is self:
-            raise StateError(
-                "expected another evaluator to merge, got this one, whose events would count "
-                "twice; pass copy() of it if they shall"
-            )
+        # In one order for either operand, so that two threads cannot deadlock.
+        first, second = sorted((self._lock, other._lock), key=id)
+        with first, second:
+            if not allow_overlap:
+                self._provenance.check(other._provenance)
+            elif other is self:
+                other = self.copy()
+            self.add_events(other)
+            self._provenance.add(other._provenance, live=not other._holds_none())
+
+    def add_events(self, other: Evaluator) -> None:
+        """Add another's events, of whatever shards; raises StateError for other settings."""
         differences = [
             _difference(name, self._options.get(name), other._options.get(name))
             for name in {**self._options, **other._options}
@@ -633,16 +659,74 @@ class Evaluator:
                 "evaluators that were set up differently cannot be merged: "
                 + "; ".join(differences)
             )
-        # In one order for either operand, so that two threads cannot deadlock.
-        first, second = sorted((self._lock, other._lock), key=id)
-        with first, second:
-            self._windows.check_merge(other._windows)
-            self._intake.merge(other._intake)  # type: ignore[arg-type]
-            self._windows.merge(other._windows)
+        self._windows.check_merge(other._windows)
+        self._intake.merge(other._intake)  # type: ignore[arg-type]
+        self._windows.merge(other._windows)
 
+    @property
+    @locked
+    def is_empty(self) -> bool:
+        """Whether no event has been counted."""
+        return self._holds_none()
+
+    def _holds_none(self) -> bool:
+        # Called in every merge, so without the lock again and with the first state that says no.
+        windows = self._windows
+        if windows.timeline is not None:
+            return windows.timeline.latest is None
+        states = windows.total.current()
+        for row in states.plan.rows:  # noqa: SIM110 -- a generator takes as long as the rest
+            if row.support(getattr(states, row.name)):
+                return False
+        return True
+
+    @property
+    @locked
+    def provenance(self) -> dict[str, Any]:
+        """The shards whose events this holds, so that no merge counts one twice.
+
+        ``contents``: the identities of states that were read and have no name, which are the
+        checksums of their bytes. ``shards``: name, epoch and, in turn, first and end of each
+        sequence. Events that were counted in memory belong to none until they are written:
+        of those only the same evaluator (or its :meth:`copy`) is refused again, in this process.
+
+        >>> ev = Evaluator()
+        >>> ev.update(True, True)
+        >>> ev.name_shard("eu-1", epoch=2, sequence=(0, 1000))
+        >>> ev.provenance
+        {'contents': [], 'shards': [['eu-1', 2, 0, 1000]]}
+        >>> len(from_bytes(ev.to_bytes()).provenance["contents"])
+        1
+        """
+        return self._provenance.to_data()
+
+    @locked
+    def name_shard(
+        self, shard: str, *, epoch: int = 0, sequence: tuple[int, int] | None = None
+    ) -> None:
+        """Name the shard that this evaluator's events are, for files and merges.
+
+        Two states of one shard merge only where their sequences do not overlap. A newer epoch
+        replaces older ones where states are merged together, for a shard that is evaluated
+        again. Once more with a longer sequence extends it.
+
+        Args:
+            shard: A name without blanks, such as ``"eu-1"`` or ``"2026-03-01/part-0007"``.
+            epoch: A whole number, larger in each new evaluation of the shard.
+            sequence: First position of the events, and the next after the last one; None: the
+                whole shard.
+
+        Raises:
+            InputError: A bad value, or another epoch than one that is held already.
+        """
+        self._provenance.name(shard, epoch, sequence)
+
+    @locked
     def copy(self) -> Self:
         """An independent evaluator of the same events."""
-        return type(self).from_state(self.to_state())
+        new = type(self).from_state(self.to_state())
+        new._provenance = self._provenance.copy(live=not self.is_empty)
+        return new
 
     def emptied(self) -> Self:
         """A new evaluator set up in the same way, without events."""
@@ -784,20 +868,28 @@ class Evaluator:
         """Whether scores or probabilities are kept, beside the predicted labels."""
         return self._context.plan.keeps_scores
 
-    def to_bytes(self) -> bytes:
+    @locked
+    def to_bytes(self, *, provenance: bool = False) -> bytes:
         """The state as bytes: the same for the same events in any order.
 
         The format is written down in docs/state-format.md.
+
+        Args:
+            provenance: With the shards that it holds, as :meth:`save` writes them: the bytes are
+                then the same for the same events and shards.
         """
-        return pack(self.to_state(), kind=EVALUATOR_KIND)
+        known = self._provenance if provenance else Provenance()
+        return known.pack(self.to_state(), kind=EVALUATOR_KIND)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, atomically: a crash leaves the old file or the new one.
 
+        Its :attr:`provenance` is written too.
+
         Raises:
             StateError: The file cannot be written.
         """
-        write_atomically(path, self.to_bytes())
+        write_atomically(path, self.to_bytes(provenance=True))
 
     @locked
     def to_state(self) -> dict[str, Any]:
@@ -831,8 +923,16 @@ class Evaluator:
             new._intake.restore_labels(new._windows.total.current().labels())
         return new
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Evaluator], tuple[bytes]]:
-        return from_bytes, (self.to_bytes(),)
+    @classmethod
+    def from_parts(cls, unpacked: Unpacked) -> Self:
+        """The evaluator of a file's parts, with its provenance; raises StateError."""
+        new = cls.from_state(unpacked.data)
+        new._provenance = Provenance.of(unpacked, empty=new.is_empty)
+        return new
+
+    def __reduce__(self) -> tuple[Callable[[bytes, Any], Evaluator], tuple[bytes, Any]]:
+        # Not from_bytes: events that were never written stay without an identity.
+        return _unpickled, (self.to_bytes(), self.provenance if self._provenance else None)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Evaluator):
@@ -919,8 +1019,18 @@ def _without(items: list[Any], others: list[Any]) -> list[Any]:
     return [item for item in items if repr(item) not in known]
 
 
+def _unpickled(data: bytes, provenance: Any) -> Evaluator:
+    new = Evaluator.from_state(unpack_one_of(data, (EVALUATOR_KIND,)).data)
+    if provenance is not None:
+        new._provenance = Provenance.from_data(provenance)
+    return new
+
+
 def from_bytes(data: bytes) -> Evaluator:
     """The evaluator that :meth:`Evaluator.to_bytes` wrote.
+
+    Its :attr:`~Evaluator.provenance` is that of the bytes, or else their checksum: the same
+    bytes cannot be merged twice.
 
     Raises:
         StateError: The bytes are not a whole, sound state of a version that
@@ -931,7 +1041,7 @@ def from_bytes(data: bytes) -> Evaluator:
     >>> from_bytes(ev.to_bytes())["accuracy"]
     0.0
     """
-    return Evaluator.from_state(unpack(data, kind=EVALUATOR_KIND))
+    return Evaluator.from_parts(unpack_one_of(data, (EVALUATOR_KIND,)))
 
 
 def load(path: str | os.PathLike[str]) -> Evaluator:
@@ -940,20 +1050,26 @@ def load(path: str | os.PathLike[str]) -> Evaluator:
     Raises:
         StateError: As :func:`from_bytes`, or the file cannot be read.
     """
-    return Evaluator.from_state(read_file(path, kind=EVALUATOR_KIND))
+    return Evaluator.from_parts(read_one_of(path, (EVALUATOR_KIND,)))
 
 
-def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
+def merge(evaluators: Iterable[Evaluator], *, allow_overlap: bool = False) -> Evaluator:
     """One evaluator of all the shards' events; the operands are unchanged.
 
     The result's bits do not depend on the order of the shards while all weights
     are whole. A weight that is not makes sums floats, whose last bits depend on
     the order in which they are added.
 
+    Of a shard with several epochs (:meth:`~Evaluator.name_shard`) the newest counts, and a
+    UserWarning names each evaluator that is left out. An iterator has to yield the newest first.
+
+    Args:
+        evaluators: A list, or an iterator, which may load one after another.
+        allow_overlap: Merge all of them, without looking at shards and epochs.
+
     Raises:
-        StateError: There are none, they were set up differently, or one object
-            is given twice; pass its :meth:`~Evaluator.copy` where its events
-            shall count twice.
+        StateError: There are none, they were set up differently, or events of one
+            would count twice: one object or shard is given twice.
 
     >>> shards = [Evaluator(), Evaluator()]
     >>> shards[0].update(True, score=0.9)
@@ -962,27 +1078,34 @@ def merge(evaluators: Iterable[Evaluator]) -> Evaluator:
     1.0
     """
     result: Evaluator | None = None
-    # Not the evaluators themselves: an iterator may load one after another.
-    merged: dict[int, tuple[int, weakref.ref[Evaluator]]] = {}
+    known: list[tuple[str, Provenance]] = []
     if not isinstance(evaluators, Iterator):
         evaluators = listed(evaluators, "merge", "a list of evaluators")
-    for position, evaluator in enumerate(evaluators):
+        known = [
+            (_position(number), one._provenance)
+            for number, one in enumerate(evaluators)
+            if isinstance(one, Evaluator)
+        ]
+    together = Collection(known)
+    for number, evaluator in enumerate(evaluators):
         if not isinstance(evaluator, Evaluator):
             got = type(evaluator).__name__
             remedy = "; call the method merge of the first one" if got == "Comparison" else ""
-            raise StateError(f"evaluators[{position}]: expected an Evaluator, got {got}{remedy}")
-        before, earlier = merged.get(id(evaluator), (0, None))
-        if earlier is not None and earlier() is evaluator:
-            raise StateError(
-                f"evaluators[{position}]: expected each evaluator once, got that of "
-                f"evaluators[{before}] again, whose events would count twice; pass copy() "
-                "of it if they shall"
-            )
-        merged[id(evaluator)] = position, weakref.ref(evaluator)
+            raise StateError(f"{_position(number)}: expected an Evaluator, got {got}{remedy}")
+        if not allow_overlap:
+            live = not evaluator.is_empty
+            replaced = together.replaced(_position(number), evaluator._provenance, live=live)
+            if replaced is not None:
+                warnings.warn(replaced, stacklevel=2)
+                continue
         if result is None:
             result = evaluator.copy()
         else:
-            result.merge(evaluator)
+            result.merge(evaluator, allow_overlap=allow_overlap)
     if result is None:
         raise StateError("expected at least one evaluator to merge, got none")
     return result
+
+
+def _position(number: int) -> str:
+    return f"evaluators[{number}]"

@@ -31,7 +31,7 @@ from streameval.evaluator.reports import (
 from streameval.events.binary import BinaryIntake
 from streameval.events.multiclass import ClassIntake
 from streameval.events.time import iso_time
-from streameval.events.values import Label
+from streameval.events.values import Label, Weight
 from streameval.metrics.curves import CURVES
 from streameval.metrics.cut_points import CUT_POINTS, CutPoint
 from streameval.metrics.metric import Metric, call
@@ -264,6 +264,13 @@ class View:
     def __init__(self, window: Window, context: ViewContext) -> None:
         self._window = window
         self._context = context
+
+    @property
+    @locked
+    def support(self) -> Weight:
+        """Weight of the events counted."""
+        state_set = self._window.current()
+        return max(map(state_set.support, self._context.plan.keeps), default=0)
 
     def __getitem__(self, name: str) -> float:
         context = self._context

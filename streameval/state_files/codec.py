@@ -20,7 +20,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -49,13 +49,13 @@ MAX_DEPTH = 64
 MAGIC = b"\x89streameval\r\n\x1a\n\x00"
 """First 16 bytes. As in PNG, a transfer in text mode damages at least one of them."""
 
-FORMAT = 1
-"""The format that is written, and the newest that is read."""
+FORMAT = 2
+"""The newest format: a state with its provenance. One without is written in format 1."""
 
 _FIRST_PART = struct.Struct("<16sIIQ")
 FIRST_PART_BYTES = _FIRST_PART.size
 _VERSION_END = 20
-_CHECKSUM_BYTES = 32
+CHECKSUM_BYTES = 32
 _DTYPES = {
     "bool": np.dtype("?"),
     "float64": np.dtype("<f8"),
@@ -70,7 +70,18 @@ _STEP[[ord("]"), ord("}")]] = -1
 _REFERENCE = re.compile(r"(bool|float64|int64|uint8):(0|[1-9]\d{0,17}):(0|[1-9]\d{0,17})", re.ASCII)
 
 
-def pack(data: dict[str, Any], *, kind: str) -> bytes:
+class Unpacked(NamedTuple):
+    """The parts of a state file."""
+
+    kind: str
+    data: dict[str, Any]
+    provenance: Any
+    """A plain structure as it was packed; None where there is none."""
+    checksum: bytes
+    """Of all bytes before it."""
+
+
+def pack(data: dict[str, Any], *, kind: str, provenance: dict[str, Any] | None = None) -> bytes:
     """The bytes of a state.
 
     Equal data gives equal bytes, whatever the order of the dicts' keys.
@@ -80,6 +91,7 @@ def pack(data: dict[str, Any], *, kind: str) -> bytes:
             with str keys, and one-dimensional numpy arrays of int64, float64
             (finite), bool or uint8, nested at most 64 deep.
         kind: The kind of data, e.g. ``"evaluator"``, which :func:`unpack` requires.
+        provenance: A structure like the data, about where it is from; None: none.
 
     Returns:
         The content of a state file.
@@ -115,9 +127,13 @@ def pack(data: dict[str, Any], *, kind: str) -> bytes:
         position += _rounded_up(plain.nbytes)
         return reference
 
-    header = encode_header(written({"data": data, "kind": kind}, add_array, []))
-    total = FIRST_PART_BYTES + _rounded_up(len(header)) + position + _CHECKSUM_BYTES
-    parts: list[Any] = [_FIRST_PART.pack(MAGIC, FORMAT, len(header), total)]
+    parts_of_header = {"data": data, "kind": kind}
+    if provenance is not None:
+        parts_of_header["provenance"] = provenance
+    header = encode_header(written(parts_of_header, add_array, []))
+    total = FIRST_PART_BYTES + _rounded_up(len(header)) + position + CHECKSUM_BYTES
+    version = 1 if provenance is None else FORMAT
+    parts: list[Any] = [_FIRST_PART.pack(MAGIC, version, len(header), total)]
     for section in (header, *sections):
         parts += [section, bytes(-len(section) % 8)]
     checksum = hashlib.sha256()
@@ -152,16 +168,14 @@ def unpack(data: bytes | bytearray | memoryview, *, kind: str) -> dict[str, Any]
     Traceback (most recent call last):
     streameval.errors.StateError: not a streameval state file; it begins with b'PK'
     """
-    return unpack_one_of(data, (kind,))[1]
+    return unpack_one_of(data, (kind,)).data
 
 
-def unpack_one_of(
-    data: bytes | bytearray | memoryview, kinds: Sequence[str]
-) -> tuple[str, dict[str, Any]]:
-    """As :func:`unpack`, of a state of one of several kinds: which one, and the data.
+def unpack_one_of(data: bytes | bytearray | memoryview, kinds: Sequence[str]) -> Unpacked:
+    """As :func:`unpack`, of a state of one of several kinds: all parts of it.
 
-    >>> unpack_one_of(pack({"total": 3}, kind="example"), ("example", "other"))
-    ('example', {'total': 3})
+    >>> unpack_one_of(pack({"total": 3}, kind="example"), ("example", "other"))[:3]
+    ('example', {'total': 3}, None)
     """
     try:
         view = memoryview(data).cast("B")
@@ -176,9 +190,20 @@ def unpack_one_of(
         raise StateError(f"{len(view)} bytes of state do not fit into memory") from None
 
 
-def _unpack(view: memoryview, kinds: Sequence[str]) -> tuple[str, dict[str, Any]]:
+def unpack_provenance(header: bytes, version: int) -> Any:
+    """The provenance that a header of this format names; None where it names none.
+
+    Raises:
+        StateError: The header is invalid.
+    """
+    tree = _header_tree(memoryview(header), version)
+    return resolved(tree["provenance"], _refuse_array, ["provenance"]) if version > 1 else None
+
+
+def _unpack(view: memoryview, kinds: Sequence[str]) -> Unpacked:
     header_length = check_first_part(view[:FIRST_PART_BYTES], len(view))
-    checksum_at = len(view) - _CHECKSUM_BYTES
+    version = format_of(view)
+    checksum_at = len(view) - CHECKSUM_BYTES
     computed = hashlib.sha256(view[:checksum_at]).digest()
     stored = bytes(view[checksum_at:])
     if computed != stored:
@@ -189,12 +214,8 @@ def _unpack(view: memoryview, kinds: Sequence[str]) -> tuple[str, dict[str, Any]
     header_end = FIRST_PART_BYTES + header_length
     area = _ArrayArea(view, FIRST_PART_BYTES + _rounded_up(header_length), checksum_at)
     _check_padding(view, header_end, area.start)
-    tree = parse_header(view[FIRST_PART_BYTES:header_end], FIRST_PART_BYTES)
-    if not isinstance(tree, dict) or tree.keys() != {"data", "kind"}:
-        raise StateError("the header: expected an object with the keys 'data' and 'kind' only")
-    if not isinstance(tree["data"], dict) or not isinstance(tree["kind"], str):
-        raise StateError("the header: expected an object as 'data' and a text as 'kind'")
-    found: str = resolved(tree["kind"], area.refuse, ["kind"])
+    tree = _header_tree(view[FIRST_PART_BYTES:header_end], version)
+    found: str = resolved(tree["kind"], _refuse_array, ["kind"])
     if found not in kinds or not found:
         expected = " or ".join(map(shown, kinds))
         remedy = f"; {_READERS[found]} reads it" if found in _READERS else ""
@@ -204,7 +225,33 @@ def _unpack(view: memoryview, kinds: Sequence[str]) -> tuple[str, dict[str, Any]
         raise StateError(
             f"bytes {area.position} to {area.end} belong to no array that the header names"
         )
-    return found, result
+    provenance = None
+    if version > 1:
+        provenance = resolved(tree["provenance"], _refuse_array, ["provenance"])
+    return Unpacked(found, result, provenance, stored)
+
+
+def _header_tree(text: memoryview, version: int) -> dict[str, Any]:
+    """The parts of a header's bytes, not resolved yet."""
+    tree = parse_header(text, FIRST_PART_BYTES)
+    keys = {"data", "kind"} if version == 1 else {"data", "kind", "provenance"}
+    if not isinstance(tree, dict) or tree.keys() != keys:
+        named = "'data' and 'kind'" if version == 1 else "'data', 'kind' and 'provenance'"
+        raise StateError(f"the header: expected an object with the keys {named} only")
+    if not isinstance(tree["data"], dict) or not isinstance(tree["kind"], str):
+        raise StateError("the header: expected an object as 'data' and a text as 'kind'")
+    if not isinstance(tree.get("provenance", {}), dict):
+        raise StateError("the header: expected an object as 'provenance'")
+    return tree
+
+
+def _refuse_array(reference: str, path: Path) -> npt.NDArray[Any]:
+    raise StateError(f"{spelled(path)}: expected a text, got an array")
+
+
+def format_of(first: bytes | memoryview) -> int:
+    """The format of a file, from the first bytes of it."""
+    return int.from_bytes(first[len(MAGIC) : _VERSION_END], "little")
 
 
 def check_first_part(first: bytes | memoryview, size: int) -> int:
@@ -223,7 +270,7 @@ def check_first_part(first: bytes | memoryview, size: int) -> int:
             + ("; it looks changed by a transfer in text mode" if damaged else "")
         )
     if len(first) >= _VERSION_END:  # a newer format may be shorter than this one's first part
-        version = int.from_bytes(first[len(MAGIC) : _VERSION_END], "little")
+        version = format_of(first)
         if version > FORMAT:
             raise StateError(
                 f"written by a newer streameval (format {version}); this one reads up to "
@@ -242,7 +289,7 @@ def check_first_part(first: bytes | memoryview, size: int) -> int:
         raise StateError(
             f"has {size} bytes; its first part promises {total}: {size - total} bytes too many"
         )
-    if _rounded_up(header_length) > size - FIRST_PART_BYTES - _CHECKSUM_BYTES:
+    if _rounded_up(header_length) > size - FIRST_PART_BYTES - CHECKSUM_BYTES:
         raise StateError(
             f"byte {_VERSION_END}: a header of {header_length} bytes does not fit into the {size}"
         )
@@ -258,9 +305,6 @@ class _ArrayArea:
         self.view = view
         self.start = self.position = start
         self.end = end
-
-    def refuse(self, reference: str, path: Path) -> npt.NDArray[Any]:
-        raise StateError(f"{spelled(path)}: expected a text, got an array")
 
     def take(self, reference: str, path: Path) -> npt.NDArray[Any]:
         """The array of a reference like ``float64:1000:0``."""

@@ -9,12 +9,20 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from streameval.errors import InputError, StateError, shown
-from streameval.state_files.codec import FIRST_PART_BYTES, check_first_part, unpack_one_of
+from streameval.state_files.codec import (
+    CHECKSUM_BYTES,
+    FIRST_PART_BYTES,
+    Unpacked,
+    check_first_part,
+    format_of,
+    unpack_one_of,
+    unpack_provenance,
+)
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -75,17 +83,43 @@ def read_file(
     Cost:
         The file's size in memory, and the header's values.
     """
-    return read_one_of(path, (kind,), max_bytes=max_bytes)[1]
+    return read_one_of(path, (kind,), max_bytes=max_bytes).data
 
 
 def read_one_of(
     path: str | os.PathLike[str], kinds: Sequence[str], *, max_bytes: int | None = None
-) -> tuple[str, dict[str, Any]]:
-    """As :func:`read_file`, of a state of one of several kinds: which one, and the data."""
-    name = _name(path)
+) -> Unpacked:
+    """As :func:`read_file`, of a state of one of several kinds: all parts of it."""
     limit = _memory_bytes() if max_bytes is None else max_bytes
+    return _reading(path, lambda: unpack_one_of(_content(path, limit), kinds))
+
+
+def read_provenance(path: str | os.PathLike[str]) -> tuple[Any, bytes]:
+    """The provenance in a file, or None, and the checksum; nothing else is read or verified.
+
+    Raises:
+        StateError: As :func:`read_file`, as far as it is read.
+    """
+
+    def parts() -> tuple[Any, bytes]:
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            first, length = _first_part(file)
+            version = format_of(first)
+            provenance = None if version == 1 else unpack_provenance(file.read(length), version)
+            file.seek(-CHECKSUM_BYTES, os.SEEK_END)
+            return provenance, file.read(CHECKSUM_BYTES)
+
+    return _reading(path, parts)
+
+
+_Parts = TypeVar("_Parts")
+
+
+def _reading(path: str | os.PathLike[str], read: Callable[[], _Parts]) -> _Parts:
+    """What ``read`` returns; its errors as a StateError that names the file."""
+    name = _name(path)
     try:
-        return unpack_one_of(_content(path, limit), kinds)
+        return read()
     except StateError as error:
         raise StateError(f"{name}: {error}") from None
     except (OSError, ValueError) as error:
@@ -96,16 +130,22 @@ def read_one_of(
 
 def _content(path: str | os.PathLike[str], limit: int) -> bytes:
     with open(path, "rb", opener=_open_without_waiting) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise StateError(f"is {_file_type(status.st_mode)}, not a regular file")
-        first = file.read(FIRST_PART_BYTES)
-        check_first_part(first, status.st_size)
-        if status.st_size > limit:
-            raise StateError(f"has {status.st_size} bytes; at most {limit} are read here")
+        _first_part(file)
+        size = os.fstat(file.fileno()).st_size
+        if size > limit:
+            raise StateError(f"has {size} bytes; at most {limit} are read here")
         file.seek(0)
         # One byte more than its size, to detect a file that grows.
-        return file.read(status.st_size + 1)
+        return file.read(size + 1)
+
+
+def _first_part(file: BinaryIO) -> tuple[bytes, int]:
+    """The first 32 bytes, checked, and the header's length."""
+    status = os.fstat(file.fileno())
+    if not stat.S_ISREG(status.st_mode):
+        raise StateError(f"is {_file_type(status.st_mode)}, not a regular file")
+    first = file.read(FIRST_PART_BYTES)
+    return first, check_first_part(first, status.st_size)
 
 
 def _open_without_waiting(path: str, flags: int) -> int:

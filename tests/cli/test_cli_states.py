@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import streameval as se
 from tests.support.command_runs import Command, in_process, own_process
 
 BINARY = ("--y-true", "label", "--score", "score")
@@ -58,7 +59,10 @@ def test_merged_states_can_be_saved_reported_and_are_the_same_bytes(
         run("evaluate", path, *options, "--save", state)
     whole = run("evaluate", *paths, *options, "--save", tmp_path / "whole")
     assert run("merge", *reversed(states), "--save", tmp_path / "merged") == whole
-    assert (tmp_path / "merged").read_bytes() == (tmp_path / "whole").read_bytes()
+    merged, one_run = se.load(tmp_path / "merged"), se.load(tmp_path / "whole")
+    assert merged.to_bytes() == one_run.to_bytes() == (tmp_path / "whole").read_bytes()
+    assert run("merge", *states, "--save", tmp_path / "in-order") == whole
+    assert (tmp_path / "in-order").read_bytes() == (tmp_path / "merged").read_bytes()
     assert run("merge", tmp_path / "?.state") == whole
     assert run("report", tmp_path / "merged") == whole
     chosen = ("--metrics", "f1,accuracy")

@@ -4,7 +4,8 @@
 
 Each case is given to streameval and to the independent reader. streameval may
 raise nothing but StateError; both accept or both refuse; what is accepted
-means the same to both and packs to the same bytes again.
+means the same to both and packs to the same bytes again. So it is with the
+provenance, and with what is one.
 """
 
 import argparse
@@ -16,8 +17,9 @@ from collections import Counter
 import numpy as np
 
 from streameval.errors import StateError
-from streameval.state_files.codec import pack, unpack
-from tests.support.read_state import read_state
+from streameval.state_files.codec import pack, unpack_one_of
+from streameval.state_files.provenance import Provenance
+from tests.support.read_state import check_provenance, read_parts
 
 KIND = "example"
 MAGIC = b"\x89streameval\r\n\x1a\n\x00"
@@ -36,7 +38,18 @@ STRUCTURES = [
     {"slices": [{"state": {"counts": np.arange(3), "sums": [-(2**200), 1e-7, 1e22, -0.0]}}] * 2},
 ]
 
+PROVENANCES = [
+    {"contents": ["00" * 16, "7f" * 16], "shards": []},
+    {
+        "contents": [],
+        "shards": [["$x", 0, 1, 2], ["eu-1", 0, 0, 2**63 - 1], ["eu-1", 2, 0, 5, 7, 9]],
+    },
+    {"contents": ["ab" * 16], "shards": [["é/1", 7, 0, 1000]]},
+]
+
 FRAGMENTS = [
+    b'["eu-1",2,0,5,7,9]', b'["eu-1",2,0,5,5,9]', b'["eu-1",2,9,5]', b'["eu-1",2]', b"[true,0,0,1]",
+    b'"AB"', b'"contents":[],', b'"provenance":{}', b'"shards":[]',
     b"[" * 70 + b"]" * 70, b'{"a":' * 70 + b"1" + b"}" * 70, b"[" * 2000,
     b'"$int:10000000000000000"', b'"$int:-ff"', b'"$int:"', b'"$int:0x1"',
     b'"$int:1_0000000000000000"', b'"$text:eda080"', b'"$text:61"', b'"$text:zz"',
@@ -149,25 +162,35 @@ def text_of(value):
 def check(data):
     """The refusal of a file, or None where it is sound; AssertionError where readers differ."""
     try:
-        kind, expected = read_state(data)
+        kind, expected, parts = read_parts(data)
         refused = kind != KIND
+        if parts is not None and not refused:
+            check_provenance(parts)
     except ValueError:
         refused = True
     try:
-        got = unpack(data, kind=KIND)
+        _, got, found, _ = unpack_one_of(data, (KIND,))
+        if found is not None:
+            found = Provenance.from_data(found).to_data()
         refusal = None
     except StateError as error:
         refusal = str(error)
     assert refused == (refusal is not None), f"one reader refuses alone: {refusal}"
     if refusal is None:
         assert text_of(got) == text_of(expected)
-        assert pack(got, kind=KIND) == data
+        assert (found is None) == (parts is None)
+        assert found is None or text_of(found) == text_of(parts)
+        assert pack(got, kind=KIND, provenance=found) == data
     else:
         assert len(refusal) < 600
     return refusal
 
 
 SOUND = [pack(structure, kind=KIND) for structure in STRUCTURES]
+SOUND += [
+    pack(structure, kind=KIND, provenance=provenance)
+    for structure, provenance in zip(STRUCTURES[1:4], PROVENANCES, strict=True)
+]
 
 
 def main():

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streameval.errors import StateError
-from streameval.state_files.codec import encode_header, pack, unpack
+from streameval.state_files.codec import encode_header, pack, unpack, unpack_one_of
 from tests.crash.fuzz_state_file import KIND, SOUND, case, check, forge, sealed
 
 relaxed = partial(settings, suppress_health_check=[HealthCheck.too_slow])
@@ -33,7 +33,15 @@ REASONS = [
     "more than 64 deep",
     "not in its one written form (keys",
     "with the keys 'data' and 'kind' only",
+    "with the keys 'data', 'kind' and 'provenance' only",
     "expected an object as 'data' and a text as 'kind'",
+    "expected an object as 'provenance'",
+    "provenance: expected contents and shards",
+    "provenance: expected lists",
+    "provenance: expected 32 digits of base 16",
+    "provenance: expected a shard's name, epoch and sequences",
+    "provenance: expected sorted contents and shards",
+    "provenance: expected a content or a shard",
     "holds the state of kind",
     "belong to no array",
     "expected an int beyond 64 bits",
@@ -55,6 +63,19 @@ BY_HAND = [
     forge(b"[]"),
     forge(b'{"data":{},"kind":"$array:int64:0:0"}'),
     forge(b'{"data":[],"kind":"example"}'),
+    forge(b'{"data":{},"kind":"example","provenance":[]}', version=2),
+    forge(b'{"data":{},"kind":"example","provenance":{"contents":1,"shards":[]}}', version=2),
+    forge(b'{"data":{},"kind":"example","provenance":{"contents":[],"shards":[]}}', version=2),
+    forge(b'{"data":{},"kind":"example","provenance":{"a":"$array:int64:0:0"}}', version=2),
+    forge(b'{"data":{},"kind":"example","provenance":{"contents":[],"more":[]}}', version=2),
+    forge(b'{"data":{},"kind":"example","provenance":{"contents":[],"shards":[["a"]]}}', version=2),
+    forge(
+        b'{"data":{},"kind":"example","provenance":{"contents":[],'
+        b'"shards":[["b",0,0,1],["a",0,0,1]]}}',
+        version=2,
+    ),
+    forge(b'{"data":{"a":9223372036854775808},"kind":"example"}'),
+    forge(b'{"data":{"$array:int64:0:0":1},"kind":"example"}'),
     forge(b'{"data":{"a":"$array:bool:1:0"},"kind":"example"}', b"\2" + bytes(7)),
     forge(b'{"data":{"a":"$array:float64:1:0"},"kind":"example"}', b"\xff" * 8),
 ]
@@ -105,7 +126,7 @@ def test_any_tree_behind_a_true_checksum(data, area):
     check(forge(header, area))
 
 
-@pytest.mark.parametrize("data", SOUND[1:4], ids=["scalars", "texts", "arrays"])
+@pytest.mark.parametrize("data", SOUND[1:4] + SOUND[5:7], ids=[*"stapq"])
 def test_every_bit_flipped(data):
     for position in range(len(data)):
         for bit in range(8):
@@ -115,7 +136,7 @@ def test_every_bit_flipped(data):
                 unpack(bytes(flipped), kind=KIND)
 
 
-@pytest.mark.parametrize("data", SOUND[1:4], ids=["scalars", "texts", "arrays"])
+@pytest.mark.parametrize("data", SOUND[1:4] + SOUND[5:7], ids=[*"stapq"])
 def test_every_bit_flipped_and_the_checksum_repaired(data):
     accepted = 0
     for position in range(len(data) - 32):
@@ -133,4 +154,5 @@ def test_cut_at_every_byte(data):
             unpack(data[:length], kind=KIND)
         if length != len(data) - 32:
             assert check(sealed(data[:length]))
-    assert pack(unpack(data, kind=KIND), kind=KIND) == data
+    _, state, provenance, _ = unpack_one_of(data, (KIND,))
+    assert pack(state, kind=KIND, provenance=provenance) == data

@@ -10,7 +10,6 @@ says so in one line and ends well: the tests have run against Tansu anyway.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -19,69 +18,19 @@ import time
 from pathlib import Path
 
 from tests.support.brokers import Broker, free_port
+from tests.support.maven import AbsentError, fetch
 
 VERSION = "4.1.0"
 HOME = Path(__file__).parents[2] / "build" / "kafka"
 
-_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>streameval</groupId><artifactId>broker</artifactId><version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId>
-      <artifactId>kafka_2.13</artifactId>
-      <version>{VERSION}</version>
-    </dependency>
-  </dependencies>
-</project>
-"""
-
 _START_SECONDS = 90
-_FETCH_SECONDS = 400
-
-
-class AbsentError(Exception):
-    """Apache Kafka cannot be had here; the message says why."""
-
-
-def fetch() -> Path:
-    """The directory with its jars; fetched at the first call.
-
-    Raises:
-        AbsentError: Java, Maven or what Maven should fetch is missing.
-    """
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            raise AbsentError(f"{program} is not installed")
-    jars = HOME / VERSION
-    if (jars / ".complete").exists():
-        return jars
-    HOME.mkdir(parents=True, exist_ok=True)
-    (HOME / "pom.xml").write_text(_POM)
-    try:
-        done = subprocess.run(
-            [
-                *("mvn", "-q", "-B", "-f", str(HOME / "pom.xml")),
-                *("dependency:copy-dependencies", f"-DoutputDirectory={jars}"),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        raise AbsentError(f"Maven took more than {_FETCH_SECONDS} s") from None
-    if done.returncode:
-        lines = (done.stdout + done.stderr).strip().splitlines()
-        raise AbsentError(f"Maven could not fetch it: {lines[0][:200] if lines else 'no reason'}")
-    (jars / ".complete").touch()
-    return jars
 
 
 class ApacheKafka:
     """One node that is broker and controller; its data outlive :meth:`kill`."""
 
     def __init__(self, directory: Path) -> None:
-        self._jars = fetch()
+        self._jars = fetch(f"org.apache.kafka:kafka_2.13:{VERSION}", HOME)
         self._directory = directory
         self.port, controller = free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"

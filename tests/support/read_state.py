@@ -22,9 +22,14 @@ def must(condition, what):
 
 def read_state(data):
     """The kind and the structure of a state file's bytes."""
+    return read_parts(data)[:2]
+
+
+def read_parts(data):
+    """The kind, the structure and the provenance, None where there is none."""
     must(len(data) >= 64 and data[:16] == MAGIC, "magic")
     version, header_length, total = struct.unpack_from("<IIQ", data, 16)
-    must(version == 1, "format")
+    must(version in (1, 2), "format")
     area = -(-(32 + header_length) // 8) * 8
     must(total == len(data) and area <= total - 32, "lengths")
     must(hashlib.sha256(data[:-32]).digest() == data[-32:], "checksum")
@@ -38,7 +43,8 @@ def read_state(data):
         header, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
     )
     must(again == text, "spelling")
-    must(isinstance(header, dict) and header.keys() == {"data", "kind"}, "keys")
+    keys = {"data", "kind", "provenance"} if version == 2 else {"data", "kind"}
+    must(isinstance(header, dict) and header.keys() == keys, "keys")
     must(isinstance(header["data"], dict) and isinstance(header["kind"], str), "data or kind")
     position = area
 
@@ -90,4 +96,28 @@ def read_state(data):
 
     kind, structure = plain(header["kind"]), value(header["data"], 1)
     must(kind and isinstance(kind, str) and position == total - 32, "kind, or bytes left over")
-    return kind, structure
+    if version == 1:
+        return kind, structure, None
+    must(isinstance(header["provenance"], dict), "provenance")
+    # An array there would lie behind the last one.
+    provenance = value(header["provenance"], 1)
+    return kind, structure, provenance
+
+
+def check_provenance(parts):
+    """ValueError unless they are what the page says of a provenance."""
+    must(isinstance(parts, dict) and set(parts) == {"contents", "shards"}, "its keys")
+    contents, shards = parts["contents"], parts["shards"]
+    must(isinstance(contents, list) and isinstance(shards, list), "its lists")
+    for text in contents:
+        must(isinstance(text, str) and re.fullmatch("[0-9a-f]{32}", text), "content")
+    must(contents == sorted(set(contents)), "order of contents")
+    for entry in shards:
+        must(isinstance(entry, list) and len(entry) >= 4 and len(entry) % 2 == 0, "entry")
+        name, epoch, *borders = entry
+        must(isinstance(name, str) and 0 < len(name) <= 200 and name.isprintable(), "name")
+        must(" " not in name and all(type(n) is int for n in (epoch, *borders)), "name or numbers")
+        must(0 <= epoch < 2**63 - 1 and min(borders) >= 0 and max(borders) < 2**63, "numbers")
+        must(borders == sorted(set(borders)), "borders")
+    keys = [tuple(entry[:2]) for entry in shards]
+    must(keys == sorted(set(keys)) and (contents or shards), "order of shards")

@@ -26,8 +26,16 @@ def _dotted(path: Path) -> str:
     return name.removesuffix(".__init__")
 
 
-MODULES = [_dotted(path) for path in _with_examples(sorted(PACKAGE.rglob("*.py")))]
-DOCUMENTS = _with_examples([ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+_ENGINES = {"beam", "dask", "spark"}
+"""Pages and modules of integrations whose examples `make test-engines` runs."""
+
+
+def _here(paths: Iterable[Path]) -> list[Path]:
+    return [path for path in _with_examples(paths) if path.stem not in _ENGINES]
+
+
+MODULES = [_dotted(path) for path in _here(sorted(PACKAGE.rglob("*.py")))]
+DOCUMENTS = _here([ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
 
 
 @pytest.mark.parametrize("name", MODULES)

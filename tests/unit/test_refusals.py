@@ -40,7 +40,7 @@ def almost_full(task: str, **options: Any) -> se.Evaluator:
     ev.update(**given, weight=HEAVY, event_time=T0)
     ev.update(**given, weight=HEAVY - 1, event_time=T0 + HOUR)
     for _ in range(8 if task == "binary" else 7):
-        ev.merge(ev.copy())
+        ev.merge(ev, allow_overlap=True)
     return ev
 
 

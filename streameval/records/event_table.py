@@ -1,0 +1,444 @@
+"""Events in a table that an engine cuts into parts: which columns they are, and how a part counts.
+
+A part is counted where the engine runs its task, and its evaluator is merged with those of other
+parts. So all parts count with one set-up, made before any of them is read: nothing is inferred
+from the values of a part.
+
+A table is anything that gives a column by ``table[name]``: a data frame of pandas or polars, an
+Arrow table or batch, a mapping of names to columns. Records, such as those of a bag, are mappings.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+
+from streameval.errors import InputError, OptionError, did_you_mean, listed, shown
+from streameval.evaluator.evaluator import Evaluator, from_bytes
+from streameval.evaluator.slices import Slicer
+from streameval.events.event import Task
+from streameval.events.time import event_times
+from streameval.events.values import column_array
+from streameval.records.chunk import Kind, Wanted
+from streameval.records.csv_table import LabelTypes
+from streameval.records.event_columns import SLICE, EventColumns, arguments
+from streameval.records.json_record import split_path
+from streameval.records.sources import find_sources, read_source
+
+Proba: TypeAlias = str | Mapping[Any, str] | Sequence[str]
+"""A column; ``PREFIX*``; from each label to its column; or columns in the order of ``labels``."""
+
+RECORDS = 1 << 16
+"""Most records, which are dicts, that are made columns at once."""
+
+_KINDS: dict[str, Kind] = {
+    "y_true": "label",
+    "y_pred": "label",
+    "score": "number",
+    "weight": "weight",
+    "unit": "slice",
+}
+"""How a file's fields are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """The columns of the events.
+
+    Args:
+        named: From an argument of ``update_many`` to its column.
+        proba: The columns of probabilities, or None.
+        time: The column of the event time, or None.
+        slices: The columns that slices are made of.
+    """
+
+    named: Mapping[str, str]
+    proba: str | Mapping[Any, str] | None
+    time: str | None
+    slices: tuple[str, ...]
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """From what each column is, as errors name it, to its name."""
+        found = dict(self.named)
+        if isinstance(self.proba, str):
+            found["proba"] = self.proba
+        elif self.proba is not None:
+            found |= {f"proba[{shown(label)}]": path for label, path in self.proba.items()}
+        if self.time is not None:
+            found["event_time"] = self.time
+        return found | {f"slices[{shown(name)}]": name for name in self.slices}
+
+    def found_in(self, names: Iterable[object]) -> TableColumns:
+        """The same with the columns that ``PREFIX*`` matches; raises InputError for a missing one.
+
+        >>> columns = TableColumns({"y_true": "label"}, "p_*", None, ())
+        >>> columns.found_in(["label", "p_cat", "p_dog"]).proba
+        {'cat': 'p_cat', 'dog': 'p_dog'}
+        """
+        known = list(map(str, names))
+        new = self
+        if isinstance(self.proba, str) and self.proba.endswith("*"):
+            prefix = self.proba[:-1]
+            matching = {name[len(prefix) :]: name for name in known if name.startswith(prefix)}
+            if not matching:
+                raise _no_column("proba", f"{prefix}…", known)
+            new = replace(self, proba=matching)
+        for use, path in new.paths.items():
+            if path not in known:
+                raise _no_column(use, path, known)
+        return new
+
+    def events(self, table: Any, evaluator: Evaluator, start: int = 0) -> EventColumns:
+        """The events of a table, in the order of their times where they have some.
+
+        Args:
+            table: Any table.
+            evaluator: Whose options say the labels and the unit of numeric times.
+            start: Number of the first row.
+
+        Raises:
+            InputError: A column is not there or its probabilities or times are none.
+        """
+        own = self.found_in(_names(table))
+        columns: dict[str, Any] = {use: table[path] for use, path in own.named.items()}
+        columns |= {f"{SLICE}{name}": table[name] for name in own.slices}
+        if isinstance(own.proba, str) and len(columns["y_true"]):
+            columns["proba"] = _probabilities(table[own.proba], evaluator.options["labels"])
+        elif isinstance(own.proba, Mapping):
+            columns["proba"] = {label: table[path] for label, path in own.proba.items()}
+        rows = len(columns["y_true"])
+        places = range(start, start + rows)
+        if own.time is None or not rows:
+            return EventColumns(columns, places)
+        unit = evaluator.options["time_unit"]
+        columns["time"] = times = event_times(table[own.time], rows, unit, first=True)
+        if (times[1:] >= times[:-1]).all():
+            return EventColumns(columns, places)
+        # The order of rows is not that of arrival. In the order of time no event is late.
+        arrays = {name: _arrays(column, name) for name, column in columns.items()}
+        return EventColumns(arrays, places).take(np.argsort(times, kind="stable"))
+
+
+def _arrays(column: Any, name: str) -> Any:
+    if isinstance(column, dict):
+        return {label: column_array(values, "proba") for label, values in column.items()}
+    return column_array(column, name)
+
+
+def _no_column(use: str, path: str, names: list[str]) -> InputError:
+    return InputError(
+        use,
+        expected=f"a column {path!r}",
+        got=f"none among {shown(', '.join(names))[1:-1]}" if names else "no columns",
+        remedy=did_you_mean(path, names),
+    )
+
+
+def _names(table: Any) -> Iterable[object]:
+    if isinstance(table, Mapping):
+        return table
+    schema = getattr(table, "schema", None)
+    names = getattr(schema, "names", None)  # of Arrow; a method of polars
+    return names if isinstance(names, list) else list(table.columns)
+
+
+def _probabilities(column: Any, labels: Sequence[Any] | None) -> Any:
+    """A column of numbers, mappings, Arrow's pairs, or arrays in the order of the labels."""
+    array = column_array(column, "proba")
+    if array.dtype.kind not in "OU":
+        return array
+    values: list[Any] = array.tolist()
+    first = next((value for value in values if value is not None), None)
+    if isinstance(first, str):
+        raise InputError(
+            "proba",
+            expected="numbers, mappings from labels, or lists in the order of labels=",
+            got=f"the text {shown(first)}",
+            remedy="give each label a column, as Dask turns lists and dicts of Python into text",
+        )
+    if not hasattr(first, "__len__") or isinstance(first, Mapping):
+        return values
+    if isinstance(first, (list, tuple)) and len(first) and isinstance(first[0], tuple):
+        return [None if pairs is None else dict(pairs) for pairs in values]
+    if labels is None:
+        raise OptionError.requires(
+            "proba",
+            "labels",
+            remedy="pass labels=[...], the labels of an event's probabilities in their order",
+        )
+    for position, shares in enumerate(values):
+        size = len(shares) if hasattr(shares, "__len__") else 0
+        if size != len(labels):
+            raise InputError(
+                "proba",
+                expected=f"{len(labels)} probabilities, one of each of labels=",
+                got=shown(shares) if not size else str(size),
+                position=position,
+            )
+    matrix = np.asarray([list(shares) for shares in values], dtype=np.float64)
+    return {label: matrix[:, n] for n, label in enumerate(labels)}
+
+
+@dataclass(frozen=True, slots=True)
+class PartCounter:
+    """How parts are counted; sent to the engine's tasks.
+
+    Args:
+        columns: The columns of the events.
+        empty: The state of an evaluator without events.
+    """
+
+    columns: TableColumns
+    empty: bytes
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        y_true: str = "y_true",
+        y_pred: str | None = None,
+        score: str | None = None,
+        proba: Proba | None = None,
+        weight: str | None = None,
+        unit: str | None = None,
+        time: str | None = None,
+        by: str | Iterable[str | Iterable[str]] | None = (),
+        task: Task | Literal["auto"] | None = None,
+        **options: Any,
+    ) -> Self:
+        """The counter of these columns, and of an evaluator with these options.
+
+        An option that is None is one that was not given.
+
+        Raises:
+            InputError: Names or options that conflict, or a window that parts cannot share.
+            MetricError: An unknown metric.
+        """
+        known = inspect.signature(Evaluator).parameters
+        options = {name: value for name, value in options.items() if value is not None}
+        if task == "auto":
+            task = None
+        by = [by] if isinstance(by, str) else list(by or ())
+        if unit is None:
+            unit = getattr(options.get("bootstrap"), "unit", None)
+        for name in options:
+            if name not in known or name == "slices":
+                near = "write by=" if name == "slices" else did_you_mean(name, known)
+                raise InputError(name, expected="an option of Evaluator", got="none", remedy=near)
+        if score is not None and proba is not None:
+            raise OptionError.conflicts("proba", "score")
+        if y_pred is None and score is None and proba is None:
+            raise InputError(
+                "evaluate",
+                expected="y_pred=, score= or proba=",
+                got="none of them",
+                remedy="name the column that holds the prediction",
+            )
+        slices = Slicer(by, 1)
+        binary = score is not None or {"positive", "threshold"} & set(options)
+        evaluator = Evaluator(task or ("binary" if binary else "multiclass"), slices=by, **options)
+        if evaluator.task == "multiclass" and score is not None:
+            remedy = "name probabilities with proba="
+            raise OptionError.conflicts("score", 'task="multiclass"', remedy=remedy)
+        _check_shared(evaluator, options.get("window"), time)
+        if proba is not None and not isinstance(proba, (str, Mapping)):
+            proba = _in_order(proba, evaluator.options["labels"])
+        named = {"y_true": y_true, "y_pred": y_pred, "score": score, "weight": weight}
+        given = {use: path for use, path in (named | {"unit": unit}).items() if path is not None}
+        return cls(TableColumns(given, proba, time, slices.names), evaluator.to_bytes())
+
+    def evaluator(self) -> Evaluator:
+        """A new evaluator without events."""
+        return from_bytes(self.empty)
+
+    def count(self, evaluator: Evaluator, part: Any, where: str = "") -> None:
+        """Count a part: a table, the path of a file, or an iterable of records.
+
+        Raises:
+            InputError: An event that cannot be counted, with its column and row; some events
+                of the part may have been counted.
+        """
+        start = 0
+        for table in self._tables(part, where):
+            self.count_table(evaluator, table, where, start)
+            start += _rows(table)
+
+    def count_events(self, evaluator: Evaluator, events: Sequence[Any]) -> None:
+        """Count events, which are mappings and have no place; an error shows the event."""
+        table = self.table_of(events)
+        self.count_table(evaluator, table, name=lambda row: f"event {shown(events[row])}")
+
+    def count_table(
+        self,
+        evaluator: Evaluator,
+        table: Any,
+        where: str = "",
+        start: int = 0,
+        name: Callable[[int], str] = "row {}".format,
+    ) -> None:
+        """Count a table.
+
+        Args:
+            evaluator: Counts it, or nothing of it.
+            table: Any table.
+            where: Its name in errors.
+            start: Number of its first row.
+            name: A row's name in errors, by its number.
+
+        Raises:
+            InputError: With column and row.
+        """
+        places: Any = range(start, sys.maxsize)
+        try:
+            events = self.columns.events(table, evaluator, start)
+            places = events.places
+            if events.rows:
+                evaluator.update_many(**arguments(events.columns))
+        except InputError as error:
+            row = "" if error.position is None else name(int(places[error.position]))
+            raise self.located(error, where, row) from None
+
+    def located(self, error: InputError, where: str, row: str) -> InputError:
+        """An error of a table's columns, with their names and the place of the row."""
+        paths = self.columns.paths
+        path = paths.get(error.field) or paths.get(error.field.partition("[")[0])
+        place = ", ".join(filter(None, ("" if path is None else f"column {path!r}", where, row)))
+        return InputError(
+            f"{error.field} ({place})" if place else error.field,
+            expected=error.expected,
+            got=error.got,
+            remedy=error.remedy,
+            remedy_code=error.remedy_code,
+        )
+
+    def _tables(self, part: Any, where: str) -> Iterator[Any]:
+        if isinstance(part, (str, os.PathLike)):
+            return self._file(os.fspath(part))
+        if isinstance(part, Mapping) or hasattr(part, "columns") or hasattr(part, "schema"):
+            return iter([part])
+        if isinstance(part, Iterable):
+            return self._records(part, where)
+        raise InputError(
+            where or "part",
+            expected="a table, the path of a file, or a list of dicts",
+            got=f"{shown(part)} of type {type(part).__name__}",
+        )
+
+    def _records(self, records: Iterable[Any], where: str) -> Iterator[dict[str, Any]]:
+        stream = iter(records)
+        start = 0
+        while rows := list(islice(stream, RECORDS)):
+            yield self.table_of(rows, where, start)
+            start += len(rows)
+
+    def table_of(self, records: Sequence[Any], where: str = "", start: int = 0) -> dict[str, Any]:
+        """The columns of records, which are mappings; a dot in a name goes into one.
+
+        A missing key is None, which only a slice may be.
+
+        Raises:
+            InputError: A record is no mapping, or the first one lacks a key.
+        """
+        for number, record in enumerate(records, start):
+            if not isinstance(record, Mapping):
+                raise InputError(
+                    f"{where}, row {number}".removeprefix(", "),
+                    expected="a dict with the names of columns",
+                    got=f"{shown(record)} of type {type(record).__name__}",
+                )
+        first = records[0]
+        paths = {*self.columns.paths.values()}
+        nested = {path: split_path(path) for path in paths if path not in first and "." in path}
+        columns: dict[str, list[Any]] = {}
+        # All keys of the first record, for a prefix and for the names of an error.
+        for name in {**dict.fromkeys(map(str, first)), **dict.fromkeys(self.columns.slices)}:
+            columns[name] = [record.get(name) for record in records]
+        for path, names in nested.items():
+            values = [_inner(record, names) for record in records]
+            if values[0] is not None or path in self.columns.slices:
+                columns[path] = values
+        return columns
+
+    def _file(self, path: str) -> Iterator[dict[str, Any]]:
+        """The tables of a file that the command line reads; a bad record raises InputError."""
+        if isinstance(self.columns.proba, str) and self.columns.proba.endswith("*"):
+            raise InputError(
+                "proba",
+                expected="a field, or a mapping from labels to fields, for files",
+                got=shown(self.columns.proba),
+            )
+        wanted: dict[str, Wanted] = {}
+        unit = self.evaluator().options["time_unit"]
+        for use, field in self.columns.paths.items():
+            kind = _KINDS.get(use, "slice")
+            if use == "proba":
+                kind = "probability" if self.evaluator().task == "binary" else "probabilities"
+            elif use.startswith("proba["):
+                kind = "number"
+            elif use == "event_time":
+                kind = "time"
+            wanted.setdefault(field, Wanted(field, kind, unit if kind == "time" else None))
+        for source in find_sources([path]):
+            for chunk in read_source(
+                source, [*wanted.values()], LabelTypes(None), sys.stdin.buffer
+            ):
+                for bad in chunk.bad.first:
+                    raise InputError(
+                        f"{bad.source}:{bad.line}: {bad.field}",
+                        expected=bad.expected,
+                        got=bad.got,
+                        remedy=bad.remedy,
+                    )
+                yield chunk.events.columns
+
+
+def _rows(table: Any) -> int:
+    return len(next(iter(table.values()), ())) if isinstance(table, Mapping) else len(table)
+
+
+def _inner(record: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        record = record.get(name) if isinstance(record, Mapping) else None
+    return record
+
+
+def _in_order(paths: Sequence[str], labels: Sequence[Any] | None) -> dict[Any, str]:
+    names = listed(paths, "proba", "a column, columns, or a mapping from labels to columns")
+    if labels is None:
+        remedy = "pass labels=[...] in the order of the columns, or a mapping label -> column"
+        raise OptionError.requires("proba", "labels", remedy=remedy)
+    if len(names) != len(labels):
+        raise InputError(
+            "proba", expected=f"{len(labels)} columns, one of each label", got=str(len(names))
+        )
+    return dict(zip(labels, names, strict=True))
+
+
+def _check_shared(evaluator: Evaluator, window: Any, time: str | None) -> None:
+    """Refuse what depends on the order of events, which parts do not share."""
+    if evaluator.plan.ordered:
+        raise InputError(
+            "metrics",
+            expected="metrics that do not depend on the order of events, which parts do not share",
+            got="kappa_temporal",
+            remedy="leave out temporal= and kappa_temporal",
+        )
+    if window is not None and not window.needs_time:
+        raise InputError(
+            "window",
+            expected="None, or Panes or Fading of event time",
+            got=f"{shown(window)}, whose events depend on an order that parts do not share",
+            remedy='use streameval.Panes("1h") with time=',
+        )
+    if window is None and time is not None:
+        raise OptionError.requires("time", "window", remedy='pass window=Panes("1h")')
+    if window is not None and time is None:
+        raise OptionError.requires("window", "time", remedy="name the column of the event time")

@@ -1,0 +1,457 @@
+"""Which shards a state holds, so that merging counts none of them twice.
+
+A shard has a name, given by whoever writes it, with an epoch and a sequence of positions; or it
+is known by its content: the checksum of the bytes it was read from. Events that were counted in
+memory and never written belong to no shard. What protects those is the identity of their
+evaluator, within one process.
+
+An event costs nothing here, a merge a few set operations, a shard some bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any, NamedTuple
+from weakref import ref
+
+from streameval.errors import InputError, StateError, shown
+from streameval.state_files.codec import Unpacked, pack
+
+END = 2**63 - 1
+"""The end of the sequence of a shard that was named without one: it begins at 0."""
+
+_CONTENT_BYTES = 16
+_NAME_CHARACTERS = 200
+_FEW_LIVE = 64
+
+
+class Shard(NamedTuple):
+    """A shard's name, its epoch, and the positions from ``first`` to ``end`` less 1."""
+
+    name: str
+    epoch: int = 0
+    first: int = 0
+    end: int = END
+
+    @property
+    def sequence(self) -> str:
+        """``first:end``; empty for the whole shard."""
+        return "" if self[2:] == (0, END) else f"{self.first}:{self.end}"
+
+    def __str__(self) -> str:
+        sequence = self.sequence and f", sequence {self.sequence}"
+        return f"shard {self.name!r} (epoch {self.epoch}{sequence})"
+
+
+def checked_shard(name: object, epoch: object = 0, sequence: object = None) -> Shard:
+    """The shard that these arguments name; raises InputError.
+
+    >>> print(checked_shard("eu-1", epoch=2, sequence=(0, 1000)))
+    shard 'eu-1' (epoch 2, sequence 0:1000)
+    """
+    if not _is_name(name):
+        raise InputError(
+            "shard",
+            expected=f"a name of 1 to {_NAME_CHARACTERS} printed characters without blanks",
+            got=shown(name),
+        )
+    if type(epoch) is not int or not 0 <= epoch < END:
+        raise InputError("epoch", expected="a whole number from 0 on", got=shown(epoch))
+    if sequence is None:
+        return Shard(str(name), epoch)
+    pair = tuple(sequence) if isinstance(sequence, (tuple, list)) else ()
+    if (
+        len(pair) != 2
+        or not all(type(at) is int for at in pair)
+        or not 0 <= pair[0] < pair[1] <= END
+    ):
+        raise InputError(
+            "sequence",
+            expected="the first position, from 0 on, and a larger one, the next after the last",
+            got=shown(sequence),
+        )
+    return Shard(str(name), epoch, *pair)
+
+
+def _is_name(name: object) -> bool:
+    return (
+        isinstance(name, str)
+        and 0 < len(name) <= _NAME_CHARACTERS
+        and name.isprintable()
+        and " " not in name
+    )
+
+
+class Overlap(NamedTuple):
+    """What two provenances both hold."""
+
+    what: str
+    epochs: tuple[int, int] | None = None
+    """Where the epochs of a shard differ: that of the first, and that of the second."""
+    unnamed: bool = False
+    """Whether it is known by its content only."""
+
+
+class Wording(NamedTuple):
+    """How an interface calls the remedies."""
+
+    name: str
+    allow: str
+
+
+IN_PYTHON = Wording("name_shard()", "pass allow_overlap=True")
+ON_COMMAND_LINE = Wording("--shard", "give --allow-overlap")
+
+
+class Provenance:
+    """The set of shards whose events a state holds.
+
+    >>> one, other = Provenance(), Provenance()
+    >>> one.add_shard(Shard("eu-1", 2, 0, 1000))
+    >>> other.add_shard(Shard("eu-1", 2, 1000, 1500))
+    >>> one.add(other)
+    >>> one.to_data()
+    {'contents': [], 'shards': [['eu-1', 2, 0, 1500]]}
+    >>> one.overlap(other).what
+    "shard 'eu-1' (epoch 2, sequence 1000:1500)"
+    """
+
+    __slots__ = ("__weakref__", "_live", "_many_live", "_own", "contents", "shards")
+
+    def __init__(self) -> None:
+        self.contents: set[bytes] = set()
+        """The identities of shards without a name."""
+        self.shards: dict[str, dict[int, list[int]]] = {}
+        """By name and epoch: the borders of the sequences, ascending, ends and firsts in turn."""
+        # Of the evaluators in memory whose unwritten events were merged; those that no longer
+        # exist are removed when their number has doubled.
+        self._own = ref(self)
+        self._live: set[ref[Provenance]] = set()
+        self._many_live = _FEW_LIVE
+
+    @classmethod
+    def of(cls, unpacked: Unpacked, *, empty: bool) -> Provenance:
+        """That of a state that was read; raises StateError.
+
+        Args:
+            unpacked: The file's parts.
+            empty: Whether the state holds no events: then it is no shard.
+        """
+        if unpacked.provenance is not None:
+            return cls.from_data(unpacked.provenance)
+        new = cls()
+        if not empty:
+            new.contents.add(unpacked.checksum[:_CONTENT_BYTES])
+        return new
+
+    def __bool__(self) -> bool:
+        """Whether it holds a shard, of a name or of a content."""
+        return bool(self.contents or self.shards)
+
+    def name(self, shard: object, epoch: object, sequence: object) -> None:
+        """Add the shard that its events are; raises InputError."""
+        named = checked_shard(shard, epoch, sequence)
+        held = self.shards.get(named.name, {})
+        if held.keys() - {named.epoch}:
+            raise InputError(
+                "epoch",
+                expected=f"{max(held)}, the epoch of shard {named.name!r} that is held already",
+                got=shown(epoch),
+            )
+        self.add_shard(named)
+
+    def add_shard(self, shard: Shard) -> None:
+        """Add a sequence of a shard; what was there of it stays, in one piece where they meet."""
+        borders = self.shards.setdefault(shard.name, {}).setdefault(shard.epoch, [])
+        _add(borders, shard.first, shard.end)
+
+    def add(self, other: Provenance, *, live: bool = False) -> None:
+        """Add the other's shards.
+
+        Args:
+            other: Unchanged.
+            live: Whether the other's evaluator holds events.
+        """
+        if live:
+            self._live.add(other._own)
+            if len(self._live) > self._many_live:
+                self._forget_gone()
+        if other.contents or other.shards or other._live:
+            self._add_all(other)
+
+    def _add_all(self, other: Provenance) -> None:
+        self.contents |= other.contents
+        for name, epochs in other.shards.items():
+            for epoch, borders in epochs.items():
+                for first, end in _sequences(borders):
+                    self.add_shard(Shard(name, epoch, first, end))
+        self._live |= other._live
+        if len(self._live) > self._many_live:
+            self._forget_gone()
+
+    def _forget_gone(self) -> None:
+        self._live = {one for one in self._live if one() is not None}
+        self._many_live = 2 * len(self._live) + _FEW_LIVE
+
+    def copy(self, *, live: bool = False) -> Provenance:
+        """An independent one that holds the same."""
+        new = Provenance()
+        new.add(self, live=live)
+        return new
+
+    def overlap(self, other: Provenance) -> Overlap | None:
+        """What both hold, or None.
+
+        Cost:
+            Follows the smaller of the two.
+        """
+        if self is other or other._own in self._live:
+            return Overlap("the events of an evaluator")
+        if not (other._live or other.contents or other.shards):
+            return None
+        if self._own in other._live or not self._live.isdisjoint(other._live):
+            return Overlap("the events of an evaluator")
+        if self.contents and other.contents:
+            shared = min(self.contents & other.contents, default=None)
+            if shared is not None:
+                return Overlap(f"the content {shared[:8].hex()}", unnamed=True)
+        if self.shards and other.shards:
+            for name in sorted(self.shards.keys() & other.shards.keys()):
+                found = _overlap_of(name, self.shards[name], other.shards[name])
+                if found is not None:
+                    return found
+        return None
+
+    def check(self, other: Provenance) -> None:
+        """Raise StateError where events that both hold would count twice."""
+        overlap = self.overlap(other)
+        if overlap is not None:
+            raise StateError(_refusal(overlap, "this one", IN_PYTHON))
+
+    def missing(self, expected: Iterable[Shard]) -> list[Shard]:
+        """The expected shards that are not there, and the parts of sequences that are not.
+
+        Args:
+            expected: A sequence up to :data:`END` expects any part of the shard. The epochs
+                do not matter.
+
+        >>> held = Provenance()
+        >>> held.add_shard(Shard("eu-1", 2, 0, 1000))
+        >>> [shard[2:] for shard in held.missing([Shard("eu-1", 0, 0, 1500)])]
+        [(1000, 1500)]
+        """
+        result = []
+        for shard in expected:
+            epochs = self.shards.get(shard.name)
+            if epochs is None:
+                result.append(shard)
+            elif shard.end != END:
+                held = epochs[max(epochs)]
+                position = shard.first
+                for first, end in [*_sequences(held), (shard.end, shard.end)]:
+                    if position < min(first, shard.end):
+                        result.append(shard._replace(first=position, end=min(first, shard.end)))
+                    position = max(position, end)
+        return result
+
+    # The written form
+
+    def pack(self, data: dict[str, Any], *, kind: str) -> bytes:
+        """A state's bytes with its shards; the canonical ones where these say as much.
+
+        A state that holds one content, unchanged, needs no mention of it.
+        """
+        if not self:
+            return pack(data, kind=kind)
+        if len(self.contents) == 1 and not self.shards:
+            plain = pack(data, kind=kind)
+            # Its last part is the checksum that would become its identity.
+            if plain[-32 : _CONTENT_BYTES - 32] in self.contents:
+                return plain
+        return pack(data, kind=kind, provenance=self.to_data())
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data, the same for the same set: sorted, adjoining sequences in one piece."""
+        return {
+            "contents": [content.hex() for content in sorted(self.contents)],
+            "shards": [
+                [name, epoch, *self.shards[name][epoch]]
+                for name in sorted(self.shards)
+                for epoch in sorted(self.shards[name])
+            ],
+        }
+
+    @classmethod
+    def from_data(cls, data: Any) -> Provenance:
+        """What :meth:`to_data` wrote; raises StateError for anything else."""
+        new = cls()
+        if not isinstance(data, dict) or data.keys() != {"contents", "shards"}:
+            raise StateError(f"provenance: expected contents and shards, got {shown(data)}")
+        if not isinstance(data["contents"], list) or not isinstance(data["shards"], list):
+            raise StateError(f"provenance: expected lists, got {shown(data)}")
+        for text in data["contents"]:
+            content = _content(text)
+            if content is None:
+                raise StateError(
+                    f"provenance: expected {2 * _CONTENT_BYTES} digits of base 16, "
+                    f"got {shown(text)}"
+                )
+            new.contents.add(content)
+        for entry in data["shards"]:
+            if not _is_entry(entry):
+                raise StateError(
+                    f"provenance: expected a shard's name, epoch and sequences, got {shown(entry)}"
+                )
+            name, epoch, *borders = entry
+            new.shards.setdefault(name, {})[epoch] = borders
+        if new.to_data() != data:
+            raise StateError("provenance: expected sorted contents and shards, each once")
+        if not new:
+            raise StateError("provenance: expected a content or a shard, got none")
+        return new
+
+    def _check(self) -> None:
+        assert not self or Provenance.from_data(self.to_data()).to_data() == self.to_data()
+
+
+class Collection:
+    """States that are merged together: refuses what would count twice, naming both.
+
+    The newest epoch of a shard replaces the older ones, whatever their sequences are.
+
+    Args:
+        known: Every state with its name, where they are known beforehand: then an older epoch
+            is left out wherever it stands. Otherwise it is left out behind the newer one, and
+            a newer one behind it is refused, because what was merged cannot be subtracted.
+        wording: How the remedies are called.
+
+    >>> old, new = Provenance(), Provenance()
+    >>> old.add_shard(Shard("eu-1", 1))
+    >>> new.add_shard(Shard("eu-1", 2))
+    >>> together = Collection([("a", old), ("b", new)])
+    >>> together.replaced("a", old)
+    "a is left out: b holds epoch 2 of shard 'eu-1' (epoch 1)"
+    >>> together.replaced("b", new) is None
+    True
+    """
+
+    def __init__(
+        self, known: Iterable[tuple[str, Provenance]] = (), wording: Wording = IN_PYTHON
+    ) -> None:
+        self.union = Provenance()
+        self._wording = wording
+        self._newest: dict[str, tuple[int, str]] = {}
+        self._parts: list[tuple[str, Provenance]] = []
+        for name, provenance in known:
+            self._note(name, provenance)
+
+    def _note(self, name: str, provenance: Provenance) -> None:
+        for shard, epochs in provenance.shards.items():
+            newest = max(epochs)
+            if shard not in self._newest or newest > self._newest[shard][0]:
+                self._newest[shard] = newest, name
+
+    def replaced(self, name: str, provenance: Provenance, *, live: bool = False) -> str | None:
+        """Why a state is left out; None where it is to be merged.
+
+        Args:
+            name: Of the state, for errors.
+            provenance: Of the state.
+            live: Whether it is in memory and holds events.
+
+        Raises:
+            StateError: Its events would count twice, or it holds an older epoch together with
+                other shards, from which it cannot be subtracted.
+        """
+        self._note(name, provenance)
+        old = {
+            shard: min(epochs)
+            for shard, epochs in provenance.shards.items()
+            if min(epochs) < self._newest[shard][0]
+        }
+        if old:
+            shard, epoch = min(old.items())
+            newest, holder = self._newest[shard]
+            said = f"{holder} holds epoch {newest} of {Shard(shard, epoch)}"
+            if len(old) == len(provenance.shards) and not provenance.contents:
+                return f"{name} is left out: {said}"
+            raise StateError(
+                f"{name}: expected no older epoch among other shards, from which it cannot be "
+                f"subtracted; {said}: merge the shards' own states again, or {self._wording.allow} "
+                "to count both"
+            )
+        overlap = self.union.overlap(provenance)
+        if overlap is not None:
+            holder = next(one for one, part in self._parts if part.overlap(provenance))
+            raise StateError(f"{name}: {_refusal(overlap, holder, self._wording)}")
+        self.union.add(provenance, live=live)
+        self._parts.append((name, provenance))
+        return None
+
+
+def _refusal(overlap: Overlap, holder: str, wording: Wording) -> str:
+    if overlap.epochs is not None:
+        held, got = overlap.epochs
+        remedy = (
+            "an older epoch is replaced: leave it out"
+            if got < held
+            else "the older one cannot be subtracted any more: merge again without it"
+        )
+        return (
+            f"expected one epoch of {overlap.what}, got epoch {got} beside epoch {held} in "
+            f"{holder}; {remedy}, or {wording.allow} to count both"
+        )
+    named = f", name the shards where only their events are alike ({wording.name})"
+    return (
+        f"expected each shard once, got {overlap.what} again, which {holder} holds too and which "
+        f"would count twice; leave one of them out{named if overlap.unnamed else ''}, or "
+        f"{wording.allow} if they shall"
+    )
+
+
+def _overlap_of(
+    name: str, mine: dict[int, list[int]], theirs: dict[int, list[int]]
+) -> Overlap | None:
+    for epoch in sorted(mine.keys() & theirs.keys()):
+        few, many = sorted((mine[epoch], theirs[epoch]), key=len)
+        for first, end in _sequences(few):
+            at = bisect_right(many, first)
+            if at % 2 or at != bisect_left(many, end):
+                # The first position that both hold, up to where one of the sequences ends.
+                at += 1 - at % 2
+                begin = max(first, many[at - 1])
+                return Overlap(str(Shard(name, epoch, begin, min(end, many[at]))))
+    held, got = max(mine), max(theirs)
+    return None if held == got else Overlap(f"shard {name!r}", (held, got))
+
+
+def _sequences(borders: list[int]) -> Iterable[tuple[int, int]]:
+    return zip(borders[::2], borders[1::2], strict=True)
+
+
+def _add(borders: list[int], first: int, end: int) -> None:
+    start, stop = bisect_left(borders, first), bisect_right(borders, end)
+    # An odd position is inside a sequence, which then reaches over the border.
+    borders[start:stop] = [first] * (start % 2 == 0) + [end] * (stop % 2 == 0)
+
+
+def _content(text: object) -> bytes | None:
+    if not isinstance(text, str) or len(text) != 2 * _CONTENT_BYTES:
+        return None
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return None
+
+
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, list) or len(entry) < 4 or len(entry) % 2:
+        return False
+    name, *numbers = entry
+    if not _is_name(name) or not all(type(number) is int for number in numbers):
+        return False
+    epoch, *borders = numbers
+    rising = all(a < b for a, b in pairwise(borders))
+    return 0 <= epoch < END and borders[0] >= 0 and borders[-1] <= END and rising

@@ -1,0 +1,296 @@
+"""Beam: bundles in any cut, keys, windows and runners give the bytes of one evaluator."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as arrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.errors import InputError, StateError
+from tests.support.table_cases import Case, cases
+
+beam = pytest.importorskip("apache_beam", reason="NOT TESTED: Apache Beam is not installed")
+
+from apache_beam.options.pipeline_options import PipelineOptions  # noqa: E402
+from apache_beam.testing.util import assert_that, equal_to  # noqa: E402
+from apache_beam.transforms.window import (  # noqa: E402
+    FixedWindows,
+    Sessions,
+    SlidingWindows,
+    TimestampedValue,
+)
+
+from streameval.integrations.beam import EvaluateFn, EvaluatorCoder  # noqa: E402
+
+# Beam's own code warns about its dependencies and about files that the collector closes.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "beam.md"
+
+CASES = [case for case in cases() if "window" not in case.keywords]
+BY_NAME = {case.name: case for case in CASES}
+
+PRISM = os.environ.get("PRISM") or shutil.which("prism") or "build/prism/prism"
+"""Beam's portable runner as a program: ``make test-engines`` builds it where Go is installed."""
+
+RUNNERS = {
+    "direct": ["--runner=DirectRunner"],
+    "two processes": [
+        "--runner=FnApiRunner",
+        "--direct_running_mode=multi_processing",
+        "--direct_num_workers=2",
+    ],
+    "prism": [
+        "--runner=PrismRunner",
+        f"--prism_location={PRISM}",
+        # The direct runner may have tried a server of its own, elsewhere.
+        "--experiments=disable_prism_server_singleton",
+    ],
+}
+
+
+@pytest.fixture(params=["direct", "prism", pytest.param("two processes", marks=pytest.mark.slow)])
+def options(request: pytest.FixtureRequest) -> PipelineOptions:
+    """The options of each runner."""
+    if request.param == "prism" and not Path(PRISM).exists():
+        pytest.skip("NOT TESTED: Beam's portable runner Prism is not built; install Go")
+    return PipelineOptions(RUNNERS[request.param])
+
+
+def accumulated(count: EvaluateFn, elements: list[Any]) -> Any:
+    accumulator = count.create_accumulator()
+    for element in elements:
+        accumulator = count.add_input(accumulator, element)
+    return accumulator
+
+
+@pytest.mark.parametrize("carrier", ["events", "pandas", "arrow"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_combiner_gives_the_bytes_of_one_evaluator(case: Case, carrier: str) -> None:
+    count = EvaluateFn(**case.keywords)
+    coder = count.get_accumulator_coder()
+    shards = []
+    for n, m in ((0, 1), (1, 40), (40, 40), (40, 500), (500, case.rows)):
+        rows = list(range(n, m))
+        elements: list[Any] = case.records(rows)
+        if carrier != "events":
+            table = pd.DataFrame(case.columns).iloc[rows]
+            elements = [table if carrier == "pandas" else arrow.Table.from_pandas(table)]
+        shards.append(coder.decode(coder.encode(accumulated(count, elements))))
+    merged = count.merge_accumulators(reversed(shards))
+    assert count.extract_output(merged).to_bytes() == case.expected().to_bytes()
+
+
+@settings(max_examples=30)
+@given(data=st.data(), name=st.sampled_from(sorted(BY_NAME)))
+def test_every_order_of_calls_gives_the_same_bytes(data: Any, name: str) -> None:
+    """Accumulators that are fed, merged, compacted and encoded in any order."""
+    case = BY_NAME[name]
+    count = EvaluateFn(**case.keywords)
+    coder = count.get_accumulator_coder()
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    events = case.records(np.random.default_rng(seed).permutation(case.rows).tolist())
+    open_ones = [count.create_accumulator()]
+    while events:
+        step = data.draw(st.sampled_from(["add", "table", "open", "merge", "compact", "encode"]))
+        size = data.draw(st.integers(1, 200))
+        if step == "add":
+            for event in events[:size]:
+                open_ones[0] = count.add_input(open_ones[0], event)
+            events = events[size:]
+        elif step == "table":
+            open_ones[0] = count.add_input(open_ones[0], pd.DataFrame(events[:size]))
+            events = events[size:]
+        elif step == "open":
+            open_ones.insert(0, count.create_accumulator())
+        elif step == "merge":
+            open_ones = [count.merge_accumulators(open_ones)]
+        elif step == "compact":
+            open_ones[0] = count.compact(open_ones[0])
+        else:
+            open_ones[0] = coder.decode(coder.encode(open_ones[0]))
+    whole = count.extract_output(count.merge_accumulators(open_ones))
+    assert whole.to_bytes() == case.expected().to_bytes()
+
+
+def test_a_merge_leaves_its_operands_unchanged() -> None:
+    case = BY_NAME["weights and slices"]
+    count = EvaluateFn(**case.keywords)
+    events = case.records(list(range(case.rows)))
+    shards = [accumulated(count, events[:100]), accumulated(count, events[100:])]
+    count.compact(shards[0])
+    before = [count.get_accumulator_coder().encode(shard) for shard in shards]
+    merged = count.merge_accumulators(shards)
+    count.add_input(merged, events[0])
+    count.compact(merged)
+    assert [count.get_accumulator_coder().encode(shard) for shard in shards] == before
+
+
+def test_more_events_than_are_collected_before_they_are_counted() -> None:
+    count = EvaluateFn(y_true="y", score="p", metrics=["accuracy"])
+    accumulator = accumulated(count, [{"y": 1, "p": 0.5}] * 10_000)
+    assert len(accumulator.pending) == 10_000 % 4096
+    assert count.extract_output(accumulator).confusion.total == 10_000
+
+
+def same_bytes(expected: bytes) -> Any:
+    def check(found: list[se.Evaluator]) -> None:
+        assert [evaluator.to_bytes() for evaluator in found] == [expected]
+
+    return check
+
+
+def test_a_pipeline_gives_the_same_bytes_on_every_runner(options: PipelineOptions) -> None:
+    case = BY_NAME["weights and slices"]
+    with beam.Pipeline(options=options) as pipeline:
+        found = (
+            pipeline
+            | beam.Create(case.records(list(range(case.rows))))
+            | beam.Reshuffle()
+            | beam.CombineGlobally(EvaluateFn(**case.keywords))
+        )
+        assert_that(found, same_bytes(case.expected().to_bytes()))
+
+
+def test_windows_and_keys_of_beam(options: PipelineOptions) -> None:
+    rng = np.random.default_rng(5)
+    events = [
+        {"y": bool(rng.random() < 0.5), "p": round(rng.random(), 2), "at": int(n), "c": "ab"[n % 2]}
+        for n in rng.permutation(7200)[:500]
+    ]
+    keywords = {"y_true": "y", "score": "p"}
+    expected = []
+    for start in range(-1800, 7200, 1800):
+        for key in "ab":
+            evaluator = se.Evaluator()
+            for event in events:
+                if start <= event["at"] < start + 3600 and event["c"] == key:
+                    evaluator.update(event["y"], score=event["p"])
+            expected.append((key, start, evaluator.to_bytes()))
+
+    class WithWindow(beam.DoFn):
+        def process(self, pair: Any, window: Any = beam.DoFn.WindowParam) -> Any:
+            yield pair[0], int(window.start), pair[1].to_bytes()
+
+    with beam.Pipeline(options=options) as pipeline:
+        found = (
+            pipeline
+            | beam.Create(events)
+            | beam.Map(lambda event: TimestampedValue((event["c"], event), event["at"]))
+            | beam.WindowInto(SlidingWindows(3600, 1800))
+            | beam.CombinePerKey(EvaluateFn(**keywords))
+            | beam.ParDo(WithWindow())
+        )
+        assert_that(found, equal_to(expected))
+
+
+@pytest.mark.parametrize("window", [FixedWindows(3600), Sessions(600)], ids=["fixed", "sessions"])
+def test_other_windows_of_beam(window: Any) -> None:
+    """The events of all windows together are those of the stream."""
+    case = BY_NAME["scores"]
+    records = case.records(list(range(case.rows)))
+    with beam.Pipeline() as pipeline:
+        found = (
+            pipeline
+            | beam.Create(list(enumerate(records)))
+            | beam.MapTuple(lambda n, event: TimestampedValue(event, n * 59 + n // 50 * 3600))
+            | beam.WindowInto(window)
+            | beam.CombineGlobally(EvaluateFn(**case.keywords)).without_defaults()
+            | "all" >> beam.WindowInto(beam.window.GlobalWindows())
+            | beam.combiners.ToList()
+            | beam.Map(se.merge)
+        )
+        assert_that(found, same_bytes(case.expected().to_bytes()))
+
+
+def test_an_empty_collection_gives_an_evaluator_without_events() -> None:
+    with beam.Pipeline() as pipeline:
+        found = pipeline | beam.Create([]) | beam.CombineGlobally(EvaluateFn(y_true="y", score="p"))
+        assert_that(found, same_bytes(se.Evaluator().to_bytes()))
+
+
+def test_tables_as_elements() -> None:
+    case = BY_NAME["weights and slices"]
+    tables = [pd.DataFrame(case.columns).iloc[n : n + 90] for n in range(0, case.rows, 90)]
+    with beam.Pipeline() as pipeline:
+        found = pipeline | beam.Create(tables) | beam.CombineGlobally(EvaluateFn(**case.keywords))
+        assert_that(found, same_bytes(case.expected().to_bytes()))
+
+
+def test_the_coder_writes_the_state() -> None:
+    evaluator = BY_NAME["scores"].expected()
+    coder = EvaluatorCoder()
+    assert coder.encode(evaluator) == evaluator.to_bytes()
+    assert coder.decode(evaluator.to_bytes()) == evaluator
+    assert coder.is_deterministic()
+    assert coder.to_type_hint() is se.Evaluator
+
+
+def test_an_event_that_cannot_be_counted_is_shown() -> None:
+    count = EvaluateFn(y_true="y", score="p")
+    for elements, message in (
+        (
+            [{"y": 1, "p": 0.5}, {"y": 1, "p": None}],
+            "score (column 'p', event {'y': 1, 'p': None})",
+        ),
+        ([{"y": 1, "q": 0.5}], "score (column 'p'): expected a column 'p', got none among y, q"),
+        ([(1, 0.5)], "row 0: expected a dict with the names of columns, got (1, 0.5) of type tup"),
+        ([pd.DataFrame({"y": [1], "p": ["a"]})], "score (column 'p', row 0): expected a finite"),
+    ):
+        with pytest.raises(InputError) as raised:
+            count.apply(elements)
+        assert str(raised.value).startswith(message)
+
+
+def test_the_error_of_a_pipeline_has_the_same_words() -> None:
+    pipeline = beam.Pipeline()
+    events = pipeline | beam.Create([{"y": 1, "p": "a"}])
+    _ = events | beam.CombineGlobally(EvaluateFn(y_true="y", score="p"))
+    words = r"score \(column 'p', event {'y': 1, 'p': 'a'}\): expected a finite number, got 'a'"
+    with pytest.raises(Exception, match=words):
+        pipeline.run()
+
+
+def test_labels_of_another_type_do_not_merge() -> None:
+    count = EvaluateFn(y_true="y", y_pred="g")
+    shards = [accumulated(count, [{"y": label, "g": label}]) for label in ("a", 1)]
+    with pytest.raises(StateError, match="labels: expected a str like the label 'a'"):
+        count.merge_accumulators(map(count.compact, shards))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"window": se.Last(10)}, "window conflicts with windows by Beam; use beam.WindowInto("),
+        ({"window": se.Panes("1h"), "time": "t"}, "window conflicts with windows by Beam; use"),
+        ({"time": "t"}, "time conflicts with windows by Beam; use beam.WindowInto("),
+        ({"metrics": ["kappa_temporal"]}, "metrics: expected metrics that do not depend on"),
+        ({"proba": "p"}, "proba conflicts with score"),
+    ],
+)
+def test_bad_options(keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        EvaluateFn(**{"y_true": "y", "score": "p", "task": "binary"} | keywords)
+    assert str(raised.value).startswith(message)
+
+
+def test_the_examples_of_the_document_and_the_module_run() -> None:
+    from streameval.integrations import beam as module
+
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for result in (
+        doctest.testfile(str(DOCUMENT), module_relative=False, optionflags=flags),
+        doctest.testmod(module, optionflags=flags),
+    ):
+        assert result.failed == 0
+        assert result.attempted > 0

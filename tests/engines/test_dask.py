@@ -1,0 +1,236 @@
+"""Dask: partitions in any cut, on processes that are killed, give the bytes of one evaluator."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as arrow
+import pytest
+
+import streameval as se
+from streameval.errors import InputError, StateError
+from tests.support.table_cases import Case, cases
+
+dask = pytest.importorskip("dask", reason="NOT TESTED: Dask is not installed")
+dataframe = pytest.importorskip("dask.dataframe", reason="NOT TESTED: dask[dataframe] is missing")
+distributed = pytest.importorskip("distributed", reason="NOT TESTED: distributed is missing")
+
+from dask import bag as dask_bag  # noqa: E402
+from dask.delayed import Delayed  # noqa: E402
+
+from streameval.integrations.dask import evaluate  # noqa: E402
+
+CASES = cases()
+BY_NAME = {case.name: case for case in CASES}
+DOCUMENT = Path(__file__).parents[2] / "docs" / "dask.md"
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two worker processes, each restarted by its nanny."""
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as workers,
+        distributed.Client(workers),
+    ):
+        yield workers
+
+
+def cuts(case: Case, edges: list[int]) -> list[list[int]]:
+    pairs = zip([0, *edges], [*edges, case.rows], strict=True)
+    return [list(range(n, m)) for n, m in pairs]
+
+
+def collection(case: Case, kind: str) -> Any:
+    """A case's table as a Dask collection, with empty parts and parts of one class."""
+    if kind == "bag":
+        rows = case.records(list(range(case.rows)))
+        return dask_bag.from_sequence(rows, npartitions=5)
+    whole = pd.DataFrame(case.columns)
+    if "shares" in whole:
+        # Of a column of Python's lists, Dask makes text.
+        whole["shares"] = whole["shares"].astype(pd.ArrowDtype(arrow.list_(arrow.float64())))
+    parts = [whole.iloc[rows] for rows in cuts(case, [0, 40, 40, 500])]
+    if kind == "data frame":
+        return dataframe.from_delayed([dask.delayed(part) for part in parts], meta=whole.iloc[:0])
+    parts[1] = arrow.Table.from_pandas(parts[1])
+    return [dask.delayed(part) for part in reversed(parts)]
+
+
+@pytest.mark.parametrize("kind", ["data frame", "bag", "delayed"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_collection_gives_the_bytes_of_one_evaluator(case: Case, kind: str) -> None:
+    with dask.config.set(scheduler="synchronous"):
+        found = evaluate(collection(case, kind), **case.keywords, split_every=2)
+    assert found.to_bytes() == case.expected().to_bytes()
+
+
+@pytest.mark.parametrize("kind", ["data frame", "bag", "delayed"])
+def test_worker_processes_give_the_same_bytes(cluster: Any, kind: str) -> None:
+    case = BY_NAME["weights and slices"]
+    assert evaluate(collection(case, kind), **case.keywords) == case.expected()
+
+
+def killed_once(part: pd.DataFrame, marker: str) -> pd.DataFrame:
+    """The part; the first time that it is loaded its process is killed."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return part
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("a killed process went on")
+
+
+def test_workers_that_are_killed_in_the_middle_change_no_bit(cluster: Any, tmp_path: Path) -> None:
+    case = BY_NAME["weights and slices"]
+    parts = []
+    for number, rows in enumerate(cuts(case, list(range(40, 600, 40)))):
+        part = dask.delayed(pd.DataFrame(case.part(rows)))
+        if number in (5, 14):
+            # A killed worker loses what it has counted so far; all of that is counted again.
+            part = dask.delayed(killed_once)(part, str(tmp_path / f"killed-{number}"))
+        parts.append(part)
+    before = set(pids(cluster))
+    assert len(before) == 2
+    found = evaluate(parts, **case.keywords, split_every=3)
+    assert found.to_bytes() == case.expected().to_bytes()
+    assert len(list(tmp_path.iterdir())) == 2
+    assert before - set(pids(cluster))
+
+
+def pids(cluster: Any) -> list[int]:
+    return [nanny.pid for nanny in cluster.workers.values()]
+
+
+def test_files_are_read_by_the_workers(cluster: Any, tmp_path: Path) -> None:
+    case = BY_NAME["weights and slices"]
+    parts = []
+    for number, rows in enumerate(cuts(case, [100, 350])):
+        path = tmp_path / f"{number}.parquet"
+        pd.DataFrame(case.part(rows)).to_parquet(path)
+        parts.append(dask.delayed(str(path)))
+    assert evaluate(parts, **case.keywords) == case.expected()
+
+
+def test_states_merge_in_a_tree() -> None:
+    case = BY_NAME["scores"]
+    tasks: Counter[str] = Counter()
+
+    def recorded(graph: Any, keys: Any, **options: Any) -> Any:
+        names = graph.__dask_graph__() if hasattr(graph, "__dask_graph__") else graph
+        tasks.update(str(key).partition("-")[0] for key in names)
+        return dask.get(graph, keys, **options)
+
+    parts = [
+        dask.delayed(pd.DataFrame(case.part(rows))) for rows in cuts(case, [99, 200, 300, 450])
+    ]
+    with dask.config.set(scheduler=recorded):
+        assert evaluate(parts, **case.keywords, split_every=2) == case.expected()
+    assert (tasks["_counted"], tasks["_merged"]) == (5, 4)
+
+
+def test_only_the_named_columns_are_loaded() -> None:
+    case = BY_NAME["scores"]
+    asked: list[Any] = []
+
+    class Loaded:
+        columns = ("label", "p", "other")
+
+        def __getitem__(self, names: list[str]) -> Any:
+            asked.append(names)
+            return self
+
+        def to_delayed(self) -> list[Delayed]:
+            return [dask.delayed(pd.DataFrame(case.columns))]
+
+    evaluate(Loaded(), **case.keywords)
+    assert asked == [["label", "p"]]
+
+
+def test_an_error_of_a_worker_is_that_of_the_call(cluster: Any) -> None:
+    events = dask_bag.from_sequence([{"y": 1, "p": 0.5}] * 5 + [{"y": 1, "p": None}], npartitions=2)
+    with pytest.raises(InputError) as raised:
+        evaluate(events, y_true="y", score="p")
+    assert (
+        str(raised.value) == "score (column 'p', part 1, row 2): expected a finite number, got None"
+    )
+
+
+def test_partitions_of_other_types_than_the_meta_says() -> None:
+    frames = [pd.DataFrame({"y": [1], "g": [1]}), pd.DataFrame({"y": ["1"], "g": ["1"]})]
+    data = dataframe.from_delayed(
+        [dask.delayed(frame) for frame in frames], meta=frames[0], verify_meta=False
+    )
+    with pytest.raises(StateError) as raised:
+        evaluate(data, y_true="y", y_pred="g")
+    assert str(raised.value).startswith("part 0 and part 1: ")
+    assert str(raised.value).endswith("coerce the labels of both sides with int(...)")
+
+
+def test_a_partition_that_lacks_a_column() -> None:
+    frames = [pd.DataFrame({"y": [1], "g": [1]}), pd.DataFrame({"y": [1], "h": [1]})]
+    with pytest.raises(InputError, match=r"^y_pred \(column 'g', part 1\): expected a column 'g'"):
+        evaluate([dask.delayed(frame) for frame in frames], y_true="y", y_pred="g")
+
+
+PART = dask.delayed({"y": [1], "p": [0.5]})
+
+
+@pytest.mark.parametrize(
+    ("data", "keywords", "message"),
+    [
+        (
+            dataframe.from_pandas(pd.DataFrame({"y": [1], "prob": [1.0]}), npartitions=1),
+            {"score": "probb"},
+            "score: expected a column 'probb', got none among y, prob; did you mean 'prob'?",
+        ),
+        (
+            dask_bag.from_sequence([(1, 0.5)]),
+            {},
+            "part 0, row 0: expected a dict with the names of columns, got (1, 0.5) of type tuple",
+        ),
+        (
+            [PART, PART],
+            {},
+            "data[1]: expected each part once, got that of data[0] again, whose events would count",
+        ),
+        (
+            [{"y": 1, "p": 0.5}],
+            {},
+            "data: expected a Dask DataFrame, a bag of dicts or a list of delayed objects, got [{",
+        ),
+        ([], {}, "data: expected a Dask DataFrame, a bag of dicts or a list of delayed objects"),
+        ([PART], {"split_every": 1}, "split_every: expected a number of states from 2, got 1"),
+        (
+            [PART],
+            {"window": se.Last(100)},
+            "window: expected None, or Panes or Fading of event time, got Last(n=100), whose "
+            'events depend on an order that parts do not share; use streameval.Panes("1h")',
+        ),
+        ([dask.delayed(7)], {}, "part 0: expected a table, the path of a file, or a list of dicts"),
+    ],
+)
+def test_bad_calls(data: Any, keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        evaluate(data, **{"y_true": "y", "score": "p"} | keywords)
+    assert str(raised.value).startswith(message)
+
+
+def test_the_examples_of_the_document_and_the_module_run() -> None:
+    from streameval.integrations import dask as module
+
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    for result in (
+        doctest.testfile(str(DOCUMENT), module_relative=False, optionflags=flags),
+        doctest.testmod(module, optionflags=flags),
+    ):
+        assert result.failed == 0
+        assert result.attempted > 0

@@ -1,0 +1,408 @@
+"""Spark's DataFrames: the bytes of one evaluator, whatever the partitions, tasks and retries."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import streameval as se
+from streameval.errors import InputError, MetricError, OptionError, StateError
+from tests.support.spark_sessions import session
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+
+spark: Any = pytest.importorskip("streameval.integrations.spark")
+from pyspark.sql import functions as F  # noqa: E402, N812
+
+ROWS = 4000
+COUNTRIES = ("PT", "ES", "FR")
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    made = session("local[2,4]", tmp_path_factory.mktemp("spark"))
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def events() -> dict[str, np.ndarray]:
+    random = np.random.default_rng(13)
+    truth = random.random(ROWS) < 0.4
+    score = np.round(np.clip(random.normal(0.4 + 0.2 * truth, 0.2), 0, 1), 3)
+    return {
+        "label": truth,
+        "kind": np.where(truth, "spam", "ham"),
+        "score": score,
+        "predicted": np.where(score > 0.45, "spam", "ham"),
+        "weight": random.integers(1, 4, ROWS),
+        "country": random.choice(COUNTRIES, ROWS),
+        "second": 1_700_000_000 + random.integers(0, 40_000, ROWS),
+        "id": np.arange(ROWS),
+    }
+
+
+@pytest.fixture(scope="module")
+def table(
+    local: Any, events: dict[str, np.ndarray], tmp_path_factory: pytest.TempPathFactory
+) -> Any:
+    """The events in a Parquet file, read by Spark in five partitions."""
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    path = tmp_path_factory.mktemp("events") / "events.parquet"
+    parquet.write_table(arrow.table({k: arrow.array(v.tolist()) for k, v in events.items()}), path)
+    return local.read.parquet(str(path)).repartition(5, "id").cache()
+
+
+def one_machine(events: dict[str, np.ndarray], **options: Any) -> se.Evaluator:
+    """The evaluator that one process makes of all rows."""
+    evaluator = se.Evaluator(slices=("country",), **options)
+    evaluator.update_many(
+        events["label"],
+        score=events["score"],
+        weight=events["weight"],
+        slices={"country": events["country"]},
+    )
+    return evaluator
+
+
+BINARY: dict[str, Any] = {"y_true": "label", "score": "score", "weight": "weight"}
+
+
+def test_partitions_merge_to_the_bytes_of_one_evaluator(
+    table: Any, events: dict[str, np.ndarray]
+) -> None:
+    found = spark.evaluate(table, **BINARY, by=["country"])
+    assert found.to_bytes() == one_machine(events).to_bytes()
+    # One partition, many, an empty one, and those of one class.
+    lopsided = table.repartitionByRange(3, "label").union(table.where("id < 0"))
+    assert spark.evaluate(lopsided, **BINARY, by=["country"]) == found
+    assert spark.evaluate(table.coalesce(1), **BINARY, by=["country"]) == found
+
+
+def test_what_no_partition_alone_can_know_is_merged(
+    table: Any, events: dict[str, np.ndarray]
+) -> None:
+    """The negative label, which a partition of positives lacks; classes; options."""
+    one = se.Evaluator(positive="spam", max_scores=1024, intervals=True)
+    one.update_many(events["kind"], events["predicted"], score=events["score"])
+    parts = table.repartitionByRange(2, "kind")
+    found = spark.evaluate(
+        parts,
+        y_true="kind",
+        y_pred="predicted",
+        score="score",
+        positive="spam",
+        max_scores=1024,
+        intervals=True,
+    )
+    assert (found.labels, found.to_bytes()) == (["ham", "spam"], one.to_bytes())
+    several = spark.evaluate(parts, y_true="country", y_pred="kind")
+    assert several.task == "multiclass"
+    assert several.labels == ["ES", "FR", "PT", "ham", "spam"]
+
+
+def test_an_empty_table_is_an_evaluator_without_events(table: Any) -> None:
+    empty = spark.evaluate(table.where("id < 0"), **BINARY)
+    assert empty.to_bytes() == se.Evaluator().to_bytes()
+
+
+def test_probabilities_of_any_form_are_one(table: Any) -> None:
+    from pyspark.ml.functions import array_to_vector
+
+    made = table.select(
+        "kind",
+        F.col("score").cast("decimal(5,3)").alias("spam"),
+        (1 - F.col("score")).alias("ham"),
+    ).withColumns(
+        {
+            "map": F.create_map(
+                F.lit("ham"), F.col("ham"), F.lit("spam"), F.col("spam").cast("double")
+            ),
+            "struct": F.struct("ham", F.col("spam").cast("double").alias("spam")),
+            "array": F.array("ham", F.col("spam").cast("double")),
+        }
+    )
+    made = made.withColumn("vector", array_to_vector("array")).withColumn("p.spam", F.col("spam"))
+    made = made.withColumnRenamed("ham", "p.ham").cache()
+    forms = ["map", "struct", "array", "vector", "p.*", {"ham": "p.ham", "spam": "p.spam"}]
+    options = {"task": "multiclass", "labels": ["ham", "spam"]}
+    found = {
+        spark.evaluate(made, y_true="kind", proba=form, **options).to_bytes() for form in forms
+    }
+    assert len(found) == 1
+    nested = spark.evaluate(made, y_true="kind", score="struct.spam", positive="spam")
+    assert nested["roc_auc"] == se.from_bytes(found.pop())["roc_auc_ovr"]
+
+
+@pytest.mark.parametrize("form", ["number", "timestamp"])
+def test_a_window_counts_in_the_order_of_time(
+    table: Any, events: dict[str, np.ndarray], form: str
+) -> None:
+    order = np.argsort(events["second"], kind="stable")
+    options: dict[str, Any] = {"window": se.Panes("2h", pane="1h", retain="1d")}
+    timed = table
+    if form == "number":
+        options["time_unit"] = "s"
+    else:
+        timed = table.withColumn("second", F.timestamp_seconds("second"))
+    one = se.Evaluator(**options)
+    one.update_many(
+        events["label"][order],
+        score=events["score"][order],
+        event_time=(events["second"][order] * 10**6).view("datetime64[us]")
+        if form == "timestamp"
+        else events["second"][order],
+    )
+    found = spark.evaluate(timed, y_true="label", score="score", time="second", **options)
+    assert found.to_bytes() == one.to_bytes()
+    assert found.arrivals == {"on_time": ROWS, "late_kept": 0, "late_dropped": 0}
+
+
+def test_a_row_a_group(table: Any, events: dict[str, np.ndarray]) -> None:
+    """Groups of many rows go through the shuffle as states, small ones as rows; both are exact."""
+    metrics = ["roc_auc", "f1"]
+    for rows, key in (
+        (table, events["country"]),
+        (table.withColumn("country", F.col("id") % 700), events["id"] % 700),
+    ):
+        found = spark.evaluate(
+            rows, **BINARY, group_by=["country"], metrics=metrics, intervals=0.9
+        ).collect()
+        assert {row.country for row in found} == set(key.tolist())
+        for row in found[:20]:
+            mine = key == row.country
+            one = se.Evaluator(metrics=metrics, intervals=True)
+            one.update_many(
+                events["label"][mine], score=events["score"][mine], weight=events["weight"][mine]
+            )
+            assert bytes(row.state) == one.to_bytes()
+            assert row.events == events["weight"][mine].sum()
+            report = one.report(metrics, intervals=0.9)
+            assert np.array_equal(
+                [row.roc_auc, row.f1], [report["roc_auc"], report["f1"]], equal_nan=True
+            )
+            interval = one.interval("roc_auc", level=0.9)
+            if interval.defined:
+                assert (row.roc_auc_low, row.roc_auc_high) == (interval.low, interval.high)
+
+
+def test_a_group_of_one_class_says_why_it_has_no_value(table: Any) -> None:
+    rows = spark.evaluate(table, **BINARY, group_by="kind", metrics=["roc_auc"]).collect()
+    for row in rows:
+        assert np.isnan(row.roc_auc)
+        assert "one class" in row.reasons["roc_auc"] or "no " in row.reasons["roc_auc"]
+
+
+def test_states_merge_as_an_aggregation(table: Any, events: dict[str, np.ndarray]) -> None:
+    groups = spark.evaluate(
+        table.withColumn("part", F.col("id") % 7), **BINARY, group_by=["country", "part"]
+    ).cache()
+    whole = spark.merge_states(groups, "state")
+    plain = spark.evaluate(table, **BINARY)
+    assert whole == plain
+    merged = spark.merge_states(groups, "state", by="country", metrics=["roc_auc"])
+    direct = spark.evaluate(table, **BINARY, group_by="country", metrics=["roc_auc"])
+    values = {row.country: row.roc_auc for row in merged.collect()}
+    assert values == {row.country: row.roc_auc for row in direct.collect()}
+    # Equal states are of different events, and a null is none.
+    twice = groups.select("state").union(groups.select("state"))
+    twice = twice.union(groups.select(F.lit(None).cast("binary").alias("state")))
+    assert spark.merge_states(twice).total.support == 2 * plain.total.support
+
+
+def test_a_task_that_runs_again_counts_once(table: Any) -> None:
+    """Each task fails at its first attempt, in the middle of its rows."""
+
+    def fails_once(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        for number, batch in enumerate(batches):
+            if number == 1 and TaskContext.get().attemptNumber() == 0:
+                raise OSError("a machine is lost")
+            yield batch
+
+    before = table.sparkSession.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch")
+    table.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "300")
+    try:
+        failing = table.coalesce(2).mapInArrow(fails_once, table.schema)
+        assert spark.evaluate(failing, **BINARY) == spark.evaluate(table, **BINARY)
+    finally:
+        table.sparkSession.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before)
+
+
+BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
+    (
+        {"y_true": "lable", "score": "score"},
+        InputError,
+        "y_true: expected a column 'lable', got none among label, kind, score, predicted, weight, "
+        "country, second, id; did you mean 'label'?",
+    ),
+    (
+        {"y_true": "label", "score": "country"},
+        InputError,
+        "score (column 'country', partition 0, row 0): expected a finite number, got '",
+    ),
+    (
+        {"y_true": "kind", "score": "score"},
+        InputError,
+        "y_true (column 'kind', partition 0, row 0): expected a number like the label 1 seen "
+        "before, got '",
+    ),
+    (
+        {"y_true": "country", "y_pred": "country", "positive": "PT"},
+        (InputError, StateError),  # type: ignore[dict-item]
+        "",
+    ),
+    (
+        {"y_true": "label", "score": "score", "window": se.Last(10), "time": "second"},
+        InputError,
+        "window: expected None, or Panes or Fading of event time, got Last(n=10), whose events "
+        'depend on an order that parts do not share; use streameval.Panes("1h") with time=',
+    ),
+    (
+        {"y_true": "label", "score": "score", "window": se.Panes("1h"), "time": "kind"},
+        InputError,
+        "time: column 'kind': expected timestamps, or numbers with time_unit=, got a column of "
+        'type string; convert it with functions.to_timestamp("kind")',
+    ),
+    (
+        {
+            "y_true": "label",
+            "score": "score",
+            "group_by": "country",
+            "window": se.Panes("1h"),
+            "time": "second",
+        },
+        OptionError,
+        'group_by conflicts with window; group by functions.window("second", "1 hour") too',
+    ),
+    (
+        {"y_true": "label", "score": "score", "slices": ["country"]},
+        InputError,
+        "slices: expected an option of Evaluator, got none; write by=",
+    ),
+    (
+        {"y_true": "label", "score": "score", "metrics": ["rocauc"]},
+        MetricError,
+        "no metric is called 'rocauc'; did you mean roc_auc",
+    ),
+    (
+        {"y_true": "label", "proba": "ghost*", "labels": [0, 1]},
+        InputError,
+        "proba: expected a column 'ghost…', got none among",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind", "text"), BAD)
+def test_bad_input_is_one_sentence(
+    table: Any, arguments: dict[str, Any], kind: type[Exception], text: str
+) -> None:
+    with pytest.raises(kind) as failure:
+        spark.evaluate(table, **arguments)
+    assert str(failure.value).startswith(text)
+    assert "\n" not in str(failure.value)
+
+
+def test_a_null_is_named_with_its_place(local: Any) -> None:
+    rows = local.createDataFrame([(1, 0.5), (None, 0.25)], "label int, score double").coalesce(1)
+    with pytest.raises(
+        InputError, match=r"^y_true \(column 'label', partition 0, row 1\): .* None"
+    ):
+        spark.evaluate(rows, y_true="label", score="score")
+
+
+def test_bad_states_are_one_sentence(table: Any, local: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"^column 'kind': expected states, which are binary, got "
+    ):
+        spark.merge_states(table, "kind")
+    states = [(se.Evaluator().to_bytes(),), (se.Evaluator(bins=5).to_bytes(),)]
+    other = local.createDataFrame(states, "state binary")
+    with pytest.raises(StateError, match=r"set up differently .*: bins is (10|5) here"):
+        spark.merge_states(other)
+    windows = [(se.Evaluator(window=se.Panes(each)).to_bytes(),) for each in ("1h", "2h")]
+    with pytest.raises(StateError, match=r"window\.length is"):
+        spark.merge_states(local.createDataFrame(windows, "state binary"))
+    with pytest.raises(StateError, match="expected at least one state to merge, got none"):
+        spark.merge_states(other.where("state is null"))
+    damaged = local.createDataFrame([(b"no state",)], "state binary")
+    with pytest.raises(StateError):
+        spark.merge_states(damaged)
+
+
+def test_workers_without_streameval_are_named(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table.sparkSession.sparkContext, "pythonExec", "/bin/false")
+    with pytest.raises(InputError, match=r"^PYSPARK_PYTHON: expected .*, got '/bin/false'; set"):
+        spark.evaluate(table, **BINARY)
+
+
+DRIVER = """
+import json, os, signal, sys, time
+from pathlib import Path
+from tests.support.spark_sessions import session
+from streameval.integrations import spark
+
+path, directory, speculation = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+made = session("local-cluster[2,1,512]", directory, **{
+    "spark.executor.memory": "512m",
+    "spark.speculation": speculation,
+    "spark.speculation.quantile": "0.1",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.interval": "10ms",
+})
+marks = directory / "marks"
+marks.mkdir()
+
+def slow(batches):
+    # A task says that it runs, so that its executor can be killed, and takes its time.
+    (marks / str(os.getppid())).touch()
+    for batch in batches:
+        time.sleep(0.2)
+        yield batch
+
+rows = made.read.parquet(path).repartition(8, "id")
+rows = rows.mapInArrow(slow, rows.schema)
+found = spark.evaluate(rows, y_true="label", score="score", weight="weight")
+(directory / "found").write_bytes(found.to_bytes())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("speculation", ["false", "true"])
+def test_an_executor_that_is_killed_changes_nothing(
+    table: Any, events: dict[str, np.ndarray], tmp_path: Path, speculation: str
+) -> None:
+    path = table.inputFiles()[0].removeprefix("file://")
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, path, str(tmp_path), speculation])
+    try:
+        marks = tmp_path / "marks"
+        killed = False
+        while driver.poll() is None:
+            daemons = [] if killed or not marks.exists() else list(marks.iterdir())
+            for daemon in daemons[:1]:
+                # The parent of the daemon of Python workers is the executor.
+                stat = Path(f"/proc/{daemon.name}/stat").read_text()
+                os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+                killed = True
+            try:
+                driver.wait(0.05)
+            except subprocess.TimeoutExpired:
+                continue
+        assert (driver.returncode, killed) == (0, True)
+    finally:
+        driver.kill()
+        driver.wait()
+    one = se.Evaluator()
+    one.update_many(events["label"], score=events["score"], weight=events["weight"])
+    assert (tmp_path / "found").read_bytes() == one.to_bytes()

@@ -1,0 +1,269 @@
+"""Tables that engines cut into parts: every carrier, every cut and every order, the same bytes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as arrow
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import streameval as se
+from streameval.errors import InputError, MissingExtraError, OptionError, StateError
+from streameval.records.event_table import PartCounter
+from tests.support.table_cases import Case, cases
+
+CASES = cases(rows=200)
+BY_NAME = {case.name: case for case in CASES}
+
+
+def carried(case: Case, rows: list[int], carrier: str) -> Any:
+    """These rows of a case's table, in a carrier."""
+    columns = case.part(rows)
+    if carrier == "records":
+        return case.records(rows)
+    if carrier == "pandas":
+        return pd.DataFrame(columns)
+    if carrier == "polars":
+        return pl.DataFrame(columns, infer_schema_length=None)
+    if carrier == "arrow":
+        return arrow.table(columns)
+    return columns
+
+
+def counted(case: Case, parts: list[Any]) -> se.Evaluator:
+    counter = PartCounter.of(**case.keywords)
+    shards = []
+    for number, part in enumerate(parts):
+        shards.append(counter.evaluator())
+        counter.count(shards[-1], part, f"part {number}")
+    return se.merge(shards)
+
+
+@pytest.mark.parametrize("carrier", ["pandas", "polars", "arrow", "records", "columns"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_carrier_gives_the_same_bytes(case: Case, carrier: str) -> None:
+    expected = case.expected().to_bytes()
+    cuts = [list(range(n, m)) for n, m in ((0, 1), (1, 40), (40, 150), (150, case.rows))]
+    parts = [carried(case, rows, carrier) for rows in cuts]
+    assert counted(case, parts).to_bytes() == expected
+    assert counted(case, parts[::-1]).to_bytes() == expected
+
+
+@settings(max_examples=15)
+@given(data=st.data(), name=st.sampled_from(sorted(BY_NAME)))
+def test_every_cut_and_order_gives_the_same_bytes(data: Any, name: str) -> None:
+    case = BY_NAME[name]
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    rows = np.random.default_rng(seed).permutation(case.rows).tolist()
+    cuts = sorted(data.draw(st.lists(st.integers(0, case.rows), max_size=6)))
+    edges = zip([0, *cuts], [*cuts, case.rows], strict=True)
+    parts = [pd.DataFrame(case.part(rows[n:m])) for n, m in edges]  # some of them empty
+    assert counted(case, parts).to_bytes() == case.expected().to_bytes()
+
+
+def test_parts_with_more_scores_than_are_kept_give_the_same_bytes() -> None:
+    rng = np.random.default_rng(1)
+    y, p = rng.random(5000) < 0.3, rng.random(5000)
+    expected = se.Evaluator(max_scores=1024)
+    expected.update_many(y, score=p)
+    counter = PartCounter.of(y_true="y", score="p", max_scores=1024)
+    shards = []
+    for rows in np.array_split(rng.permutation(5000), [100, 1700]):
+        shards.append(counter.evaluator())
+        counter.count(shards[-1], {"y": y[rows], "p": p[rows]})
+    assert se.merge(shards).to_bytes() == expected.to_bytes()
+
+
+def test_files_are_parts(tmp_path: Path) -> None:
+    case = BY_NAME["weights and slices"]
+    parquet, lines = tmp_path / "a.parquet", tmp_path / "b.jsonl"
+    pd.DataFrame(case.part(list(range(100)))).to_parquet(parquet)
+    records = case.records(list(range(100, case.rows)))
+    lines.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert counted(case, [parquet, str(lines)]) == case.expected()
+
+
+def test_files_of_times_and_of_probabilities(tmp_path: Path) -> None:
+    for name in ("panes", "a column a label"):
+        case = BY_NAME[name]
+        path = tmp_path / "a.parquet"
+        pd.DataFrame(case.columns).to_parquet(path)
+        assert counted(case, [path]) == case.expected()
+
+
+def test_more_records_than_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streameval.records.event_table.RECORDS", 7)
+    case = BY_NAME["scores"]
+    assert counted(case, [iter(case.records(list(range(case.rows))))]) == case.expected()
+    counter = PartCounter.of(**case.keywords)
+    bad = case.records(list(range(20)))
+    bad[17]["p"] = None
+    with pytest.raises(InputError, match=r"^score \(column 'p', part 3, row 17\): .* got None$"):
+        counter.count(counter.evaluator(), bad, "part 3")
+    bad[15] = 7
+    with pytest.raises(InputError, match=r"^part 3, row 15: expected a dict"):
+        counter.count(counter.evaluator(), bad, "part 3")
+
+
+def test_fields_inside_a_record() -> None:
+    counter = PartCounter.of(y_true="meta.label", score="out.p", by=["meta.c"])
+    records = [
+        {"meta": {"label": True, "c": "PT"}, "out": {"p": 0.5}},
+        {"meta": {"label": False}, "out": {"p": 0.25}},
+    ]
+    evaluator = counter.evaluator()
+    counter.count(evaluator, records)
+    assert evaluator["accuracy"] == 1.0
+    names = [key[0][1] for key in evaluator.slices()]
+    assert names == ["(missing)", "PT"]
+
+
+def test_mappings_and_pairs_of_probabilities() -> None:
+    case = BY_NAME["a column a label"]
+    paths = case.keywords["proba"]
+    shares = [
+        {label: case.columns[path][row] for label, path in paths.items()}
+        for row in range(case.rows)
+    ]
+    counter = PartCounter.of(y_true="animal", proba="shares")
+    kind = arrow.map_(arrow.string(), arrow.float64())
+    pairs = arrow.array([list(share.items()) for share in shares], kind)
+    for column in (shares, pd.Series(shares), arrow.array(shares), pairs):
+        evaluator = counter.evaluator()
+        counter.count_table(evaluator, {"animal": case.columns["animal"], "shares": column})
+        assert evaluator == case.expected()
+
+
+def test_the_keywords_of_the_call_over_any_table() -> None:
+    """An option that is None was not given; one column may be named without a list."""
+    none = ("positive", "labels", "threshold", "metrics", "window", "time", "max_scores")
+    keywords = dict.fromkeys(none) | {"task": "auto", "by": "c", "y_true": "y", "score": "p"}
+    assert PartCounter.of(**keywords) == PartCounter.of(y_true="y", score="p", by=["c"])
+    replicated = {"y_true": "y", "score": "p", "bootstrap": se.Bootstrap(unit="user")}
+    assert PartCounter.of(**replicated) == PartCounter.of(**replicated, unit="user")
+    assert PartCounter.of(y_true="y", score="p", by=iter("c")).columns.slices == ("c",)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({}, "evaluate: expected y_pred=, score= or proba=, got none of them; name the column"),
+        ({"score": "p", "proba": "p"}, "proba conflicts with score"),
+        ({"score": "p", "task": "multiclass"}, 'score conflicts with task="multiclass"; name'),
+        ({"score": "p", "slices": ["a"]}, "slices: expected an option of Evaluator, got none; wr"),
+        ({"score": "p", "treshold": 1}, "treshold: expected an option of Evaluator, got none; did"),
+        (
+            {"score": "p", "window": se.Last(10)},
+            "window: expected None, or Panes or Fading of event time, got Last(n=10), whose "
+            "events depend on an order that parts do not share; use streameval.Panes(",
+        ),
+        ({"score": "p", "window": se.Fading(10)}, "window: expected None, or Panes or Fading"),
+        ({"score": "p", "window": se.Panes("1h")}, "window requires time; name the column"),
+        ({"score": "p", "time": "t"}, "time requires window; pass window="),
+        ({"y_pred": "p", "temporal": True}, "metrics: expected metrics that do not depend on"),
+        ({"proba": ["a", "b"]}, "proba requires labels; pass labels="),
+        ({"proba": ["a"], "labels": ["x", "y"]}, "proba: expected 2 columns, one of each label"),
+    ],
+)
+def test_options_that_conflict(keywords: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        PartCounter.of(**keywords)
+    assert str(raised.value).startswith(message)
+
+
+TABLE = {"y": [True, False], "p": [0.5, 0.25], "s": [[0.5, 0.5], [1.0]]}
+
+
+@pytest.mark.parametrize(
+    ("keywords", "part", "message"),
+    [
+        ({"score": "q"}, TABLE, "score (column 'q', part 0): expected a column 'q', got none"),
+        ({"proba": "q_*"}, TABLE, "proba (column 'q_*', part 0): expected a column 'q_…', got"),
+        ({"score": "p"}, {"y": [1], "p": [np.nan]}, "score (column 'p', part 0, row 0): expected"),
+        ({"score": "p"}, {"y": ["a"], "p": [1.0]}, "y_true (column 'y', part 0"),
+        ({"proba": "s"}, TABLE, "proba (column 's', part 0): expected labels, got no labels; pass"),
+        (
+            {"proba": "s"},
+            {"y": ["a"], "s": ["[0.5, 0.5]"]},
+            "proba (column 's', part 0): expected numbers, mappings from labels, or lists in the "
+            "order of labels=, got the text '[0.5, 0.5]'; give each label a column",
+        ),
+        (
+            {"proba": "s", "labels": [False, True]},
+            TABLE,
+            "proba (column 's', part 0, row 1): expected 2 probabilities, one of each of labels=",
+        ),
+        ({"score": "p"}, [1, 2], "part 0, row 0: expected a dict with the names of columns, got 1"),
+        ({"score": "p"}, 7, "part 0: expected a table, the path of a file, or a list of dicts"),
+        ({"score": "p"}, "no.jsonl", "no.jsonl: expected a file, got no such file"),
+    ],
+)
+def test_bad_parts(keywords: dict[str, Any], part: Any, message: str) -> None:
+    counter = PartCounter.of(y_true="y", **keywords)
+    with pytest.raises(InputError) as raised:
+        counter.count(counter.evaluator(), part, "part 0")
+    assert str(raised.value).startswith(message)
+
+
+def test_a_bad_row_is_named_by_its_place_in_the_table_not_in_time() -> None:
+    counter = PartCounter.of(y_true="y", score="p", time="t", time_unit="s", window=se.Panes("1h"))
+    table = {"y": [1, 0, 1], "p": [np.inf, 0.5, 0.5], "t": [1.7e9 + 9, 1.7e9 + 5, 1.7e9]}
+    with pytest.raises(InputError, match=r"^score \(column 'p', part 2, row 0\)"):
+        counter.count(counter.evaluator(), table, "part 2")
+
+
+def test_bad_records_of_a_file_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"y": true, "p": 0.5}\n{"y": true}\n')
+    counter = PartCounter.of(y_true="y", score="p")
+    with pytest.raises(InputError, match=r"a.jsonl:2: p: expected a finite number"):
+        counter.count(counter.evaluator(), path)
+
+
+def test_an_event_without_a_place_is_shown() -> None:
+    counter = PartCounter.of(y_true="y", score="p")
+    with pytest.raises(InputError, match=r"^score \(column 'p', event {'y': 1, 'p': nan}\)"):
+        counter.count_events(counter.evaluator(), [{"y": 1, "p": 0.5}, {"y": 1, "p": np.nan}])
+
+
+def test_an_option_of_two_names_is_an_option_error() -> None:
+    with pytest.raises(OptionError):
+        PartCounter.of(score="p", proba="p")
+
+
+@pytest.mark.parametrize(
+    ("engine", "package", "feature"),
+    [("dask", "dask.delayed", "streameval on Dask"), ("beam", "apache_beam", "EvaluateFn")],
+)
+def test_an_engine_that_is_not_installed_is_named_with_its_extra(
+    engine: str, package: str, feature: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, f"streameval.integrations.{engine}", raising=False)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError) as raised:
+        importlib.import_module(f"streameval.integrations.{engine}")
+    message = str(raised.value)
+    assert message.startswith(f"{feature} needs the package ")
+    assert message.endswith(f"run: pip install 'streameval[{engine}]'")
+    # An engine's workers send their errors.
+    assert str(pickle.loads(pickle.dumps(raised.value))) == message
+
+
+def test_labels_of_another_type_do_not_merge() -> None:
+    case = [{"y": ["a"], "g": ["a"]}, {"y": [1], "g": [1]}]
+    counter = PartCounter.of(y_true="y", y_pred="g")
+    shards = [counter.evaluator(), counter.evaluator()]
+    for shard, table in zip(shards, case, strict=True):
+        counter.count(shard, table)
+    with pytest.raises(StateError, match="labels: expected a str like the label 'a'"):
+        se.merge(shards)
